@@ -1,0 +1,66 @@
+# make help lists the targets. Everything lands in .venv and .jars; nothing outside this folder is changed.
+SHELL := /bin/sh
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+LOCK := infra/python/requirements.lock
+.DELETE_ON_ERROR:
+.PHONY: help setup lint format test test-all demo bench lock airflow-setup clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
+
+setup: .venv/.installed .jars/stamp.json ## the Python environment and the jars (needs Python 3.11+ and Java 17+)
+
+.venv/.checked:
+	@command -v $(PYTHON) >/dev/null || { echo "error: found no $(PYTHON); expected Python 3.11 or newer. Install it, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(None if sys.version_info >= (3, 11) else f"error: found Python {v} as $(PYTHON); expected 3.11 or newer. Name a newer one: make PYTHON=/path/to/python3")'
+	@$(PYTHON) infra/jars/resolve.py --check-java
+	@$(PYTHON) -m venv .venv || { echo "error: $(PYTHON) can't make a virtual environment; on Debian and Ubuntu install python3-venv." >&2; exit 1; }
+	@touch $@
+
+# --no-compile: Python compiles a module when it first imports it; compiling all of them doubles the time.
+.venv/.installed: .venv/.checked $(LOCK) pyproject.toml
+	@echo "python: installing $(LOCK) into .venv"
+	@$(PIP) install --root-user-action=ignore --no-compile --require-hashes --requirement $(LOCK)
+	@$(PIP) install --root-user-action=ignore --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.jars/stamp.json: .venv/.installed infra/jars/ivy.xml infra/jars/ivysettings.xml
+	@echo "jars: resolving infra/jars/ivy.xml into .jars"
+	@$(BIN)/python infra/jars/resolve.py
+	@touch $@
+
+lint: setup ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup ## let ruff rewrite the sources
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: lint ## lint and the core tests
+	$(BIN)/python -m pytest
+
+test-all: lint ## lint and every test, the slow ones too
+	$(BIN)/python -m pytest -m ""
+
+demo: setup ## the guided demonstration
+	$(BIN)/lakehouse demo
+
+bench: setup ## the benchmarks
+	$(BIN)/python -m benchmarks
+
+# UPGRADE=--upgrade takes newer versions; without it only what pyproject.toml asks for changes.
+lock: ## write infra/python/requirements.lock anew from pyproject.toml
+	@test -x .venv-lock/bin/pip-compile || { $(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet pip-tools; }
+	@CUSTOM_COMPILE_COMMAND="make lock" .venv-lock/bin/pip-compile --quiet $(UPGRADE) --generate-hashes --allow-unsafe \
+		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --strip-extras \
+		--constraint infra/python/constraints.txt --extra demo --extra dev --output-file $(LOCK) pyproject.toml
+
+airflow-setup: setup ## an Airflow environment of its own
+	sh infra/airflow/setup.sh
+
+clean: ## remove what make made
+	rm -rf .venv .venv-lock .jars .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info

@@ -1,0 +1,247 @@
+"""One job of the lakehouse as a child process: start it, follow it, stop it, and nothing of it stays behind.
+
+Standard library only: a scheduler's parser may import it for nothing, and the tests need no scheduler.
+
+A job writes one JSON object a line to its stdout, {"event": "progress" | "done" | "error", ...}, and ends
+with 0 (its last event is "done"), 2 (bad input, which a retry can't mend) or anything else (it may work next
+time).
+"""
+
+import contextlib
+import json
+import os
+import re
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = [
+    "APP_PATTERN",
+    "CONFIG_PATTERN",
+    "Job",
+    "JobFailed",
+    "JobRefused",
+    "job_argv",
+    "job_environment",
+    "locations",
+]
+
+# A part never begins with a dot or a dash: "..", hidden files and options can't be written.
+_PART = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
+# Python's $ also matches before a last newline, JavaScript's (the form in the UI) doesn't: this means the
+# same to both.
+_END = r"$(?!\n)"
+APP_PATTERN = rf"^{_PART}(/{_PART})*(:[A-Za-z_][A-Za-z0-9_]*)?{_END}"
+CONFIG_PATTERN = rf"^/?{_PART}(/{_PART})*\.toml{_END}"
+
+# What a JVM, a Spark session and a Hadoop file system look for. The scheduler's own variables (its database,
+# its encryption key, its connections) are none of a job's business.
+_PASSED_ON = (
+    "HADOOP_CONF_DIR", "HOME", "JAVA_HOME", "LANG", "LC_ALL", "PATH", "SPARK_CONF_DIR", "SSL_CERT_DIR",
+    "SSL_CERT_FILE", "TMPDIR",
+)  # fmt: skip
+_PASSED_ON_PREFIX = "LAKEHOUSE_"  # the jobs' settings
+_NOT_PASSED_ON = ("LAKEHOUSE_PYTHON", "LAKEHOUSE_ROOT")  # the DAG's own
+
+_EXIT_BAD_INPUT = 2
+_GRACE_S = 3.0
+_POLL_S = 0.2
+_LINE_MAX_BYTES = 64 * 1024
+
+
+class JobRefused(Exception):
+    """The same start would fail again: bad input, or a project that isn't where it was said to be."""
+
+
+class JobFailed(Exception):
+    """The job ended badly, or was stopped; another try may succeed."""
+
+
+def locations(environ: Mapping[str, str] = os.environ) -> tuple[Path, Path]:
+    """The project's root and its Python: LAKEHOUSE_ROOT and LAKEHOUSE_PYTHON, by default this checkout's."""
+    root = Path(environ.get("LAKEHOUSE_ROOT") or Path(__file__).resolve().parents[1])
+    python = Path(environ.get("LAKEHOUSE_PYTHON") or root / ".venv" / "bin" / "python")
+    if not python.is_file():
+        raise JobRefused(
+            f"no Python at {python}: run `make setup` in the project, "
+            "or set LAKEHOUSE_PYTHON to the one that has the project's packages"
+        )
+    return root, python
+
+
+def job_argv(
+    root: Path, python: Path, job: str, app: str, config: str | None, options: Sequence[str] = ()
+) -> list[str]:
+    """The job's argument list.
+
+    The parameters are checked here again: a run's conf has more ways in than the form.
+    """
+    script = root / "spark_jobs" / f"{job}.py"
+    if not script.is_file():
+        raise JobRefused(f"no job at {script}: set LAKEHOUSE_ROOT to the project's folder")
+    argv = [str(python), str(script), "--app", _checked("app", app, APP_PATTERN, "examples/flights.py")]
+    if config is not None:
+        argv += ["--config", _checked("config", config, CONFIG_PATTERN, "deploy/lakehouse.toml")]
+    return [*argv, *options]
+
+
+def job_environment(python: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What a job may see of this process's environment, with the project's Python first on the PATH."""
+    passed = {
+        name: value
+        for name, value in environ.items()
+        if name in _PASSED_ON or (name.startswith(_PASSED_ON_PREFIX) and name not in _NOT_PASSED_ON)
+    }
+    # Airflow wants its own bin folder on the PATH; Spark starts its workers with the first python3 there.
+    path = os.pathsep.join([str(python.parent), passed.get("PATH", os.defpath)])
+    # A progress line that waits in a buffer is no progress.
+    return {**passed, "PATH": path, "PYTHONUNBUFFERED": "1"}
+
+
+def _checked(name: str, value: object, pattern: str, example: str) -> str:
+    if not isinstance(value, str) or not re.match(pattern, value):
+        raise JobRefused(f"{name} is {value!r}, expected a plain path such as {example!r}")
+    return value
+
+
+class Job:
+    """One run of a job in its own process group."""
+
+    def __init__(
+        self, argv: Sequence[str], *, cwd: Path, environ: Mapping[str, str], grace_s: float = _GRACE_S
+    ) -> None:
+        self._argv = list(argv)
+        self._cwd = cwd
+        self._environ = dict(environ)
+        self._grace_s = grace_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+        self._group_ended = False
+        self._last_event: dict[str, Any] | None = None
+
+    def run(self, on_line: Callable[[str], None]) -> dict[str, Any]:
+        """Run to the end and give the last event. Lines of stdout and stderr go to `on_line` as they come.
+
+        However this ends, by the job, by a failure here or by an exception out of a signal handler, the whole
+        process group is gone afterwards.
+        """
+        try:
+            self._process = subprocess.Popen(
+                self._argv,
+                cwd=self._cwd,
+                env=self._environ,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            if self._stopped:  # stop() came while the process was being made, and found none
+                self._end_group()
+            self._follow(self._process, on_line)
+        finally:
+            self._end_group()
+        return self._outcome(self._process.returncode)
+
+    def stop(self) -> None:
+        """End the job: SIGTERM to its group, then SIGKILL. Safe in a signal handler, and twice."""
+        self._stopped = True
+        self._end_group()
+
+    def _follow(self, process: subprocess.Popen[bytes], on_line: Callable[[str], None]) -> None:
+        """Pass lines on until both pipes end, or the job has ended and what it left open is silent."""
+        assert process.stdout is not None
+        assert process.stderr is not None
+        pending = {process.stdout.fileno(): b"", process.stderr.fileno(): b""}
+        stdout_fd = process.stdout.fileno()
+        with selectors.DefaultSelector() as selector, process.stdout, process.stderr:
+            for fd in pending:
+                selector.register(fd, selectors.EVENT_READ)
+            while selector.get_map():
+                ended = process.poll() is not None  # asked before the pipes: what it wrote last is still read
+                ready = selector.select(timeout=_POLL_S)
+                if ended and not ready:
+                    break
+                for key, _ in ready:
+                    chunk = os.read(key.fd, _LINE_MAX_BYTES)
+                    *lines, rest = (pending[key.fd] + chunk).split(b"\n")
+                    if not chunk or len(rest) > _LINE_MAX_BYTES:
+                        lines, rest = [*lines, rest], b""
+                    pending[key.fd] = rest
+                    for line in filter(None, lines):
+                        self._take(line, is_stdout=key.fd == stdout_fd, on_line=on_line)
+                    if not chunk:
+                        selector.unregister(key.fd)
+        # Not wait(): it would hold the lock that poll() needs when stop() comes in a signal handler.
+        while process.poll() is None:
+            time.sleep(_POLL_S)
+
+    def _take(self, line: bytes, *, is_stdout: bool, on_line: Callable[[str], None]) -> None:
+        text = line.decode("utf-8", "replace").rstrip("\r")
+        on_line(text)
+        if is_stdout:
+            self._last_event = _event(text) or self._last_event
+
+    def _end_group(self) -> None:
+        if self._process is None or self._group_ended:
+            return
+        # The job leads its group, so the group's id is the job's; it stays taken while any member lives.
+        group = self._process.pid
+        for signum, wait_s in ((signal.SIGTERM, self._grace_s), (signal.SIGKILL, 1.0)):
+            deadline = time.monotonic() + wait_s
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(group, signum)
+            while _group_lives(group) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            if not _group_lives(group):
+                break
+        self._process.poll()
+        self._group_ended = True
+
+    def _outcome(self, code: int) -> dict[str, Any]:
+        event = self._last_event
+        name = Path(self._argv[1]).name
+        said = f"; its last event: {json.dumps(event)[:1000]}" if event else ""
+        if self._stopped:
+            raise JobFailed(f"{name} was stopped{said}")
+        if code == _EXIT_BAD_INPUT:
+            raise JobRefused(f"{name} refused its input (exit code 2){said}")
+        if code != 0:
+            raise JobFailed(f"{name} ended with {_describe(code)}{said}")
+        if event is None or event["event"] != "done":
+            raise JobFailed(f"{name} ended with exit code 0 but without a 'done' event{said}")
+        return event
+
+
+def _group_lives(group: int) -> bool:
+    """Whether a process of the group runs. A zombie doesn't, and in a container it may stay one for good."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    processes = list(Path("/proc").glob("[0-9]*/stat"))
+    return not processes or any(_runs_in(group, stat) for stat in processes)
+
+
+def _runs_in(group: int, stat: Path) -> bool:
+    try:
+        # pid (name) state parent group ...: the name may hold spaces and parentheses
+        state, _, of_group = stat.read_text(errors="replace").rpartition(")")[2].split()[:3]
+    except OSError:  # it ended meanwhile
+        return False
+    return of_group == str(group) and state not in "ZX"
+
+
+def _event(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) and "event" in value else None
+
+
+def _describe(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"

@@ -1,0 +1,144 @@
+"""The checks of single settings, for lakehouse.config: a value as read -> the value as meant, or Wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[[Any], Any]
+
+HINT_TOML = 'A setting is a line key = value under a [section]; text stands in "quotes".'
+# What lakehouse sets itself, and where the user may say it.
+OWN_KAFKA_OPTIONS = {
+    "bootstrap.servers": "use kafka.bootstrap_servers",
+    "isolation.level": "leave it out: lakehouse always reads committed records only",
+    "group.id": "leave it out: lakehouse keeps its progress in the lake, not in a consumer group",
+    "enable.auto.commit": "leave it out: lakehouse keeps its progress in the lake, not in a consumer group",
+    "auto.offset.reset": "leave it out: lakehouse starts where the lake ends",
+}
+
+
+class Wrong(Exception):
+    """A value that can't be used: found, expected, do. ``key``: which option of a table it is about."""
+
+    def __init__(self, message: str, key: str | None = None) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+def text(value: object) -> str:
+    """Text that is not empty."""
+    if not isinstance(value, str) or not value.strip():
+        raise Wrong(f'found {value!r}; expected text in "quotes" that is not empty')
+    return value.strip()
+
+
+def servers(value: object) -> str:
+    """``host:port``, or several with commas between."""
+    found = [part.strip() for part in text(value).split(",")]
+    for part in found:
+        if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}", part):
+            raise Wrong(
+                f"found {part!r}; expected host:port, several with commas between, such as "
+                '"one:9092,two:9092"'
+            )
+    return ",".join(found)
+
+
+def integer(least: int, most: int | None) -> Check:
+    """A whole number, ``least`` and ``most`` included."""
+    expected = (
+        f"a whole number from {least} to {most}" if most is not None else f"a whole number, {least} or more"
+    )
+
+    def check(value: object) -> int:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int)
+            or value < least
+            or (most is not None and value > most)
+        ):
+            raise Wrong(f"found {value!r}; expected {expected}")
+        return value
+
+    return check
+
+
+def seconds(value: object) -> float:
+    """A number of seconds, 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise Wrong(f"found {value!r}; expected a number of seconds, 0 or more, such as 1.5")
+    return float(value)
+
+
+def memory(value: object) -> str:
+    """A JVM memory size such as 3g or 512m."""
+    if not isinstance(value, str) or not re.fullmatch(r"[1-9]\d*[mMgG]", value.strip()):
+        raise Wrong(f'found {value!r}; expected a size in megabytes or gigabytes, such as "512m" or "3g"')
+    return value.strip().lower()
+
+
+def one_of(*known: str) -> Check:
+    """One of these words."""
+
+    def check(value: object) -> str:
+        if value not in known:
+            raise Wrong(f"found {value!r}; expected one of: {', '.join(known)}")
+        return str(value)
+
+    return check
+
+
+def options(value: object) -> dict[str, str]:
+    """A table of properties, as text. The message never shows a value: it may be a secret."""
+    if not isinstance(value, dict):
+        raise Wrong(
+            f"found {type(value).__name__}; expected a table of names and values, in the file "
+            '{ "name" = "value" }, in the environment the JSON object {"name": "value"}'
+        )
+    found = {}
+    for name, one in value.items():
+        if isinstance(one, dict):
+            raise Wrong(
+                f"found a table for {name}; a name with dots needs quotes: "
+                f'"{name}.{next(iter(one), "...")}" = ...',
+                name,
+            )
+        if not isinstance(one, str | int | float):
+            raise Wrong(f"found {type(one).__name__} for {name}; expected text, a number or true/false", name)
+        found[name] = str(one).lower() if isinstance(one, bool) else str(one)
+    return found
+
+
+def kafka_options(value: object) -> dict[str, str]:
+    """Kafka client properties, without those that lakehouse sets itself."""
+    found = options(value)
+    for name in found:
+        plain = name.removeprefix("kafka.")
+        if plain in OWN_KAFKA_OPTIONS:
+            raise Wrong(f"found {name}, which lakehouse sets itself; {OWN_KAFKA_OPTIONS[plain]}", name)
+        if plain != name:
+            raise Wrong(f"found {name}; expected the property's own name: {plain}", name)
+    return found
+
+
+def line_of(text: str, section: str, key: str) -> int:
+    """The line (from 1) of ``key`` of ``section`` in TOML text; where that can't be seen, its section's."""
+    current, nearest, wanted = "", 1, f"{section}.{key}" if section else key
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := re.match(r"\s*\[+\s*([^\]]+?)\s*\]", line):
+            current = name = _bare(header[1])
+        elif entry := re.match(r"""\s*("[^"]*"|'[^']*'|[\w.\s-]+?)\s*=""", line):
+            name = f"{current}.{_bare(entry[1])}" if current else _bare(entry[1])
+        else:
+            continue
+        if name == wanted or name.startswith(f"{wanted}."):
+            return number
+        if name == section:
+            nearest = number
+    return nearest
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"\s*\.\s*", ".", name.replace('"', "").replace("'", ""))

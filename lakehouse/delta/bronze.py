@@ -1,0 +1,241 @@
+"""Bronze: every record ever seen, bytes as they were, and the ticks that number them.
+
+One append and one commit a tick, however many topics there are. The commit of the main table comes last and marks the
+tick complete; a topic with a physical table of its own is appended before it. What a tick covers stands in the commit:
+
+    {"tick": 7, "topics": {"flights": {"id": "KzT...", "next": {"0": 120, "1": 98}, "last": {"0": 7, "1": 5}}}}
+
+`next` is the first offset not yet here, `last` the tick that last brought rows of the partition.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window
+from pyspark.sql import functions as F
+
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.transaction import append, open_epoch, read_progress
+from lakehouse.errors import StorageError
+from lakehouse.semantics.epoch import NO_TICK, Progress
+
+NAME = "ingest"
+SCHEMA = (
+    "topic string, topic_id string, partition int, offset bigint, timestamp timestamp, timestamp_type int, "
+    "headers array<struct<key: string, value: binary>>, key binary, value binary, tick bigint, order_time timestamp"
+)
+COLUMNS = [column.strip().split(" ")[0] for column in SCHEMA.replace("struct<key: string, value: binary>", "s").split(",")]
+PROPERTIES = {
+    "delta.checkpointInterval": "100",
+    # Statistics on what reads select by; on bytes they would only cost.
+    "delta.dataSkippingStatsColumns": "partition,offset,timestamp,tick,order_time",
+    "delta.appendOnly": "true",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """How far bronze is with one topic. Offsets and ticks by partition; order times in milliseconds."""
+
+    id: str
+    next: Mapping[int, int] = field(default_factory=dict)
+    last: Mapping[int, int] = field(default_factory=dict)
+    order: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BronzeState:
+    """How far bronze is: its epoch, the last complete tick, and each topic."""
+
+    epoch: int = 0
+    tick: int = NO_TICK
+    topics: Mapping[str, TopicState] = field(default_factory=dict)
+
+    def covers(self) -> dict[str, Any]:
+        """Return what a commit says of the tick."""
+        topics = {
+            name: {"id": t.id, "next": {str(p): n for p, n in t.next.items()}, "last": {str(p): n for p, n in t.last.items()}}
+            for name, t in self.topics.items()
+        }  # fmt: skip
+        return {"tick": self.tick, "topics": topics}
+
+
+def state_of(covers: Mapping[str, Any], epoch: int) -> BronzeState:
+    """Return the state that a commit's text says; the order times are not in it."""
+    topics = {
+        name: TopicState(t["id"], {int(p): n for p, n in t["next"].items()}, {int(p): n for p, n in t["last"].items()})
+        for name, t in covers["topics"].items()
+    }
+    return BronzeState(epoch, covers["tick"], topics)
+
+
+def create(spark: SparkSession, layout: Layout, own: Iterable[str] = ()) -> None:
+    """Create the bronze tables that do not exist yet."""
+    for path in (layout.records, *(layout.own_records(topic) for topic in own)):
+        if not DeltaTable.isDeltaTable(spark, path):
+            builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(_schema(spark)).partitionedBy("topic")
+            for name, value in PROPERTIES.items():
+                builder = builder.property(name, value)
+            builder.execute()
+
+
+def _schema(spark: SparkSession) -> Any:
+    return spark.createDataFrame([], SCHEMA).schema
+
+
+def take_over(spark: SparkSession, layout: Layout, own: Iterable[str] = ()) -> BronzeState:
+    """Open the next epoch of bronze and of its own tables; return the state that the new writer goes on from."""
+    for topic in own:
+        open_epoch(spark, layout.own_records(topic), NAME)
+    epoch = open_epoch(spark, layout.records, NAME).epoch
+    return replace(read_state(spark, layout), epoch=epoch)
+
+
+def read_state(spark: SparkSession, layout: Layout) -> BronzeState:
+    """Return how far bronze is, from the last tick's commit; from the rows where the log no longer has it."""
+    progress = read_progress(spark, layout.records, NAME)
+    if progress.tick == NO_TICK:
+        return BronzeState(progress.epoch)
+    covers = last_covers(spark, layout.records)
+    if covers is None or covers["tick"] != progress.tick:
+        return replace(state_from_rows(spark, layout), epoch=progress.epoch)
+    state = state_of(covers, progress.epoch)
+    return replace(state, topics=_with_order_times(records(spark, layout), state.topics))
+
+
+def last_covers(spark: SparkSession, path: str) -> dict[str, Any] | None:
+    """Return what the last tick's commit in a table's log says of it; None if the log has none."""
+    history = DeltaTable.forPath(spark, path).history()
+    rows = history.where(F.col("userMetadata").contains('"topics"')).orderBy(F.desc("version")).select("userMetadata")
+    row = rows.first()
+    return json.loads(row[0]) if row else None
+
+
+def _with_order_times(rows: DataFrame, topics: Mapping[str, TopicState]) -> dict[str, TopicState]:
+    """Read the order time that each partition carries on: that of its last row."""
+    ticks = sorted({tick for topic in topics.values() for tick in topic.last.values()})
+    if not ticks:
+        return dict(topics)
+    found = rows.where(F.col("tick").isin(ticks)).groupBy("topic", "topic_id", "partition")
+    order: dict[str, dict[int, int]] = {name: {} for name in topics}
+    for row in found.agg(F.unix_millis(F.max("order_time")).alias("order")).collect():
+        if row.topic in topics and topics[row.topic].id == row.topic_id:
+            order[row.topic][row.partition] = row.order
+    return {name: replace(topic, order=order[name]) for name, topic in topics.items()}
+
+
+def state_from_rows(spark: SparkSession, layout: Layout) -> BronzeState:
+    """Derive the state from the rows alone. Offsets at the end of a tick that held no record are not known from rows."""
+    rows = records(spark, layout)
+    groups = rows.groupBy("topic", "topic_id", "partition").agg(
+        F.max("offset").alias("offset"), F.max("tick").alias("tick"), F.unix_millis(F.max("order_time")).alias("order")
+    )
+    topics: dict[str, TopicState] = {}
+    newest: dict[str, int] = {}
+    for row in sorted(groups.collect(), key=lambda row: row.tick):
+        topic = topics.get(row.topic)
+        if topic is None or topic.id != row.topic_id:
+            topic = TopicState(row.topic_id)
+        topics[row.topic] = TopicState(
+            row.topic_id,
+            {**topic.next, row.partition: row.offset + 1},
+            {**topic.last, row.partition: row.tick},
+            {**topic.order, row.partition: row.order},
+        )
+        newest[row.topic] = row.tick
+    return BronzeState(0, read_progress(spark, layout.records, NAME).tick, topics)
+
+
+def records(spark: SparkSession, layout: Layout, topics: Iterable[str] | None = None, own: Iterable[str] = ()) -> DataFrame:
+    """Return the rows of bronze: of these topics, or of all. Topics in `own` have a physical table of their own.
+
+    The rows may hold a tick that is not complete yet (own tables are written first): select by tick.
+    """
+    own = set(own)
+    frame = spark.read.format("delta").load(layout.records)
+    if topics is None:
+        return frame
+    wanted = list(topics)
+    parts = [frame.where(F.col("topic").isin(shared))] if (shared := [t for t in wanted if t not in own]) else []
+    parts += [spark.read.format("delta").load(layout.own_records(topic)) for topic in wanted if topic in own]
+    result = parts[0]
+    for part in parts[1:]:
+        result = result.unionByName(part)
+    return result
+
+
+def stamp(frame: DataFrame, state: BronzeState, tick: int) -> DataFrame:
+    """Give rows from Kafka (with headers) their topic id, tick and order time."""
+    ids = {name: topic.id for name, topic in state.topics.items()}
+    carried = {f"{name}/{p}": order for name, topic in state.topics.items() for p, order in topic.order.items()}
+    partition = Window.partitionBy("topic", "partition").orderBy("offset")
+    carry = F.element_at(_map(carried, "bigint"), F.concat_ws("/", "topic", "partition"))
+    order = F.greatest(F.timestamp_millis(carry), F.max("timestamp").over(partition))
+    return frame.select(
+        "topic", F.element_at(_map(ids, "string"), F.col("topic")).alias("topic_id"), "partition", "offset", "timestamp",
+        F.col("timestampType").alias("timestamp_type"), "headers", "key", "value",
+        F.lit(tick).cast("bigint").alias("tick"), order.alias("order_time"), F.lead("offset").over(partition).alias("_next"),
+    )  # fmt: skip
+
+
+def _map(values: Mapping[str, Any], kind: str) -> Column:
+    """A literal map; as one JSON text, because thousands of literals are slow to plan."""
+    return F.from_json(F.lit(json.dumps(values)), f"map<string, {kind}>")
+
+
+def append_tick(
+    frame: DataFrame, layout: Layout, state: BronzeState, ends: Mapping[str, Mapping[int, int]], run: str, own: Iterable[str] = ()
+) -> tuple[BronzeState, int]:
+    """Append one tick: its own tables first, the main table last. Return the state after it, and its number of rows.
+
+    frame: rows as Spark's Kafka source gives them, with headers. ends: the first offset after the tick, by topic and
+    partition. A table that has the tick already is skipped by Delta. Raises Fenced when another writer has taken over.
+    """
+    tick = state.tick + 1
+    covered = _advance(state, ends, tick)
+    metadata = {**covered.covers(), "run": run}
+    number = Progress(state.epoch, tick)
+    observation = Observation()
+    last = F.when(F.col("_next").isNull(), F.struct("topic", "partition", F.unix_millis("order_time").alias("order")))
+    stamped = stamp(frame, state, tick)
+    spark = frame.sparkSession
+    orders: list[Any] = []
+    count = 0
+    own = [topic for topic in own if topic in ends]
+    parts = [(layout.own_records(topic), F.col("topic") == topic) for topic in own]
+    parts.append((layout.records, ~F.col("topic").isin(own) if own else F.lit(True)))
+    for path, condition in parts:
+        observation = Observation()
+        part = stamped.where(condition) if own else stamped
+        seen = part.observe(observation, F.collect_set(last).alias("orders"), F.count(F.lit(1)).alias("count"))
+        if path == layout.records or read_progress(spark, path, NAME).tick < tick:
+            append(seen.select(*COLUMNS), path, NAME, number, metadata)
+            orders += observation.get["orders"]
+            count += observation.get["count"]
+    if own:
+        # A replayed own table was skipped, so its order times are read back.
+        return replace(covered, topics=_with_order_times(records(spark, layout, ends, own), covered.topics)), count
+    return _carry(covered, orders), count
+
+
+def _advance(state: BronzeState, ends: Mapping[str, Mapping[int, int]], tick: int) -> BronzeState:
+    topics = dict(state.topics)
+    for name, partitions in ends.items():
+        if name not in topics:
+            raise StorageError(f"topic {name!r} has no known id; expected it in the state before its first record.")
+        before = topics[name]
+        moved = {p: end for p, end in partitions.items() if end > before.next.get(p, 0)}
+        topics[name] = replace(before, next={**before.next, **moved}, last={**before.last, **dict.fromkeys(moved, tick)})
+    return BronzeState(state.epoch, tick, topics)
+
+
+def _carry(state: BronzeState, orders: Iterable[Any]) -> BronzeState:
+    topics = dict(state.topics)
+    for row in orders:
+        topics[row.topic] = replace(topics[row.topic], order={**topics[row.topic].order, row.partition: row.order})
+    return replace(state, topics=topics)

@@ -1,0 +1,46 @@
+"""Where things lie in the lake's folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The folders of a lake. `root` is a path, or a Hadoop URI such as s3a://bucket/lake; it has no slash at its end.
+
+        bronze/records          every record of every topic, partitioned by topic; its commits mark the ticks complete
+        bronze/own/<topic>      the topics that have a physical table of their own
+        bronze/gaps             offsets that Kafka lost before bronze had them
+        silver/<table>          keyed tables
+        quarantine/<stream>     records that did not fit their schema
+        control/                checkpoints, leases, publishing progress: all of it may be lost
+    """
+
+    root: str
+
+    @property
+    def records(self) -> str:
+        return f"{self.root}/bronze/records"
+
+    def own_records(self, topic: str) -> str:
+        return f"{self.root}/bronze/own/{topic}"
+
+    @property
+    def gaps(self) -> str:
+        return f"{self.root}/bronze/gaps"
+
+    def silver(self, table: str) -> str:
+        return f"{self.root}/silver/{table}"
+
+    def quarantine(self, stream: str) -> str:
+        return f"{self.root}/quarantine/{stream}"
+
+    def checkpoints(self, query: str) -> str:
+        return f"{self.root}/control/checkpoints/{query}"
+
+    def lease(self, name: str) -> str:
+        return f"{self.root}/control/leases/{name}.lock"
+
+    def published(self, topic: str) -> str:
+        return f"{self.root}/control/published/{topic}.json"

@@ -1,0 +1,98 @@
+"""The silver query: new ticks of bronze wake it up, and it brings every table of an application to the latest one.
+
+What Spark hands over (its frame, its batch id) is only a clock. A batch applies the ticks after a table's own last one.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lakehouse.delta import bronze, checkpoint
+from lakehouse.delta.failure import Catching, raise_failure
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.silver import Quarantine, SilverWriter, latest_complete_tick, own_topics
+from lakehouse.plan.declare import App
+
+QUERY = "silver"
+RECORDS_PER_BATCH_MAX = 2_000_000
+# So few ticks can't hold too much; more are counted before they are taken in one batch.
+TICKS_UNCOUNTED = 4
+TABLES_AT_ONCE = 2
+
+
+class Silver:
+    """The one writer of an application's tables. A context manager: entering takes the leases and opens epochs.
+
+    `on_batch(tick, records)` is called when all tables stand at a tick, before the next batch.
+    """
+
+    def __init__(self, spark: SparkSession, layout: Layout, app: App, on_batch: Callable[[int, int], None]) -> None:
+        self._spark, self._layout, self._app, self._on_batch = spark, layout, app, on_batch
+        run = uuid.uuid4().hex
+        own = own_topics(app)
+        self.writers = [SilverWriter(spark, layout, table, own, run) for table in app.tables]
+        self._quarantine = Quarantine(spark, layout, app, self.writers)
+        self._stack = ExitStack()
+        self._catching = Catching(lambda frame, batch_id: self.catch_up())
+
+    def __enter__(self) -> Silver:
+        with ExitStack() as stack:
+            bronze.create(self._spark, self._layout, own_topics(self._app))
+            for writer in self.writers:
+                stack.enter_context(writer)
+            stack.enter_context(self._quarantine)
+            self._pool = stack.enter_context(ThreadPoolExecutor(TABLES_AT_ONCE, "silver"))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def start(self, *, available_now: bool) -> StreamingQuery:
+        """Start the query: until the ticks that are complete now are applied, or for good."""
+        # From the last commit on: the first batch comes at once, and brings everything that is behind.
+        version = self._last_data_version()
+        reader = self._spark.readStream.format("delta").option("startingVersion", str(version)).option("skipChangeCommits", "true")
+        stream = reader.load(self._layout.records)
+        writer = stream.writeStream.queryName(QUERY).foreachBatch(self._catching)
+        writer = writer.option("checkpointLocation", checkpoint.fresh(self._spark, self._layout.checkpoints(QUERY)))
+        return (writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="0 seconds")).start()
+
+    def _last_data_version(self) -> int:
+        history = bronze.DeltaTable.forPath(self._spark, self._layout.records).history()
+        row = history.where(F.col("userMetadata").contains('"topics"')).agg(F.max("version")).first()
+        return row[0] if row and row[0] is not None else 0
+
+    def check(self, query: StreamingQuery) -> None:
+        """Raise what ended the query, if an error did."""
+        raise_failure(query, self._catching)
+
+    def catch_up(self) -> None:
+        """Bring all tables to the latest complete tick, in batches of bounded size."""
+        latest = latest_complete_tick(self._spark, self._layout)
+        for tick in self._batches(latest):
+            work = [self._pool.submit(writer.apply, tick, self._quarantine.write) for writer in self.writers]
+            records = sum(job.result() for job in work)
+            self._on_batch(tick, records)
+
+    def _batches(self, latest: int) -> Iterator[int]:
+        """Yield the last tick of each batch up to `latest`."""
+        applied = min((writer.applied for writer in self.writers), default=latest)
+        if latest - applied > TICKS_UNCOUNTED:
+            frame: DataFrame = bronze.records(self._spark, self._layout, self._app.topics, own_topics(self._app))
+            waiting = frame.where((F.col("tick") > applied) & (F.col("tick") <= latest)).groupBy("tick").count()
+            records = 0
+            for tick, count in sorted(map(tuple, waiting.collect())):
+                if records and records + count > RECORDS_PER_BATCH_MAX:
+                    yield tick - 1
+                    records = 0
+                records += count
+        if latest > applied:
+            yield latest

@@ -1,0 +1,130 @@
+"""A stream on Spark: bronze read through a source's schema, and the stateless steps.
+
+The frame of a stream has its visible columns, the pseudo columns, and lakehouse's own:
+
+    _tombstone   the value is null
+    _null_key    the key is null
+    _bad         the record does not fit the schema (checked before the steps, gone after them)
+    _position    struct(tick, order_time, topic, partition, offset, ordinal): compares like semantics' Position
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from lakehouse.formats.decode import decode_columns
+from lakehouse.formats.unfit import Unfit
+from lakehouse.plan.declare import Filter, Rekey, Select, Source, Stream
+from lakehouse.plan.schema import PSEUDO_COLUMNS
+from lakehouse.plan.schema import Column as PlanColumn
+
+OWN_COLUMNS = ("_tombstone", "_null_key", "_position")
+# What Python's json, and so the model, refuses too.
+JSON_OPTIONS = {
+    "columnNameOfCorruptRecord": "_corrupt",
+    "allowSingleQuotes": "false",
+    "allowComments": "false",
+}
+
+
+def decoded(source: Source, bronze: DataFrame) -> DataFrame:
+    """Return the source's columns over bronze rows of its topic, with `_bad` true where a record does not fit."""
+    key, key_bad, key_null = _decode(source.key_format, source.key, "key")
+    value, value_bad, value_null = _decode(source.value_format, source.value, "value")
+    position = F.struct(
+        "tick", F.unix_millis("order_time").alias("order_time"), "topic", "partition", "offset", F.lit(0).alias("ordinal")
+    )
+    frame = bronze.select(
+        key.alias("_k"), value.alias("_v"), "timestamp", "partition", "offset", position.alias("_position"),
+        F.col("key").isNull().alias("_key_missing"), F.col("value").isNull().alias("_value_missing"),
+        *[F.col(name).alias(f"_raw_{name}") for name in ("key", "value")],
+    )  # fmt: skip
+    frame = frame.withColumns({"_null_key": key_null, "_tombstone": value_null, "_bad": key_bad | value_bad})
+    visible = [F.col(f"_k.{column.name}").alias(column.name) for column in source.key]
+    visible += [F.col(f"_v.{column.name}").alias(column.name) for column in source.value]
+    frame = frame.select(
+        *visible, "_null_key", "_tombstone", "_bad", "_position", F.unix_millis("timestamp").alias("rowtime"),
+        F.col("partition").alias("rowpartition"), F.col("offset").alias("rowoffset"),
+    )  # fmt: skip
+    if source.event_time is None:
+        return frame
+    time = F.expr(source.event_time.text)
+    if dict(frame.select(time.alias("t")).dtypes)["t"] != "bigint":
+        time = F.unix_millis(time)
+    # A null value has no columns to take the time from: it keeps the record's own.
+    frame = frame.withColumn("rowtime", F.when(F.col("_tombstone") | F.col("_bad"), F.col("rowtime")).otherwise(time))
+    return frame.withColumn("_bad", F.col("_bad") | F.col("rowtime").isNull())
+
+
+def _decode(name: str, columns: tuple[PlanColumn, ...], part: str) -> tuple[Column, Column, Column]:
+    """Return how `key` or `value` bytes become a struct, when they are bad, and when they are null."""
+    missing = F.col(f"_{part}_missing")
+    data = F.col(f"_{part[0]}")
+    if name == "json":
+        # from_json is the fast form of lakehouse.formats.json_value; a property test holds them equal.
+        text = F.col(part).cast("string")
+        schema = ", ".join([*map(_quoted, columns), "_corrupt string"])
+        raw = F.col(f"_raw_{part}").cast("string")
+        literal_null = F.coalesce(F.trim(raw) == "null", F.lit(False))
+        bad = ~missing & ~literal_null & (
+            data.isNull() | data["_corrupt"].isNotNull() | ~F.is_valid_utf8(raw) | ~F.rtrim(F.translate(raw, "\t\r\n", "   ")).endswith("}")
+        )  # fmt: skip
+        return F.from_json(text, schema, JSON_OPTIONS), bad, missing | literal_null
+    if name == "kafka" and columns[0].type in ("string", "binary"):
+        struct = F.struct(F.col(part).cast(columns[0].type).alias(columns[0].name))
+        bad = ~missing & ~F.is_valid_utf8(F.col(f"_raw_{part}").cast("string")) if columns[0].type == "string" else F.lit(False)
+        return struct, bad, missing
+    return _arrow_decoder(name, columns)(F.col(part)), ~missing & data["_unfit"].isNotNull(), missing
+
+
+def _arrow_decoder(name: str, columns: tuple[PlanColumn, ...]) -> Any:
+    """The Python decoder of lakehouse.formats over Arrow batches: the one rule, run by Spark."""
+    schema = ", ".join([*map(_quoted, columns), "_unfit string"])
+    result = StructType.fromDDL(schema)
+    arrow = pa.struct(list(to_arrow_schema(result, timezone="UTC")))
+
+    @F.arrow_udf(returnType=result)  # type: ignore[call-overload, untyped-decorator, unused-ignore]
+    def decode(batch: pa.Array) -> pa.Array:
+        rows: list[dict[str, Any] | None] = []
+        for data in batch.to_pylist():
+            try:
+                rows.append(None if data is None else decode_columns(name, columns, data))
+            except Unfit as error:
+                rows.append({"_unfit": str(error)})
+        return pa.array(rows, type=arrow)
+
+    return decode
+
+
+def _quoted(column: PlanColumn) -> str:
+    return f"`{column.name}` {column.type}"
+
+
+def steps(stream: Stream, frame: DataFrame) -> DataFrame:
+    """Apply a stream's steps to its decoded source, of which the bad records are left out."""
+    key = [column.name for column in stream.source.key]
+    for step in stream.steps:
+        match step:
+            case Filter(predicate):
+                frame = frame.where(~F.col("_tombstone") & F.expr(predicate.text))
+            case Select(columns):
+                made = [F.expr(item.expression.text).alias(item.name) for item in columns]
+                frame = frame.select(*key, *made, *OWN_COLUMNS, *PSEUDO_COLUMNS)
+            case Rekey(columns):
+                key = [item.name for item in columns]
+                frame = frame.withColumns({item.name: F.expr(item.expression.text) for item in columns})
+                frame = frame.withColumn("_null_key", reduce(and_, [F.col(name).isNull() for name in key]))
+    return frame
+
+
+def stream_frame(stream: Stream, bronze: DataFrame) -> DataFrame:
+    """Return the stream's records over bronze rows of its topic, without the bad ones."""
+    return steps(stream, decoded(stream.source, bronze).where(~F.col("_bad")).drop("_bad"))

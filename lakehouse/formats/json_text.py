@@ -1,0 +1,141 @@
+"""JSON text: parsed strictly, with everything kept that the meaning needs, and written compactly.
+
+A parsed object is `Members`, its fields in order with duplicates. Numbers with a point or an exponent are `Decimal`, so
+that no digit is lost before the column's type is known; a `float` is one of NaN, Infinity and -Infinity, which are no
+JSON, but which Python's own encoder and others write, and Spark reads.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+from lakehouse.formats.unfit import Unfit, clipped
+
+BLANKS = " \t\r\n"
+_NUMBER_LENGTH_MAX = 1000  # as Jackson, Spark's JSON parser, has it
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Members(tuple[tuple[str, Any], ...]):
+    """The fields of a JSON object, in order."""
+
+    __slots__ = ()
+
+
+def _sized(text: str) -> str:
+    if len(text) > _NUMBER_LENGTH_MAX:
+        raise Unfit(f"a number of {len(text)} characters; {_NUMBER_LENGTH_MAX} are allowed")
+    return text
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=Members,
+    parse_int=lambda text: int(_sized(text)),
+    parse_float=lambda text: Decimal(_sized(text)),
+    parse_constant=float,
+)
+
+
+def parse(text: str) -> Any:
+    """Return the JSON object, or None for the literal null; Unfit for everything else.
+
+    What follows a complete object is not read, but the text must end with `}`: Spark's from_json does not look further
+    either, and the end is all that can be seen cheaply. So `{"a":1} x` is refused and `{"a":1}{"a":2}` is its first.
+    """
+    stripped = text.strip(BLANKS)
+    if stripped == "null":
+        return None
+    if not stripped.startswith("{"):
+        raise Unfit(f"expected a JSON object, found {clipped(stripped) or 'nothing'}")
+    if not stripped.endswith("}"):
+        raise Unfit(f"expected a JSON object that ends with }}, found {clipped(stripped)}")
+    try:
+        return _DECODER.raw_decode(stripped)[0]
+    except Unfit:
+        raise
+    except json.JSONDecodeError as error:
+        raise Unfit(f"expected JSON: {error.msg} at character {error.pos}") from error
+    except RecursionError as error:
+        raise Unfit("expected JSON: nested too deeply") from error
+    except (ValueError, ArithmeticError) as error:
+        raise Unfit(f"expected JSON: {clipped(str(error))}") from error
+
+
+def no_surrogates(text: str) -> str:
+    """Return text that UTF-8 can hold: half a surrogate pair, which JSON can escape, becomes "?" as in Java."""
+    return _SURROGATE.sub("?", text)
+
+
+def java_double(value: float) -> str:
+    """Return a double as Java's Double.toString writes it, which is how Spark shows a JSON number in a string column."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    minus = "-" if sign else ""
+    if not any(digits):
+        return f"{minus}0.0"
+    text = "".join(map(str, digits))
+    point = len(text) + int(exponent)  # the number is 0.<text> * 10**point
+    if -2 <= point <= 7:
+        whole = text[:point].ljust(point, "0") if point > 0 else "0"
+        fraction = text[point:] if point > 0 else "0" * -point + text
+        return f"{minus}{whole}.{fraction or '0'}"
+    return f"{minus}{text[0]}.{text[1:] or '0'}E{point - 1}"
+
+
+def write_parsed(value: Any) -> str:
+    """Return a parsed JSON value as compact text again; duplicate fields stay."""
+    if isinstance(value, Members):
+        return "{" + ",".join(f"{_quoted(name)}:{write_parsed(item)}" for name, item in value) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(write_parsed, value)) + "]"
+    if isinstance(value, Decimal | float):  # one too large for a double is "Infinity", in quotes even as a string's whole text
+        text = java_double(float(value))
+        return text if text[-1].isdigit() else f'"{text}"'
+    return _quoted(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(no_surrogates(text), ensure_ascii=False)
+
+
+def write(value: Any) -> str:
+    """Return a row's value as compact JSON.
+
+    Decimals are numbers with their scale, timestamps ISO 8601 with Z and no more fraction than they have, binaries
+    base64, doubles in their shortest form; those that JSON has no number for are "NaN", "Infinity", "-Infinity".
+    """
+    match value:
+        case None | bool() | int():
+            return json.dumps(value)
+        case str():
+            return _quoted(value)
+        case float():
+            return repr(value) if abs(value) < float("inf") else f'"{java_double(value)}"'
+        case Decimal():
+            return format(value, "f")
+        case datetime():
+            return f'"{timestamp_text(value)}"'
+        case date():
+            return f'"{value.isoformat()}"'
+        case bytes() | bytearray():
+            return f'"{base64.b64encode(value).decode("ascii")}"'
+        case Mapping():
+            return "{" + ",".join(f"{_quoted(str(name))}:{write(item)}" for name, item in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ",".join(map(write, value)) + "]"
+    raise TypeError(f"{value!r} has no JSON form")
+
+
+def timestamp_text(value: datetime) -> str:
+    """Return a moment as ISO 8601 in UTC: milliseconds or microseconds only where they are not zero."""
+    if value.tzinfo is None:
+        raise ValueError(f"{value!r} has no zone; a row's timestamps are in UTC")
+    spec = "seconds" if value.microsecond == 0 else "milliseconds" if value.microsecond % 1000 == 0 else "microseconds"
+    return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=spec) + "Z"

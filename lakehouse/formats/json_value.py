@@ -1,0 +1,180 @@
+"""JSON to a row and back: what fits which type.
+
+The rules are those of Spark's from_json (PERMISSIVE, with a column for the corrupt record), which decodes the bulk of
+the records; this is the same in Python, for the model and for what Spark hands over one by one.
+
+| column      | takes                                                                                          |
+|-------------|------------------------------------------------------------------------------------------------|
+| any         | null; a missing field is null; fields that are not in the schema are left out                  |
+| integers    | JSON integers in the type's range; not 1.0, not "1", not true                                  |
+| double      | numbers; NaN, Infinity and -Infinity, in quotes or bare                                        |
+| decimal     | numbers and numbers as text, rounded half up to the scale; what has too many digits is unfit   |
+| string      | texts; true and numbers as text (1.50 becomes "1.5", as Java writes it); objects as their JSON |
+| timestamp   | ISO text, in UTC unless it names a zone; an integer is epoch *seconds*                         |
+| date        | ISO text                                                                                       |
+| binary      | base64 text                                                                                    |
+
+Names are case-sensitive; of a field that is there twice the last counts, and both must fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from sqlglot import exp
+
+from lakehouse.formats.json_text import Members, no_surrogates, parse, write, write_parsed
+from lakehouse.formats.text_value import (
+    INTEGER_BITS,
+    NOT_FINITE,
+    decimal_parts,
+    fit_decimal,
+    float32,
+    integer_in_range,
+    parse_binary,
+    parse_date,
+    parse_decimal,
+    parse_timestamp,
+)
+from lakehouse.formats.unfit import Unfit, expected, utf8
+from lakehouse.plan.schema import Column, base_type, parse_type
+
+Reader = Callable[[Any], Any]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def decode(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
+    """Return the row in a JSON object; None for the JSON literal null, which is a null value. Unfit if it is neither."""
+    parsed = parse(utf8(data))
+    if parsed is None:
+        return None
+    return _object(parsed, {column.name: reader(column.type) for column in columns})
+
+
+def encode(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
+    """Return a row as a compact JSON object with these columns, in their order."""
+    return write({column.name: row.get(column.name) for column in columns}).encode("utf-8")
+
+
+def _object(members: Members, readers: dict[str, Reader]) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(readers)
+    for name, value in members:
+        if (read := readers.get(name)) is not None:
+            try:
+                row[name] = None if value is None else read(value)
+            except Unfit as error:
+                raise Unfit(f"field {name}: {error}") from error
+    return row
+
+
+@lru_cache(maxsize=1024)
+def reader(kind: str) -> Reader:
+    """Return the function from a parsed JSON value that is not null to a value of the type; it raises Unfit."""
+    base = base_type(kind)
+    if base in INTEGER_BITS:
+        return lambda value: _integer(value, base)
+    match base:
+        case "string":
+            return _string
+        case "boolean":
+            return _boolean
+        case "double":
+            return lambda value: _double(value, base)
+        case "float":
+            return lambda value: float32(_double(value, base))
+        case "decimal":
+            precision, scale = decimal_parts(kind)
+            return lambda value: _decimal(value, precision, scale)
+        case "timestamp":
+            return _timestamp
+        case "date":
+            return lambda value: parse_date(_text(value, "date"))
+        case "binary":
+            return lambda value: parse_binary(_text(value, "base64"))
+    return _nested(parse_type(kind), base, kind)
+
+
+def _nested(tree: exp.DataType, base: str, kind: str) -> Reader:
+    if base == "struct":
+        readers = {item.name: reader(item.args["kind"].sql("spark")) for item in tree.expressions}
+        return lambda value: _object(_members(value, kind), readers)
+    inner = [reader(item.sql("spark")) for item in tree.expressions]
+    if base == "array":
+        return lambda value: [None if item is None else inner[0](item) for item in _list(value, kind)]
+    # A JSON object's names are texts, so the key of a map is a string, whatever it is called.
+    return lambda value: {n: None if v is None else inner[1](v) for n, v in _members(value, kind)}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | Decimal) and not isinstance(value, bool)
+
+
+def _integer(value: Any, kind: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise expected(kind, _shown(value))
+    return integer_in_range(value, kind)
+
+
+def _double(value: Any, kind: str) -> float:
+    if isinstance(value, str) and value in NOT_FINITE:
+        return NOT_FINITE[value]
+    if not (_is_number(value) or isinstance(value, float)):
+        raise expected(kind, _shown(value))
+    try:
+        return float(value)
+    except OverflowError:  # an integer past the largest double; the same number with a point would be infinite too
+        return float("inf") if value > 0 else float("-inf")
+
+
+def _decimal(value: Any, precision: int, scale: int) -> Decimal:
+    if isinstance(value, str):  # Spark drops the commas of "1,234.50"
+        return parse_decimal(value.replace(",", ""), precision, scale)
+    if not _is_number(value):
+        raise expected(f"decimal({precision}, {scale})", _shown(value))
+    return fit_decimal(Decimal(value), precision, scale)
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise expected("boolean", _shown(value))
+    return value
+
+
+def _string(value: Any) -> str:
+    return no_surrogates(value) if isinstance(value, str) else write_parsed(value)
+
+
+def _timestamp(value: Any) -> datetime:
+    if isinstance(value, int) and not isinstance(value, bool):
+        try:
+            return _EPOCH + timedelta(seconds=value)
+        except OverflowError as error:
+            raise expected("timestamp (an integer is epoch seconds)", _shown(value)) from error
+    return parse_timestamp(_text(value, "timestamp"))
+
+
+def _text(value: Any, kind: str) -> str:
+    if not isinstance(value, str):
+        raise expected(kind, _shown(value))
+    return value
+
+
+def _members(value: Any, kind: str) -> Members:
+    if not isinstance(value, Members):
+        raise expected(kind, _shown(value))
+    return value
+
+
+def _list(value: Any, kind: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise expected(kind, _shown(value))
+    return value
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, str) else str(value) if isinstance(value, Decimal) else write_parsed(value)

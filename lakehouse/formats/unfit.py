@@ -1,0 +1,25 @@
+"""What is said of bytes that do not fit their schema."""
+
+from __future__ import annotations
+
+
+class Unfit(ValueError):
+    """The bytes do not fit the schema. The message is the reason that stands in the quarantine."""
+
+
+def clipped(text: str, length_max: int = 80) -> str:
+    """Return `text`, cut to a length that a reason can carry; a record of a megabyte must not fill the quarantine."""
+    return text if len(text) <= length_max else f"{text[:length_max]}... ({len(text)} characters)"
+
+
+def expected(kind: str, found: str) -> Unfit:
+    """Return the error of a value that is not of its type; `found` is the value as a reader would know it."""
+    return Unfit(f"expected {kind}, found {clipped(found)}")
+
+
+def utf8(data: bytes) -> str:
+    """Return bytes as text; Unfit where they are not UTF-8."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Unfit(f"expected UTF-8, found byte 0x{data[error.start]:02x} at {error.start}") from error

@@ -1,0 +1,127 @@
+"""A child process that ends with its parent, the proof that a pid is still the same process, and ports."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+HOST = "127.0.0.1"
+PR_SET_PDEATHSIG = 1
+# The system's clock may be corrected between two readings of a process's start; numbers are not reused that
+# fast.
+CREATED_TOLERANCE_SECONDS = 5.0
+
+
+def spawn(command: list[str], output: Path, outlive: bool) -> subprocess.Popen[bytes]:
+    """Start ``command``; what it prints goes to ``output``. ``outlive``: it goes on when this process ends.
+
+    Otherwise Linux ends it (SIGTERM) as soon as this process is gone, killed or not; elsewhere the caller
+    must see to
+    an orderly end. Raises OSError.
+    """
+    started = threading.Event()
+    children: list[subprocess.Popen[bytes]] = []
+    failures: list[OSError] = []
+
+    def run() -> None:
+        try:
+            with output.open("wb") as stream:
+                child = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=stream,
+                    stderr=subprocess.STDOUT,
+                    # Ctrl-C in the terminal is for the parent, which stops its clients first.
+                    start_new_session=True,
+                    # It only calls prctl, which is safe after a fork.
+                    preexec_fn=None if outlive else _end_with_parent(),
+                )
+            children.append(child)
+        except OSError as error:
+            failures.append(error)
+            return
+        finally:
+            started.set()
+        child.wait()
+
+    # Linux sends the signal when the *thread* that started the child ends, so that thread must last as long
+    # as the child.
+    threading.Thread(target=run, name="lakehouse-child", daemon=True).start()
+    started.wait()
+    if failures:
+        raise failures[0]
+    return children[0]
+
+
+def _end_with_parent() -> Callable[[], None] | None:
+    if not sys.platform.startswith("linux"):
+        return None
+    library = ctypes.CDLL(None, use_errno=True)
+    parent = os.getpid()
+
+    def ask() -> None:
+        library.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:  # it was gone before the request
+            os._exit(1)
+
+    return ask
+
+
+def identify(pid: int, created: float, mark: str) -> psutil.Process | None:
+    """The living process ``pid`` if it started at ``created`` with the argument ``mark``, else None."""
+    try:
+        found = psutil.Process(pid)
+        same = abs(found.create_time() - created) <= CREATED_TOLERANCE_SECONDS and mark in found.cmdline()
+        return found if same and found.status() != psutil.STATUS_ZOMBIE else None
+    except (psutil.Error, ValueError):
+        return None
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nothing uses at this moment."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on this port of 127.0.0.1."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+def accepts(address: str) -> bool:
+    """Whether something listens at ``host:port``."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=1.0):
+            return True
+    except OSError:
+        return False
+
+
+def user_of(port: int) -> str:
+    """Who listens on a port, as `` by pid 12 (java)``; empty where the system does not tell."""
+    with contextlib.suppress(psutil.Error):
+        for connection in psutil.net_connections("tcp"):
+            listens = (
+                connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port
+            )
+            if listens and connection.pid:
+                return f" by pid {connection.pid} ({psutil.Process(connection.pid).name()})"
+    return ""

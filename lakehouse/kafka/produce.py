@@ -1,0 +1,226 @@
+"""Producing records, and reading records to produce from lines of text."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, Literal
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from lakehouse.errors import KafkaUnavailable, LakehouseError
+from lakehouse.kafka.options import for_librdkafka, refused
+from lakehouse.kafka.topics import Cluster
+
+DELIVERY_TIMEOUT_SECONDS = 60.0
+_ONE_AT_A_TIME = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRecord:
+    """A record to produce. ``timestamp_ms`` since 1970 (None: now); ``partition`` None: by the key's hash."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    partition: int | None = None
+
+
+def produce(
+    bootstrap_servers: str, options: Mapping[str, str], topic: str, records: Iterable[ProducerRecord]
+) -> int:
+    """Write ``records`` to ``topic`` in their order per partition and wait until every one is acknowledged.
+
+    Keys go to the partition where Java's producer would put them. Returns their number.
+    Raises NotFound (no such topic), KafkaUnavailable (how many were not delivered, and why).
+    """
+    # Asked first: a producer would wait half a minute for a topic that does not exist.
+    partitions = Cluster(bootstrap_servers, options).topics([topic])[topic].partitions
+    sent, done, failed, reason = 0, 0, 0, ""
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        nonlocal done, failed, reason
+        done += 1
+        if error is not None:
+            failed, reason = failed + 1, reason or error.str()
+
+    with _ONE_AT_A_TIME:
+        producer = _producer(bootstrap_servers, frozenset(options.items()))
+        try:
+            for record in records:
+                _check(record, sent + 1, topic, partitions)
+                _send(producer, topic, record, delivered)
+                sent += 1
+                if failed:
+                    break
+        finally:
+            deadline = time.monotonic() + DELIVERY_TIMEOUT_SECONDS + 5.0
+            while done < sent and time.monotonic() < deadline:
+                producer.poll(0.1)
+            missing = failed + sent - done
+            if missing:
+                _producer.cache_clear()  # it may be in a state that it can't leave
+    if missing:
+        raise KafkaUnavailable(
+            f"{missing} of {sent} records were not delivered to topic {topic!r} on {bootstrap_servers}: "
+            f"{reason or 'no answer'}. {sent - missing} are in the topic. "
+            "Correct the cause and produce the rest again."
+        )
+    return sent
+
+
+@lru_cache(maxsize=4)
+def _producer(bootstrap_servers: str, options: frozenset[tuple[str, str]]) -> Producer:
+    """A producer, kept: a fresh idempotent one waits half a second for its producer id."""
+    settings = {
+        "linger.ms": "5",
+        **for_librdkafka(dict(options)),
+        "bootstrap.servers": bootstrap_servers,
+        "log_level": 0,
+        "acks": "all",
+        "enable.idempotence": "true",
+        "partitioner": "murmur2_random",
+        "delivery.timeout.ms": str(int(DELIVERY_TIMEOUT_SECONDS * 1000)),
+    }
+    try:
+        return Producer(settings)
+    except KafkaException as error:
+        raise refused(error) from None
+
+
+def _check(record: ProducerRecord, number: int, topic: str, partitions: int) -> None:
+    # librdkafka takes 0 for "now", silently.
+    if record.timestamp_ms is not None and record.timestamp_ms < 1:
+        raise LakehouseError(
+            f"Record {number}: found the timestamp {record.timestamp_ms}; expected milliseconds after "
+            "1970-01-01T00:00Z."
+        )
+    if record.partition is not None and not 0 <= record.partition < partitions:
+        raise LakehouseError(
+            f"Record {number}: found partition {record.partition}; expected 0 to {partitions - 1}, which "
+            f"topic {topic!r} has."
+        )
+
+
+def _send(producer: Producer, topic: str, record: ProducerRecord, delivered: Any) -> None:
+    place: dict[str, Any] = {}
+    if record.timestamp_ms is not None:
+        place["timestamp"] = record.timestamp_ms
+    if record.partition is not None:
+        place["partition"] = record.partition
+    while True:
+        try:
+            producer.produce(
+                topic,
+                record.value,
+                record.key,
+                on_delivery=delivered,
+                headers=list(record.headers) or None,
+                **place,
+            )
+        except BufferError:  # the queue is full: let the broker catch up
+            producer.poll(0.1)
+        except KafkaException as error:
+            raise KafkaUnavailable(
+                f"A record for topic {topic!r} was refused: {error.args[0].str()}."
+            ) from None
+        else:
+            producer.poll(0)
+            return
+
+
+def parse_lines(lines: Iterable[str], format: Literal["json", "tsv"]) -> Iterator[ProducerRecord]:
+    """Records from lines of text; empty lines are skipped. Raises LakehouseError with the line's number.
+
+    ``json``: an object ``{"key":, "value":, "timestamp":, "headers":, "partition":}``; only value is
+    required. Text is taken as
+    it is, null is null, anything else as its JSON. ``tsv``: key, value and timestamp with tabs between; no
+    text for the key is a null
+    key, no tab after it is a null value. A timestamp is milliseconds since 1970, or ISO 8601 (UTC unless it
+    says otherwise).
+    """
+    parse = _from_json if format == "json" else _from_tsv
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            yield parse(line.rstrip("\r\n"))
+        except ValueError as error:
+            raise LakehouseError(f"Line {number}: {error}") from None
+
+
+def _from_json(line: str) -> ProducerRecord:
+    try:
+        found = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f'found no JSON ({error.msg} at column {error.colno}); expected {{"key": ..., "value": ...}}'
+        ) from None
+    if not isinstance(found, dict) or "value" not in found:
+        raise ValueError(f'found {line[:60]}; expected an object with a "value" (null for a delete)')
+    known = [field.name.removesuffix("_ms") for field in fields(ProducerRecord)]
+    for name in found:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"Did you mean {near[0]!r}? " if near else ""
+            raise ValueError(f"found the field {name!r}. {hint}Expected some of: {', '.join(known)}")
+    headers = found.get("headers") or {}
+    if not isinstance(headers, dict):
+        raise ValueError(f"found headers {headers!r}; expected an object of names and values")
+    partition = found.get("partition")
+    if partition is not None and (isinstance(partition, bool) or not isinstance(partition, int)):
+        raise ValueError(f"found partition {partition!r}; expected a whole number")
+    return ProducerRecord(
+        _bytes(found.get("key")),
+        _bytes(found["value"]),
+        _timestamp(found.get("timestamp")),
+        tuple((name, _bytes(value)) for name, value in headers.items()),
+        partition,
+    )
+
+
+def _from_tsv(line: str) -> ProducerRecord:
+    parts = line.split("\t")
+    if len(parts) > 3:
+        raise ValueError(
+            f"found {len(parts)} columns; expected key, value and timestamp with tabs between (or use JSON "
+            "lines)"
+        )
+    key, value, timestamp = (*parts, None, None)[:3]
+    return ProducerRecord(
+        key.encode() if key else None,
+        None if value is None else value.encode(),
+        _timestamp(timestamp or None),
+    )
+
+
+def _bytes(value: object) -> bytes | None:
+    if value is None or isinstance(value, str):
+        return None if value is None else value.encode()
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _timestamp(value: object) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, str):
+        if value.strip().lstrip("-").isdigit():
+            return int(value)
+        try:
+            moment = datetime.fromisoformat(value.strip())
+        except ValueError:
+            pass
+        else:
+            aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    raise ValueError(
+        f"found the timestamp {value!r}; expected milliseconds since 1970 or ISO 8601, such as "
+        "2013-06-01T00:00:00Z"
+    )

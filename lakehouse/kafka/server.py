@@ -1,0 +1,202 @@
+"""What one embedded Kafka node is made of: its configuration, its Java command, its formatted storage."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import subprocess
+import uuid
+from pathlib import Path
+
+from lakehouse.config import jars_folder
+from lakehouse.errors import BrokerError
+from lakehouse.kafka.process import HOST
+
+HEAP_MB = 512
+# A short start counts more than peak speed: the quick compiler alone, the simplest collector.
+JVM_FLAGS = (
+    f"-Xmx{HEAP_MB}m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xshare:auto",
+    "-Djava.awt.headless=true",
+    "-XX:+ExitOnOutOfMemoryError",
+)
+
+SETTINGS = """\
+process.roles=broker,controller
+node.id=1
+listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=BROKER
+
+# One node: every internal topic has one replica, and few partitions, so that the start is short.
+default.replication.factor=1
+min.insync.replicas=1
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+group.initial.rebalance.delay.ms=0
+
+# After a kill the old registration holds up the new one for this long. Not less: busy is not dead.
+broker.session.timeout.ms=4000
+broker.heartbeat.interval.ms=1000
+
+# A name mistyped by a client is an error, not a new topic.
+auto.create.topics.enable=false
+
+# Records of any age are taken and kept: retention and segment rolling go by the records' own timestamps,
+# and a year of history is produced within a minute.
+log.retention.ms=-1
+log.retention.bytes=-1
+log.roll.hours=876000
+log.message.timestamp.after.max.ms=9223372036854775807
+# The cleaner's default buffer would take a quarter of the heap.
+log.cleaner.dedupe.buffer.size=16777216
+
+num.network.threads=2
+num.io.threads=4
+"""
+
+LOGGING = """\
+status=error
+appender.file.type=RollingFile
+appender.file.name=file
+appender.file.fileName=${sys:lakehouse.log}
+appender.file.filePattern=${sys:lakehouse.log}.%i
+appender.file.layout.type=PatternLayout
+appender.file.layout.pattern=%d{yyyy-MM-dd'T'HH:mm:ss.SSSX} %p %m (%c{1})%n
+appender.file.policies.type=Policies
+appender.file.policies.size.type=SizeBasedTriggeringPolicy
+appender.file.policies.size.size=10MB
+appender.file.strategy.type=DefaultRolloverStrategy
+appender.file.strategy.max=2
+rootLogger.level=info
+rootLogger.appenderRef.file.ref=file
+"""
+
+
+def java() -> str:
+    """The path of the java to run: ``JAVA_HOME`` if it is set, else the PATH. Raises BrokerError."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
+    if found is None:
+        raise BrokerError(
+            f"Found no java {f'in JAVA_HOME={home}' if home else 'on the PATH'}; the embedded Kafka needs "
+            "Java 17 or "
+            "newer. Install one, or set JAVA_HOME to its folder."
+        )
+    return found
+
+
+def data_folder(folder: Path) -> Path:
+    """Where a broker of ``folder`` keeps its records."""
+    return folder / "data"
+
+
+def log_file(folder: Path) -> Path:
+    """Kafka's own log."""
+    return folder / "broker.log"
+
+
+def output_file(folder: Path) -> Path:
+    """What the JVM itself printed at the last start."""
+    return folder / "broker.out"
+
+
+def write_settings(folder: Path, port: int, controller_port: int) -> None:
+    """Write the configuration for one start into ``folder``."""
+    (folder / "log4j2.properties").write_text(LOGGING)
+    _settings_file(folder).write_text(_settings(data_folder(folder), port, controller_port))
+
+
+def command(folder: Path) -> list[str]:
+    """The command that runs the broker of ``folder``."""
+    return [*_jvm(folder, log_file(folder)), "kafka.Kafka", str(_settings_file(folder))]
+
+
+def command_mark(folder: Path) -> str:
+    """The argument of ``command`` by which the process is recognized later."""
+    return str(_settings_file(folder))
+
+
+def format_storage(folder: Path) -> None:
+    """Give ``folder`` a formatted storage with its own cluster id, unless it has one. Raises BrokerError.
+
+    It is made beside its place and renamed, so that an interrupted start leaves no half of it.
+    """
+    if (data_folder(folder) / "meta.properties").is_file():
+        return
+    if data_folder(folder).exists() and any(data_folder(folder).iterdir()):
+        raise BrokerError(
+            f"Found {data_folder(folder)} with files in it but no meta.properties; expected a formatted "
+            "Kafka storage or "
+            "nothing. Move the folder away, or give another one (setting kafka.folder)."
+        )
+    fresh = folder / "data.new"
+    shutil.rmtree(fresh, ignore_errors=True)
+    settings = folder / "format.properties"
+    settings.write_text(_settings(fresh, 1, 2))
+    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
+    tool = [
+        *_jvm(folder, folder / "format.log"),
+        "kafka.tools.StorageTool",
+        "format",
+        "-t",
+        cluster,
+        "-c",
+        str(settings),
+    ]
+    done = subprocess.run(tool, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        last = "\n".join((done.stdout + done.stderr).strip().splitlines()[-8:])
+        raise BrokerError(
+            f"Kafka's storage tool could not format {fresh} (exit code {done.returncode}). It said:\n{last}"
+        )
+    settings.unlink()
+    if data_folder(folder).exists():
+        data_folder(folder).rmdir()
+    fresh.rename(data_folder(folder))
+
+
+def _jvm(folder: Path, log: Path) -> list[str]:
+    return [
+        *(
+            java(),
+            *JVM_FLAGS,
+            f"-Dlakehouse.log={log}",
+            f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
+        ),
+        *("-cp", str(jars_folder("kafka") / "*")),
+    ]
+
+
+def _settings_file(folder: Path) -> Path:
+    return folder / "server.properties"
+
+
+def _settings(data: Path, port: int, controller_port: int) -> str:
+    if "," in str(data):
+        raise BrokerError(
+            f"Found a comma in {data}; Kafka reads it as two folders. Give a folder without one "
+            "(kafka.folder)."
+        )
+    # Java reads a properties file as Latin-1 with escapes.
+    path = "".join(c if " " <= c <= "~" and c != "\\" else _escape(c) for c in str(data))
+    return SETTINGS + (
+        f"listeners=BROKER://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}\n"
+        f"advertised.listeners=BROKER://{HOST}:{port}\n"
+        f"controller.quorum.voters=1@{HOST}:{controller_port}\n"
+        f"log.dirs={path}\n"
+    )
+
+
+def _escape(character: str) -> str:
+    raw = character.encode("utf-16-be")
+    return "".join(f"\\u{raw[i]:02x}{raw[i + 1]:02x}" for i in range(0, len(raw), 2))

@@ -1,0 +1,138 @@
+"""Where declarations begin: `stream`, `app`, and the aggregates."""
+
+from __future__ import annotations
+
+from lakehouse.errors import PlanError
+from lakehouse.plan.declare import Aggregation, App, Sink, Source, Stream, Table
+from lakehouse.plan.expression import expression, expression_type
+from lakehouse.plan.schema import Column, base_type, check_distinct, check_name, check_topic, parse_schema
+
+VALUE_FORMATS = ("json", "delimited", "kafka")
+KEY_FORMATS = ("kafka", "json", "delimited")
+FORMAT_ALIASES = {"csv": "delimited", "primitive": "kafka"}
+KAFKA_TYPES = ("string", "int", "bigint", "double", "binary")
+
+
+def stream(
+    topic: str,
+    *,
+    key: str,
+    schema: str,
+    format: str = "json",
+    key_format: str | None = None,
+    event_time: str | None = None,
+    name: str | None = None,
+    own_table: bool = False,
+) -> Stream:
+    """Declare a topic as a stream: schema on read.
+
+    topic: the Kafka topic. key: the key's column and type, "tailnum string"; a name alone takes its type from `schema`
+    (the value's field of that name is then not read), or is a string. schema: the value's columns, as Spark writes
+    them. format: of the value, "json", "delimited" ("csv"), or "kafka" (one primitive column). key_format: "kafka" for
+    a single primitive (the default), "json" or "delimited" for others. event_time: an expression of type timestamp, or
+    epoch milliseconds as a bigint; the record's own timestamp if left out. name: of the stream, for its quarantine;
+    the topic's name if left out. own_table: give the topic a physical bronze table of its own.
+
+    Raises PlanError for names, types, formats or expressions that can't be kept.
+    """
+    check_topic(topic)
+    name = check_name(name if name is not None else topic.replace("-", "_").replace(".", "_"), "stream")
+    what = f"stream {name!r}"
+    value = parse_schema(schema, f"{what}: schema")
+    keys = _key_columns(key, value, what)
+    shadowed = {column.name.lower() for column in keys}
+    if " " not in key.strip():
+        value = tuple(column for column in value if column.name.lower() not in shadowed)
+    check_distinct((column.name for column in (*keys, *value)), f"{what}: key and schema")
+    if not value:
+        raise PlanError(f"{what}: schema={schema!r} has no value column beside the key. Name at least one.")
+    value_format = _format(format, VALUE_FORMATS, f"{what}: format")
+    simple = len(keys) == 1 and base_type(keys[0].type) not in ("struct", "array", "map")
+    key_format = _format(key_format or ("kafka" if simple else "json"), KEY_FORMATS, f"{what}: key_format")
+    _check_format(key_format, keys, f"{what}: key")
+    _check_format(value_format, value, f"{what}: schema")
+    columns = (*keys, *value)
+    time = expression(event_time, columns, f"{what}: event_time") if event_time is not None else None
+    if time is not None and (kind := expression_type(time, columns)) not in (None, "timestamp", "bigint"):
+        raise PlanError(f"{what}: event_time={event_time!r} is a {kind}; expected a timestamp, or milliseconds as a bigint.")
+    source = Source(name, topic, keys, value, key_format, value_format, time, own_table)
+    return Stream(source, tuple(column.name for column in keys), columns)
+
+
+def count(column: str | None = None) -> Aggregation:
+    """COUNT(*), or COUNT(column): the records in which the expression is not null."""
+    return Aggregation("count", column)
+
+
+def sum(column: str) -> Aggregation:
+    """SUM(column): exact over integers and decimals; over only nulls it is 0. Doubles: see SumDoubles."""
+    return Aggregation("sum", column)
+
+
+def app(*parts: Table | Sink) -> App:
+    """Return an application of these tables and sinks. A sink's table is kept too.
+
+    Raises PlanError for two different tables of one name, two sinks of one topic, two streams of one name, or a topic
+    that is read and written.
+    """
+    tables: dict[str, Table] = {}
+    sinks: dict[str, Sink] = {}
+    streams: list[Stream] = []
+    for part in parts:
+        if isinstance(part, Sink):
+            if part.topic in sinks and sinks[part.topic] != part:
+                raise PlanError(f"topic {part.topic!r} is written by two sinks. Give one of them another topic.")
+            sinks[part.topic] = part
+        target = part.of if isinstance(part, Sink) else part
+        if not isinstance(target, Table | Stream):
+            raise PlanError(f"app({part!r}): expected tables and sinks. A stream needs .latest(...), .group_by(...) or .to_topic(...).")
+        if isinstance(part, Stream):
+            raise PlanError(f"app(): {part.what} alone keeps nothing. Give it .latest(...), .group_by(...).agg(...).table(...) or .to_topic(...).")
+        if isinstance(target, Table):
+            if target.name in tables and tables[target.name] != target:
+                raise PlanError(f"table {target.name!r} is declared twice, differently. Rename one.")
+            tables[target.name] = target
+        streams.append(target if isinstance(target, Stream) else target.stream)
+    if not tables and not sinks:
+        raise PlanError("app(): expected at least one table or sink.")
+    check_distinct(tables, "tables")
+    sources: dict[str, Source] = {}
+    for item in streams:
+        source = item.source
+        if sources.setdefault(source.name, source) != source:
+            raise PlanError(f"stream {source.name!r} is declared twice, differently. Rename one: stream(..., name=...).")
+    check_distinct(sources, "streams")
+    for topic in sinks:
+        if any(source.topic == topic for source in sources.values()):
+            raise PlanError(f"topic {topic!r} is read and written by this application. Write to another topic.")
+    return App(tuple(tables.values()), tuple(sinks.values()), tuple(sources.values()))
+
+
+def _key_columns(key: str, value: tuple[Column, ...], what: str) -> tuple[Column, ...]:
+    if not isinstance(key, str) or not key.strip():
+        raise PlanError(f"{what}: key={key!r}, expected the key's column and type, such as \"id string\".")
+    if " " in key.strip():
+        return parse_schema(key, f"{what}: key")
+    name = check_name(key.strip(), f"{what}: key")
+    for column in value:
+        if column.name.lower() == name.lower():
+            return (column,)
+    return (Column(name, "string"),)
+
+
+def _format(name: str, known: tuple[str, ...], what: str) -> str:
+    lowered = FORMAT_ALIASES.get(str(name).lower(), str(name).lower())
+    if lowered not in known:
+        raise PlanError(f"{what}={name!r}: expected one of {', '.join((*known, *FORMAT_ALIASES))}.")
+    return lowered
+
+
+def _check_format(name: str, columns: tuple[Column, ...], what: str) -> None:
+    kinds = [base_type(column.type) for column in columns]
+    if name == "kafka" and (len(columns) != 1 or kinds[0] not in KAFKA_TYPES):
+        raise PlanError(
+            f"{what}: format kafka holds one column of type {', '.join(KAFKA_TYPES)}; found "
+            f"{', '.join(map(str, columns))}. Use json or delimited."
+        )
+    if name == "delimited" and (nested := [c for c, kind in zip(columns, kinds, strict=True) if kind in ("struct", "array", "map")]):
+        raise PlanError(f"{what}: format delimited can't hold {nested[0]}. Use json.")

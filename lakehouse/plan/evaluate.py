@@ -1,0 +1,257 @@
+"""Expressions in Python, for the model: the common part of Spark SQL, with its nulls; for the rest, `NeedsSpark`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from sqlglot import exp
+
+from lakehouse.errors import NeedsSpark
+from lakehouse.plan.expression import Expression
+
+Values = Mapping[str, Any]
+Evaluator = Callable[[Values], Any]
+
+
+def evaluate(item: Expression, values: Values) -> Any:
+    """Return an expression's value over columns by their lower-case names; NeedsSpark if Python can't tell."""
+    return _compiled(item.text)(values)
+
+
+@lru_cache(maxsize=4096)
+def _compiled(text: str) -> Evaluator:
+    return _compile(Expression(text).tree)
+
+
+def _strict(function: Callable[..., Any], *parts: Evaluator) -> Evaluator:
+    """Null in, null out: how nearly every SQL function treats nulls."""
+
+    def run(values: Values) -> Any:
+        arguments = [part(values) for part in parts]
+        return None if any(argument is None for argument in arguments) else function(*arguments)
+
+    return run
+
+
+def _compile(node: exp.Expression) -> Evaluator:
+    if (build := _BUILDERS.get(type(node))) is not None:
+        return build(node)
+    if (binary := _BINARY.get(type(node))) is not None:
+        return _strict(binary, _compile(node.this), _compile(node.expression))
+    raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
+
+
+def _column(node: exp.Expression) -> Evaluator:
+    name, *fields = [part.name for part in node.parts]  # type: ignore[attr-defined]
+
+    def run(values: Values) -> Any:
+        value = values.get(name.lower())
+        for item in fields:
+            if value is None:
+                return None
+            value = next((v for k, v in value.items() if k.lower() == item.lower()), None)
+        return value
+
+    return run
+
+
+def _literal(node: exp.Expression) -> Evaluator:
+    text = node.name
+    value: Any = text
+    if not node.is_string:
+        value = int(text) if text.isdigit() else Decimal(text) if "e" not in text.lower() else float(text)
+    return lambda values: value
+
+
+def _boolean(node: exp.Expression) -> Evaluator:
+    value = bool(node.this)
+    return lambda values: value
+
+
+def _and(node: exp.Expression) -> Evaluator:
+    left, right = _compile(node.this), _compile(node.expression)
+
+    def run(values: Values) -> bool | None:
+        a, b = left(values), right(values)
+        return False if a is False or b is False else None if a is None or b is None else True
+
+    return run
+
+
+def _or(node: exp.Expression) -> Evaluator:
+    left, right = _compile(node.this), _compile(node.expression)
+
+    def run(values: Values) -> bool | None:
+        a, b = left(values), right(values)
+        return True if a is True or b is True else None if a is None or b is None else False
+
+    return run
+
+
+def _is(node: exp.Expression) -> Evaluator:
+    left, right = _compile(node.this), _compile(node.expression)
+    return lambda values: left(values) is right(values)
+
+
+def _coalesce(node: exp.Expression) -> Evaluator:
+    parts = [_compile(item) for item in (node.this, *node.expressions)]
+    return lambda values: next((v for part in parts if (v := part(values)) is not None), None)
+
+
+def _in(node: exp.Expression) -> Evaluator:
+    value, options = _compile(node.this), [_compile(item) for item in node.expressions]
+
+    def run(values: Values) -> bool | None:
+        found = [None if (o := option(values)) is None else _same(value(values), o) for option in options]
+        return None if value(values) is None else True if True in found else None if None in found else False
+
+    return run
+
+
+def _case(node: exp.Expression) -> Evaluator:
+    branches = [(_compile(item.this), _compile(item.args["true"])) for item in node.args["ifs"]]
+    default = _compile(node.args["default"]) if node.args.get("default") else lambda values: None
+    if node.this is not None:
+        raise NeedsSpark(f"{node.sql('spark')!r}: the model knows CASE WHEN only; run this on Spark.")
+    return lambda values: next((then for when, then in branches if when(values) is True), default)(values)
+
+
+def _struct(node: exp.Expression) -> Evaluator:
+    fields = []
+    for item in node.expressions:
+        value = item.expression if isinstance(item, exp.PropertyEQ) else item
+        fields.append((item.this.name if isinstance(item, exp.PropertyEQ) else item.name, _compile(value)))
+    return lambda values: {name: field(values) for name, field in fields}
+
+
+def _cast(node: exp.Expression) -> Evaluator:
+    kind = node.args["to"].sql("spark").lower()
+    if kind not in _CASTS:
+        raise NeedsSpark(f"{node.sql('spark')!r}: the model has no such cast; run this on Spark.")
+    return _strict(_CASTS[kind], _compile(node.this))
+
+
+def _to_string(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | str):
+        return str(value)
+    raise NeedsSpark(f"the model can't write {value!r} as Spark does; run this on Spark.")
+
+
+def _to_integer(value: Any) -> int | None:
+    try:
+        return int(value.strip()) if isinstance(value, str) else int(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _to_double(value: Any) -> float | None:
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
+_CASTS: dict[str, Callable[[Any], Any]] = {"string": _to_string, "bigint": _to_integer, "int": _to_integer, "double": _to_double}
+
+
+def _comparable(a: Any, b: Any) -> tuple[Any, Any]:
+    number = (int, float, Decimal)
+    if isinstance(a, bool) == isinstance(b, bool) and (type(a) is type(b) or (isinstance(a, number) and isinstance(b, number))):
+        return a, b
+    raise NeedsSpark(f"the model does not compare {a!r} with {b!r}: Spark would cast one of them. Cast it, or use Spark.")
+
+
+def _compare(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    return lambda a, b: compare(*_comparable(a, b))
+
+
+def _same(a: Any, b: Any) -> bool | None:
+    return None if a is None else operator.eq(*_comparable(a, b))
+
+
+def _arithmetic(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def run(a: Any, b: Any) -> Any:
+        kinds = {type(a), type(b)}
+        if kinds <= {int}:
+            return (work(a, b) + 2**63) % 2**64 - 2**63  # a BIGINT wraps around, as in Java
+        if kinds <= {int, float}:
+            return work(float(a), float(b))
+        if kinds <= {Decimal, float}:
+            return work(float(a), float(b))
+        raise NeedsSpark(f"the model has no arithmetic over {a!r} and {b!r}; run this on Spark.")
+
+    return run
+
+
+def _divide(a: Any, b: Any) -> float | None:
+    return None if b == 0 else float(a) / float(b)
+
+
+def _modulo(a: Any, b: Any) -> Any:
+    if not (isinstance(a, int) and isinstance(b, int)):
+        raise NeedsSpark("the model's % is for integers; run this on Spark.")
+    return None if b == 0 else abs(a) % abs(b) * (-1 if a < 0 else 1)
+
+
+def _substring(node: exp.Expression) -> Evaluator:
+    parts = [_compile(node.this), _compile(node.args["start"])]
+    if node.args.get("length") is None:
+        return _strict(lambda text, start: text[max(start - 1, 0) :] if start >= 0 else text[start:], *parts)
+    return _strict(
+        lambda text, start, length: text[max(start - 1, 0) :][: max(length, 0)] if start >= 0 else text[start:][: max(length, 0)],
+        *parts, _compile(node.args["length"]),
+    )  # fmt: skip
+
+
+_BINARY: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
+    exp.EQ: _compare(operator.eq),
+    exp.NEQ: _compare(operator.ne),
+    exp.GT: _compare(operator.gt),
+    exp.GTE: _compare(operator.ge),
+    exp.LT: _compare(operator.lt),
+    exp.LTE: _compare(operator.le),
+    exp.Add: _arithmetic(operator.add),
+    exp.Sub: _arithmetic(operator.sub),
+    exp.Mul: _arithmetic(operator.mul),
+    exp.Div: _divide,
+    exp.Mod: _modulo,
+    exp.DPipe: lambda a, b: _to_string(a) + _to_string(b),
+}
+
+_BUILDERS: dict[type[exp.Expression], Callable[[exp.Expression], Evaluator]] = {
+    exp.Column: _column,
+    exp.Literal: _literal,
+    exp.Boolean: _boolean,
+    exp.Null: lambda node: lambda values: None,
+    exp.Paren: lambda node: _compile(node.this),
+    exp.Alias: lambda node: _compile(node.this),
+    exp.And: _and,
+    exp.Or: _or,
+    exp.Not: lambda node: _strict(operator.not_, _compile(node.this)),
+    exp.Neg: lambda node: _strict(operator.neg, _compile(node.this)),
+    exp.Is: _is,
+    exp.Coalesce: _coalesce,
+    exp.In: _in,
+    exp.Case: _case,
+    exp.Between: lambda node: _strict(
+        lambda v, low, high: operator.ge(*_comparable(v, low)) and operator.le(*_comparable(v, high)),
+        _compile(node.this), _compile(node.args["low"]), _compile(node.args["high"]),
+    ),
+    exp.Struct: _struct,
+    exp.Cast: _cast,
+    exp.Upper: lambda node: _strict(str.upper, _compile(node.this)),
+    exp.Lower: lambda node: _strict(str.lower, _compile(node.this)),
+    exp.Trim: lambda node: _strict(lambda text: text.strip(" "), _compile(node.this)),
+    exp.Length: lambda node: _strict(len, _compile(node.this)),
+    exp.Abs: lambda node: _strict(abs, _compile(node.this)),
+    exp.Substring: _substring,
+    exp.Concat: lambda node: _strict(
+        lambda *texts: "".join(map(_to_string, texts)), *[_compile(item) for item in node.expressions]
+    ),
+}  # fmt: skip

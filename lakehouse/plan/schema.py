@@ -1,0 +1,108 @@
+"""Names and types: what may be called how, and a schema written as Spark writes it ("city string, n bigint")."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+
+from lakehouse.errors import PlanError
+
+IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+# ksqlDB's pseudo columns; every stream has them, so a schema can't define them anew.
+PSEUDO_COLUMNS = {"rowtime": "bigint", "rowpartition": "int", "rowoffset": "bigint"}
+
+PRIMITIVE_TYPES = (
+    "string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "binary", "date",
+    "timestamp",
+)  # fmt: skip
+NESTED_TYPES = ("struct", "array", "map")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its name, and its type as Spark SQL text ("bigint", "decimal(10, 2)", "struct<a: int>")."""
+
+    name: str
+    type: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.type}"
+
+
+def check_name(name: str, what: str) -> str:
+    """Return `name` if it can be a table's, a stream's or a column's name; PlanError otherwise."""
+    if not isinstance(name, str) or not IDENTIFIER.fullmatch(name):
+        raise PlanError(
+            f"{what} {name!r}: expected a letter, then letters, digits or underscores, 63 at the most "
+            "(a leading underscore marks lakehouse's own columns). Choose another name."
+        )
+    return name
+
+
+def check_topic(name: str) -> str:
+    """Return `name` if Kafka allows it as a topic's name; PlanError otherwise."""
+    if not isinstance(name, str) or not TOPIC.fullmatch(name) or name in {".", ".."}:
+        raise PlanError(f"topic {name!r}: Kafka allows letters, digits, '.', '_' and '-', 249 at the most.")
+    return name
+
+
+def check_distinct(names: Iterable[str], what: str) -> None:
+    """Raise PlanError when two names differ in nothing but case: Spark would not tell them apart."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if (other := seen.get(name.lower())) is not None:
+            raise PlanError(f"{what}: {name!r} stands beside {other!r}; names differ in more than case. Rename one.")
+        seen[name.lower()] = name
+
+
+def parse_schema(text: str, what: str) -> tuple[Column, ...]:
+    """Return the columns of a schema text such as "city string, amount decimal(10, 2)"; PlanError if it is none."""
+    right = 'Write it as Spark does: "city string, amount decimal(10, 2), tags array<string>".'
+    try:
+        tree = sqlglot.parse_one(f"CREATE TABLE t ({text})", read="spark")
+    except sqlglot.errors.SqlglotError as error:
+        raise PlanError(f"{what}: {text!r} can't be read as a schema. {right}") from error
+    schema = tree.this if isinstance(tree, exp.Create) else None
+    if not isinstance(schema, exp.Schema) or tree.args.get("expression") is not None:
+        raise PlanError(f"{what}: {text!r} is not a schema. {right}")
+    columns = []
+    for item in schema.expressions:
+        if not isinstance(item, exp.ColumnDef) or item.kind is None or item.constraints:
+            raise PlanError(f"{what}: {item.sql('spark')!r} is not a column and its type. {right}")
+        name = check_name(item.name, f"{what}: column")
+        if name.lower() in PSEUDO_COLUMNS:
+            raise PlanError(f"{what}: column {name!r} is a pseudo column that every stream has. Rename it.")
+        columns.append(Column(name, type_text(item.kind, f"{what}: column {name!r}")))
+    check_distinct((column.name for column in columns), what)
+    return tuple(columns)
+
+
+def type_text(kind: exp.Expression, what: str) -> str:
+    """Return a parsed type as Spark SQL text; PlanError for a type that Spark does not have."""
+    if not isinstance(kind, exp.DataType):
+        raise PlanError(f"{what}: {kind.sql('spark')!r} is not a type.")
+    for part in kind.find_all(exp.DataType):
+        base = part.sql("spark").lower().split("<")[0].split("(")[0]
+        if base not in PRIMITIVE_TYPES and base not in NESTED_TYPES:
+            right = ", ".join((*PRIMITIVE_TYPES, *NESTED_TYPES))
+            raise PlanError(f"{what}: unknown type {part.sql('spark')!r}. Expected one of {right}.")
+    text = kind.sql("spark")
+    # Type words become lower case; the names of struct fields stay as they were written.
+    words = "|".join((*PRIMITIVE_TYPES, *NESTED_TYPES))
+    return re.sub(rf"\b({words})\b(?!:)", lambda word: word.group(0).lower(), text, flags=re.IGNORECASE)
+
+
+def parse_type(text: str) -> exp.DataType:
+    """Return a type's tree, for code that walks into it."""
+    return exp.DataType.build(text, dialect="spark")
+
+
+def base_type(text: str) -> str:
+    """Return a type's first word: "decimal" for "decimal(10, 2)", "struct" for "struct<a: int>"."""
+    return re.split(r"[<(]", text, maxsplit=1)[0].strip().lower()

@@ -1,0 +1,169 @@
+"""What a scenario expects against what an engine gave, and the difference as text.
+
+Outputs are compared in order, tables in any. Doubles compare within 1e-6, decimals exactly, scale included.
+Timestamps, dates and binaries are compared as the text that they have in JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from lakehouse.formats.json_text import java_double, timestamp_text, write
+from lakehouse.plan.declare import App
+from lakehouse.plan.model import Result
+from lakehouse.semantics.changelog import Change, Key
+
+DOUBLE_TOLERANCE = 1e-6
+_KEPT = "  "
+_MISSING = "- "
+_EXTRA = "+ "
+
+
+def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
+    """Return one text for each topic, table, quarantine and counter that is not as expected.
+
+    `expected` holds "outputs", "tables", "quarantine" and "null_keys" as a scenario file has them; what is not named
+    there is not checked. In a difference, "-" is what was expected and "+" what was found.
+    """
+    failures = []
+    outputs: dict[str, list[dict[str, Any]]] = {}
+    for item in expected.get("outputs", []):
+        outputs.setdefault(item["topic"], []).append(item)
+    for topic, wanted in outputs.items():
+        found = result.topics.get(topic, result.changelogs.get(topic))
+        known = {**result.changelogs, **result.topics}
+        failures += _missing("topic", topic, known) if found is None else _outputs(topic, _key_of(app, topic), wanted, found)
+    for name, rows in expected.get("tables", {}).items():
+        table = result.tables.get(name)
+        if table is None:
+            failures += _missing("table", name, result.tables)
+        else:
+            failures += _table(name, app.table(name).key, rows, table)
+    for name, bad in expected.get("quarantine", {}).items():
+        kept = result.quarantine.get(name)
+        if kept is None:
+            failures += _missing("quarantine", name, result.quarantine)
+        else:
+            failures += _quarantine(name, bad, [(r.partition, r.offset, reason) for r, reason in kept])
+    for name, count in expected.get("null_keys", {}).items():
+        if (ignored := result.null_keys.get(name, 0)) != count:
+            failures.append(f"table {name}: expected {count} records ignored for a null key, found {ignored}")
+    return failures
+
+
+def _missing(what: str, name: str, known: Iterable[str]) -> list[str]:
+    return [f"{what} {name}: does not exist. There are: {', '.join(sorted(known)) or 'none'}"]
+
+
+def _key_of(app: App, topic: str) -> tuple[str, ...]:
+    """The key's columns of what is published to a topic, or of the table that is named instead of one."""
+    return next((sink.of.key for sink in app.sinks if sink.topic == topic), None) or app.table(topic).key
+
+
+def _outputs(topic: str, key: tuple[str, ...], wanted: list[dict[str, Any]], found: list[Change]) -> list[str]:
+    lines: list[str] = []
+    equal = True
+    for number in range(max(len(wanted), len(found))):
+        want = wanted[number] if number < len(wanted) else None
+        change = _shown(found[number], key) if number < len(found) else None
+        if want is not None and change is not None and _fits(want, change):
+            lines.append(_KEPT + write(change))
+            continue
+        equal = False
+        if want is not None:
+            lines.append(_MISSING + write({name: value for name, value in want.items() if name != "topic"}))
+        if change is not None:
+            lines.append(_EXTRA + write(change))
+    header = f"topic {topic}: expected {len(wanted)} records, found {len(found)}"
+    return [] if equal else ["\n".join([header, *lines])]
+
+
+def _shown(change: Change, key: tuple[str, ...]) -> dict[str, Any]:
+    """A change in the form in which a scenario writes it."""
+    return {"key": key_value(key, change.key), "value": plain(change.value), "timestamp": change.timestamp}
+
+
+def _fits(want: dict[str, Any], found: dict[str, Any]) -> bool:
+    same = _equal(want.get("key"), found["key"]) and _equal(want.get("value"), found["value"])
+    return same and ("timestamp" not in want or want["timestamp"] == found["timestamp"])
+
+
+def _table(name: str, key: tuple[str, ...], wanted: list[dict[str, Any]], found: dict[Key, Any]) -> list[str]:
+    left = [{"key": key_value(key, values), "value": plain(row)} for values, row in found.items()]
+    missing = []
+    for want in wanted:
+        match = next((n for n, row in enumerate(left) if _fits(want, row)), None)
+        if match is None:
+            missing.append(_MISSING + write(want))
+        else:
+            left.pop(match)
+    if not missing and not left:
+        return []
+    header = f"table {name}: expected {len(wanted)} rows, found {len(found)}"
+    return ["\n".join([header, *missing, *(_EXTRA + write(row) for row in left)])]
+
+
+def _quarantine(name: str, wanted: list[dict[str, Any]], found: list[tuple[int, int, str]]) -> list[str]:
+    fits = len(wanted) == len(found) and all(
+        (want.get("partition", 0), want["offset"]) == (partition, offset) and want.get("reason contains", "") in reason
+        for want, (partition, offset, reason) in zip(wanted, found, strict=True)
+    )
+    if fits:
+        return []
+    lines = [_MISSING + write(want) for want in wanted]
+    lines += [_EXTRA + write({"offset": o, "partition": p, "reason": reason}) for p, o, reason in found]
+    return ["\n".join([f"quarantine {name}: expected {len(wanted)} records, found {len(found)}", *lines])]
+
+
+def key_value(columns: tuple[str, ...], key: Key | None) -> Any:
+    """Return a key as a scenario writes it: one column as its value, several as an object, a struct as an object."""
+    if key is None:
+        return None
+    parts = {name: _unfrozen(part) for name, part in zip(columns, key, strict=True)}
+    return parts if len(parts) > 1 else parts[columns[0]]
+
+
+def _unfrozen(part: Any) -> Any:
+    """Keys are hashable, so a struct in a key is a tuple of names and values; turn it into an object again."""
+    if isinstance(part, tuple):
+        if all(isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in part):
+            return {name: _unfrozen(value) for name, value in part}
+        return [_unfrozen(item) for item in part]
+    return plain(part)
+
+
+def plain(value: Any) -> Any:
+    """Return a row's value as JSON would have it, with decimals and doubles left as they are."""
+    match value:
+        case datetime():
+            return timestamp_text(value)
+        case date():
+            return value.isoformat()
+        case bytes() | bytearray():
+            return base64.b64encode(value).decode("ascii")
+        case Mapping():
+            return {str(name): plain(item) for name, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+    return value
+
+
+def _equal(want: Any, found: Any) -> bool:
+    match found:
+        case float():
+            if isinstance(want, str):  # "NaN", "Infinity", "-Infinity"
+                return want == java_double(found)
+            number = isinstance(want, int | Decimal | float) and not isinstance(want, bool)
+            return number and abs(float(want) - found) <= DOUBLE_TOLERANCE
+        case Decimal():
+            exact = isinstance(want, int | Decimal) and not isinstance(want, bool)
+            return exact and Decimal(want).as_tuple() == found.as_tuple()
+        case dict():
+            return isinstance(want, dict) and want.keys() == found.keys() and all(_equal(want[k], found[k]) for k in found)
+        case list():
+            return isinstance(want, list) and len(want) == len(found) and all(map(_equal, want, found))
+    return type(want) is type(found) and bool(want == found)

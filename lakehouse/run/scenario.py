@@ -1,0 +1,233 @@
+"""Scenario files: with this application and this input, exactly this comes out. Read, run on an engine, compared.
+
+An engine is anything that runs an application over records: the model (`lakehouse.plan.model`) or Spark. The same file
+is run under several batchings, and must give the same under each of them.
+
+Beside the fields of every scenario (name, app, inputs, outputs, tables, error) these are understood:
+
+    "quarantine": {"stream": [{"offset": 3, "partition": 0, "reason contains": "expected int"}]}
+    "null_keys":  {"table": 2}
+    "key_hex", "value_hex" in an input: the bytes themselves, where no value could be written down
+
+The order of the inputs is the position of the records. In one batch, records of several partitions stand in the order
+of their order times (the running maximum of the timestamps in each partition), so a scenario with several partitions
+or topics must list its inputs in that order; `records` refuses one that does not.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, Protocol
+
+from lakehouse.errors import ConfigError, LakehouseError
+from lakehouse.formats.encode import encode_key, encode_value
+from lakehouse.formats.json_text import write
+from lakehouse.formats.text_value import from_text
+from lakehouse.formats.unfit import Unfit
+from lakehouse.plan.declare import App, Source
+from lakehouse.plan.model import Result
+from lakehouse.plan.schema import Column, base_type
+from lakehouse.run.compare import compare
+from lakehouse.semantics.record import Record
+
+Batch = Literal["one", "all"] | int
+
+
+class Engine(Protocol):
+    """Runs an application over records, whose ticks say which of them arrive in one batch."""
+
+    def __call__(self, app: App, records: list[Record]) -> Result: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A scenario file as it was read. `expected` holds outputs, tables, quarantine and null_keys, where given."""
+
+    path: Path
+    name: str
+    app: str
+    inputs: list[dict[str, Any]]
+    expected: dict[str, Any] = field(default_factory=dict)
+    error: str | None = None
+
+
+def read(path: Path) -> Scenario:
+    """Return the scenario in a file; ConfigError if it is not one, or needs what does not exist yet."""
+    try:
+        content = json.loads(path.read_text("utf-8"), parse_float=Decimal)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: can't be read as a scenario: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: expected a JSON object, found {type(content).__name__}.")
+    if "app" not in content and "statements" in content:
+        raise ConfigError(f'{path}: SQL statements can\'t be run yet. Name a Python application: "app": "module:name".')
+    if not isinstance(content.get("app"), str) or content["app"].count(":") != 1:
+        raise ConfigError(f'{path}: app={content.get("app")!r}, expected "module:name".')
+    expected = {name: content[name] for name in ("outputs", "tables", "quarantine", "null_keys") if name in content}
+    if not expected and "error" not in content:
+        raise ConfigError(f"{path}: checks nothing. Give it outputs, tables, quarantine, null_keys or error.")
+    return Scenario(
+        path, content.get("name", path.stem), content["app"], content.get("inputs", []), expected, content.get("error")
+    )
+
+
+def find(*paths: Path) -> list[Path]:
+    """Return the scenario files among files and folders, sorted; ConfigError for a path that does not exist."""
+    files: list[Path] = []
+    for path in paths:
+        if not path.exists():
+            raise ConfigError(f"{path}: no such file or folder.")
+        files += sorted(path.rglob("*.json")) if path.is_dir() else [path]
+    return files
+
+
+def application(scenario: Scenario) -> App:
+    """Return the application that a scenario names: a value, or a function without parameters that returns one.
+
+    The module is looked for beside the scenario's file first. Raises what the declaration raises, and ConfigError when
+    there is no such module or application.
+    """
+    module_name, name = scenario.app.split(":")
+    beside = scenario.path.parent / f"{module_name}.py"
+    try:
+        module = _load(beside) if beside.exists() else importlib.import_module(module_name)
+    except ImportError as error:
+        raise ConfigError(f"{scenario.path}: app={scenario.app!r}: {error}") from error
+    found = getattr(module, name, None)
+    app = found() if callable(found) else found
+    if not isinstance(app, App):
+        raise ConfigError(f"{scenario.path}: app={scenario.app!r}: expected an application (lh.app), found {app!r}.")
+    return app
+
+
+def _load(path: Path) -> ModuleType:
+    """Load a module from its file, once; under a name of its own, because two folders may hold the same name."""
+    name = f"_scenario_{path.resolve()}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        sys.modules[name] = module
+    return sys.modules[name]
+
+
+def parse_batch(text: str) -> Batch:
+    """Return a batch mode: "one", "all", or how many records a batch takes; ConfigError otherwise."""
+    if text in ("one", "all"):
+        return "one" if text == "one" else "all"
+    if not text.isdecimal() or int(text) < 1:
+        raise ConfigError(f'batch {text!r}: expected "one", "all", or a number of records from 1.')
+    return int(text)
+
+
+def records(scenario: Scenario, app: App, batch: Batch = "all") -> list[Record]:
+    """Return a scenario's inputs as bronze holds them, cut into ticks by `batch`; ConfigError if they can't be."""
+    size = 1 if batch == "one" else max(len(scenario.inputs), 1) if batch == "all" else batch
+    made = [_record(scenario, app, number, item) for number, item in enumerate(scenario.inputs)]
+    offsets: Counter[tuple[str, int]] = Counter()
+    highest: dict[tuple[str, int], int] = {}
+    placed: list[Record] = []
+    for number, (topic, partition, timestamp, key, value, headers) in enumerate(made):
+        place = (topic, partition)
+        highest[place] = max(highest.get(place, timestamp), timestamp)
+        placed.append(
+            Record(
+                topic, f"scenario-{topic}", partition, offsets[place], timestamp, key, value,
+                tick=number // size + 1, order_time=highest[place], headers=headers,
+            )
+        )  # fmt: skip
+        offsets[place] += 1
+    _check_order(scenario, placed)
+    return placed
+
+
+def _check_order(scenario: Scenario, placed: list[Record]) -> None:
+    for before, after in zip(placed, placed[1:], strict=False):
+        # Without the tick: in one batch the records must stand as they are listed, too.
+        if before.position[1:] > after.position[1:]:
+            raise ConfigError(
+                f"{scenario.path}: the inputs {before.position} and {after.position} would change places when they "
+                "come in one batch: records of several partitions are put in the order of their order times, then "
+                "topic and partition. List them in that order, or change their timestamps."
+            )
+
+
+_Parts = tuple[str, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+
+
+def _record(scenario: Scenario, app: App, number: int, item: dict[str, Any]) -> _Parts:
+    what = f"{scenario.path}: input {number}"
+    topic = item.get("topic")
+    source = next((source for source in app.sources if source.topic == topic), None)
+    if topic is None or source is None:
+        raise ConfigError(f"{what}: topic={topic!r}; the application reads {', '.join(app.topics)}.")
+    headers = tuple(
+        (str(name), None if text is None else str(text).encode()) for name, text in item.get("headers", [])
+    )
+    try:
+        return (
+            topic, int(item.get("partition", 0)), int(item.get("timestamp", 0)),
+            bytes.fromhex(item["key_hex"]) if "key_hex" in item else _key_bytes(source, item.get("key")),
+            bytes.fromhex(item["value_hex"]) if "value_hex" in item else _value_bytes(source, item.get("value")),
+            headers,
+        )  # fmt: skip
+    except (Unfit, TypeError, ValueError) as error:
+        raise ConfigError(f"{what}: can't be encoded: {error}") from error
+
+
+def _key_bytes(source: Source, key: Any) -> bytes | None:
+    """A key of one column is written as that column's value, a key of several as an object, delimited text as text."""
+    if key is None:
+        return None
+    if source.key_format == "delimited" and isinstance(key, str):
+        return key.encode("utf-8")
+    named = key if len(source.key) > 1 else {source.key[0].name: key}
+    return encode_key(source.key_format, source.key, _plain(source.key, named) if source.key_format == "kafka" else named)
+
+
+def _value_bytes(source: Source, value: Any) -> bytes | None:
+    if value is None:
+        return None
+    if source.value_format == "json":  # as it stands, so that a scenario can say what does not fit the schema
+        return write(value).encode("utf-8")
+    if source.value_format == "delimited":
+        return str(value).encode("utf-8")
+    named = {source.value[0].name: value}
+    return encode_value(source.value_format, source.value, _plain(source.value, named))
+
+
+def _plain(columns: tuple[Column, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no binary, so a binary is written as base64."""
+    (column,) = columns
+    value = named[column.name]
+    binary = base_type(column.type) == "binary" and isinstance(value, str)
+    return {column.name: from_text("binary")(value) if binary else value}
+
+
+def check(scenario: Scenario, engine: Engine, batch: Batch = "all") -> list[str]:
+    """Run a scenario and return what failed, as text for a reader; an empty list when it passed.
+
+    Raises ConfigError when the scenario itself can't be used; what the engine raises goes through.
+    """
+    if scenario.error is not None:
+        return _refusal(scenario, scenario.error)
+    app = application(scenario)
+    return compare(app, engine(app, records(scenario, app, batch)), scenario.expected)
+
+
+def _refusal(scenario: Scenario, text: str) -> list[str]:
+    try:
+        application(scenario)
+    except LakehouseError as error:
+        return [] if text in str(error) else [f"refused, but not with {text!r}: {error}"]
+    return [f"expected a refusal with {text!r}; the application was accepted"]

@@ -1,0 +1,1 @@
+"""What a stream, a table and a changelog mean: plain Python, no Spark, milliseconds to test."""

@@ -1,0 +1,37 @@
+"""The number of a commit: which writer, and how far.
+
+    version = epoch * 2**40 + tick
+
+A table's commits carry this number as Delta's transaction version. A tick is never applied twice, because a number that
+is not larger than the table's last one is skipped by Delta. A writer that takes a table over opens the next epoch
+first, so whatever an older, still running writer (a zombie) sends has a smaller number and is skipped.
+2**40 ticks at ten a second are 3,484 years; 2**23 epochs are left.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+TICK_BITS = 40
+EPOCH_MAX = 2**23 - 1
+TICK_MAX = 2**TICK_BITS - 1
+NO_TICK = 0  # the first tick is 1: a table whose progress is 0 has applied nothing
+
+
+class Progress(NamedTuple):
+    """How far a table is: its epoch, and the last tick that it has applied (`NO_TICK` for none)."""
+
+    epoch: int
+    tick: int
+
+    @property
+    def version(self) -> int:
+        """The transaction version that carries this progress."""
+        if not (0 <= self.epoch <= EPOCH_MAX and 0 <= self.tick <= TICK_MAX):
+            raise ValueError(f"epoch {self.epoch}, tick {self.tick}: expected 0 to {EPOCH_MAX} and 0 to {TICK_MAX}")
+        return (self.epoch << TICK_BITS) | self.tick
+
+
+def progress(version: int) -> Progress:
+    """Return the progress that a transaction version carries."""
+    return Progress(version >> TICK_BITS, version & TICK_MAX)

@@ -1,0 +1,47 @@
+"""Nulls and tombstones: what a null key and a null value mean to a stream and to a table.
+
+| record arrives           | stream                                        | table                              |
+|--------------------------|-----------------------------------------------|------------------------------------|
+| key bob, value {...}     | insert                                        | insert or update                   |
+| key bob, all fields null | insert                                        | insert or update: it is a row      |
+| key bob, value null      | insert; aggregates and filters leave it out   | delete: a tombstone                |
+| key null                 | insert                                        | ignored, and counted               |
+
+Only a null *value* is a tombstone. A value whose fields are all null is a row (SEMANTICS.md, rules 2, 3 and 4;
+Kafka Streams `KTableSource`, ksqlDB `CREATE TABLE`).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+Row = dict[str, object]
+
+
+class Effect(Enum):
+    """What a record does to a table that reads its topic as a table."""
+
+    UPSERT = "upsert"
+    DELETE = "delete"
+    IGNORE = "ignore"
+
+
+def is_tombstone(value: Row | None) -> bool:
+    """Say whether a value means "deleted"; a row of nulls does not."""
+    return value is None
+
+
+def effect(null_key: bool, value: Row | None) -> Effect:
+    """Say what a record with this key and value does to the table."""
+    if null_key:
+        return Effect.IGNORE
+    return Effect.DELETE if is_tombstone(value) else Effect.UPSERT
+
+
+def takes_part_in_aggregates(group: tuple[object, ...], value: Row | None) -> bool:
+    """Say whether a stream record counts in an aggregate grouped by `group`.
+
+    A null in any GROUP BY column leaves the record out (rule 1); a struct whose fields are null is not a null.
+    A null value takes no part (rule 2).
+    """
+    return value is not None and all(column is not None for column in group)

@@ -1,0 +1,76 @@
+"""A real Airflow for the tests: its own environment, its own home, one SQLite database, no examples.
+
+The tests run in the project's environment and never import Airflow; they start its Python.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DRIVER = Path(__file__).with_name("airflow_driver.py")
+
+
+@dataclass(frozen=True)
+class Airflow:
+    """Airflow's Python, with the environment that it needs."""
+
+    python: Path
+    environ: dict[str, str]
+
+    def start(self, out: Path, command: str, argument: Any = None, **environ: str) -> subprocess.Popen[str]:
+        """Start a command of `airflow_driver.py`; what it finds out is in `out` when it has ended."""
+        return subprocess.Popen(
+            [str(self.python), str(DRIVER), str(out), command, json.dumps(argument)],
+            env={**self.environ, **environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def ask(self, folder: Path, command: str, argument: Any = None, **environ: str) -> dict[str, Any]:
+        """Run a command of `airflow_driver.py` and give what it found out, with its log under "log"."""
+        out = folder / f"{command}.json"
+        with self.start(out, command, argument, **environ) as process:
+            log, _ = process.communicate()
+        assert process.returncode == 0, log
+        return {**json.loads(out.read_text()), "log": log}
+
+
+@pytest.fixture(scope="session")
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> Airflow:
+    subprocess.run(["sh", str(ROOT / "infra" / "airflow" / "setup.sh")], check=True)
+    bin_folder = ROOT / ".venv-airflow" / "bin"
+    home = tmp_path_factory.mktemp("airflow-home")
+    environ = {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "false",
+        "HOME": str(home),
+        "PATH": os.pathsep.join([str(bin_folder), os.environ.get("PATH", os.defpath)]),
+        **{name: os.environ[name] for name in ("JAVA_HOME", "LANG", "TMPDIR") if name in os.environ},
+    }
+    migrated = subprocess.run(
+        [bin_folder / "airflow", "db", "migrate"], env=environ, capture_output=True, text=True, check=False
+    )
+    assert migrated.returncode == 0, migrated.stdout + migrated.stderr
+    return Airflow(bin_folder / "python", environ)
+
+
+@pytest.fixture
+def is_running() -> Callable[[int], bool]:
+    """Whether a process runs; a zombie, which only waits for its parent, doesn't."""
+
+    def look(pid: int) -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        except FileNotFoundError:
+            return False
+
+    return look

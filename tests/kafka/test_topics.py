@@ -1,0 +1,113 @@
+"""Topics: ids, offsets as a read_committed reader sees them, and errors that say what is wrong."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import Producer
+
+from lakehouse.errors import ConfigError, KafkaUnavailable, LakehouseError, NotFound
+from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.options import for_java, for_librdkafka
+from lakehouse.kafka.process import free_port
+from lakehouse.kafka.produce import ProducerRecord, produce
+from lakehouse.kafka.topics import Cluster
+
+
+@pytest.fixture
+def cluster(broker: Broker) -> Cluster:
+    return Cluster(broker.bootstrap_servers)
+
+
+def test_topics_by_name_and_by_pattern(cluster: Cluster) -> None:
+    cluster.create("topics-one", partitions=3)
+    cluster.create("topics-two", config={"cleanup.policy": "compact"})
+    assert cluster.topics(["topics-one"])["topics-one"].partitions == 3
+    assert set(cluster.topics("topics-.*")) == {"topics-one", "topics-two"}
+    assert cluster.topics("topics") == {}  # a pattern matches the whole name
+    assert cluster.topics([]) == {}
+    assert cluster.cleanup_policy("topics-one") == "delete"
+    assert cluster.cleanup_policy("topics-two") == "compact"
+
+
+def test_a_topic_created_anew_has_another_id(cluster: Cluster) -> None:
+    cluster.create("anew")
+    before = cluster.topics(["anew"])["anew"].id
+    assert cluster.topics(["anew"])["anew"].id == before
+    cluster.delete("anew")
+    cluster.create("anew")
+    assert cluster.topics(["anew"])["anew"].id != before
+
+
+def test_offsets_end_before_an_open_transaction(cluster: Cluster, broker: Broker) -> None:
+    """
+    offset   0 1 2 | 3 4 | 5
+             plain | txn | commit marker
+    """
+    cluster.create("transacted")
+    place = ("transacted", 0)
+    assert cluster.offsets([place]) == {place: (0, 0)}
+    produce(broker.bootstrap_servers, {}, "transacted", [ProducerRecord(b"k", b"v")] * 3)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    for _ in range(2):
+        producer.produce("transacted", b"v")
+    producer.flush()
+    assert cluster.offsets([place]) == {place: (0, 3)}
+    producer.commit_transaction()
+    deadline = time.monotonic() + 10  # the marker is written after the answer
+    while cluster.offsets([place]) == {place: (0, 3)} and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert cluster.offsets([place]) == {place: (0, 6)}
+
+
+def test_what_does_not_exist(cluster: Cluster) -> None:
+    cluster.create("flights", partitions=2)
+    with pytest.raises(NotFound, match="Did you mean 'flights'"):
+        cluster.topics(["fligths"])
+    with pytest.raises(NotFound, match="'nowhere'"):
+        cluster.offsets([("flights", 0), ("nowhere", 0)])
+    with pytest.raises(NotFound, match=r"partition 2 .*expected 0 to 1"):
+        cluster.offsets([("flights", 0), ("flights", 2)])
+    with pytest.raises(NotFound):
+        cluster.delete("nowhere")
+    with pytest.raises(NotFound):
+        cluster.cleanup_policy("nowhere")
+
+
+def test_what_kafka_refuses(cluster: Cluster) -> None:
+    cluster.create("once")
+    with pytest.raises(LakehouseError, match="already"):
+        cluster.create("once")
+    with pytest.raises(KafkaUnavailable, match="name is invalid"):
+        cluster.create("not a name")
+
+
+def test_nobody_answers() -> None:
+    address = f"127.0.0.1:{free_port()}"
+    with pytest.raises(KafkaUnavailable, match=r"within 1 s: .*refused") as caught:
+        Cluster(address, timeout_seconds=1.0).topics(["any"])
+    assert "kafka.bootstrap_servers" in str(caught.value)
+
+
+def test_an_unknown_option() -> None:
+    with pytest.raises(ConfigError, match=r"no\.such"):
+        Cluster("127.0.0.1:1", {"no.such": "1"})
+
+
+def test_one_spelling_serves_both_kinds_of_client() -> None:
+    native = {
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "me",
+        "sasl.password": 'a"b\\c',
+        "ssl.ca.location": "ca",
+    }
+    java = for_java(native)
+    assert java["sasl.jaas.config"].endswith(r'PlainLoginModule required username="me" password="a\"b\\c";')
+    assert java["ssl.truststore.type"] == "PEM"
+    assert "sasl.password" not in java
+    assert for_librdkafka(java) == native
+    with pytest.raises(ConfigError, match="GSSAPI"):
+        for_java({"sasl.mechanism": "GSSAPI", "sasl.username": "me"})

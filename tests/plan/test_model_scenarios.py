@@ -1,0 +1,27 @@
+"""Every scenario on the model: whatever the batching, the same comes out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakehouse.formats.decode import decode
+from lakehouse.plan import model
+from lakehouse.plan.declare import App
+from lakehouse.plan.model import Result
+from lakehouse.run.scenario import Batch, check, find, read
+from lakehouse.semantics.record import Record
+
+FOLDER = Path(__file__).parents[1] / "scenarios"
+
+
+def run_model(app: App, records: list[Record]) -> Result:
+    return model.run(app, records, decode)
+
+
+@pytest.mark.parametrize("batch", ["one", "all", 2])
+@pytest.mark.parametrize("path", find(FOLDER), ids=lambda path: path.stem)
+def test_scenario_on_the_model(path: Path, batch: Batch) -> None:
+    failures = check(read(path), run_model, batch)
+    assert not failures, "\n".join(failures)

@@ -1,0 +1,150 @@
+"""Settings: what is read, what wins, and how a wrong one is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakehouse.config import Options, jars_folder, load, render
+from lakehouse.errors import ConfigError
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "lakehouse.toml"
+    path.write_text(text)
+    return path
+
+
+def test_defaults_without_a_file(tmp_path: Path) -> None:
+    settings = load(environ={}, start=tmp_path)
+    assert settings.source is None
+    assert settings.lake.path == str(tmp_path / "lake")
+    assert settings.kafka.embedded
+    assert settings.kafka.folder == tmp_path / ".kafka"
+    assert (settings.spark.master, settings.spark.memory) == ("local[*]", "3g")
+    assert (settings.run.trigger_seconds, settings.run.max_records_per_tick) == (0.0, 500_000)
+    assert settings.run.on_data_loss == "fail"
+
+
+def test_the_file_is_found_in_the_folder_and_paths_are_relative_to_it(tmp_path: Path) -> None:
+    write(tmp_path, '[lake]\npath = "data/lake"\n[kafka]\nport = 9092\n[run]\ntrigger_seconds = 2\n')
+    settings = load(environ={}, start=tmp_path)
+    assert settings.source == tmp_path / "lakehouse.toml"
+    assert settings.lake.path == str(tmp_path / "data" / "lake")
+    assert settings.kafka.folder == tmp_path / "data" / ".kafka"
+    assert settings.kafka.port == 9092
+    assert settings.run.trigger_seconds == 2.0
+
+
+def test_a_lake_in_an_object_store_keeps_its_uri(tmp_path: Path) -> None:
+    settings = load(write(tmp_path, '[lake]\npath = "s3a://bucket/lake"\n'), environ={})
+    assert settings.lake.path == "s3a://bucket/lake"
+    assert settings.kafka.folder == tmp_path / ".kafka"
+
+
+def test_variables_win(tmp_path: Path) -> None:
+    path = write(tmp_path, '[kafka]\nport = 1\n[spark]\nmemory = "1g"\n')
+    settings = load(
+        path,
+        environ={
+            "LAKEHOUSE_KAFKA_PORT": "9093",
+            "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS": "one:9092, two:9092",
+            "LAKEHOUSE_KAFKA_OPTIONS": '{"security.protocol": "SSL"}',
+            "LAKEHOUSE_SPARK_MEMORY": "512M",
+            "LAKEHOUSE_RUN_TRIGGER_SECONDS": "1.5",
+            "LAKEHOUSE_JARS": "elsewhere",
+            "OTHER": "x",
+        },
+    )
+    assert settings.kafka.port == 9093
+    assert settings.kafka.bootstrap_servers == "one:9092,two:9092"
+    assert settings.kafka.options == Options({"security.protocol": "SSL"})
+    assert settings.spark.memory == "512m"
+    assert settings.run.trigger_seconds == 1.5
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "parts"),
+    [
+        ("[lake]\n\n# why\npth = 'x'\n", 4, ["pth", "Did you mean path?"]),
+        ("[kafak]\nport = 1\n", 1, ["kafak", "Did you mean [kafka]?"]),
+        ("port = 1\n", 1, ["port", "belongs under [kafka]"]),
+        ("lake = 'x'\n", 1, ["lake is a section"]),
+        ("[kafka]\nport = 70000\n", 2, ["70000", "from 1 to 65535"]),
+        ("[kafka]\nport = true\n", 2, ["True", "whole number"]),
+        ("[kafka]\nbootstrap_servers = 'one:9092,two'\n", 2, ["'two'", "host:port"]),
+        ("[spark]\nmaster = 'local'\nmemory = '3 gigs'\n", 3, ["3 gigs", '"3g"']),
+        ("[run]\non_data_loss = 'ignore'\n", 2, ["ignore", "fail, record"]),
+        ("[run]\ntrigger_seconds = -1\n", 2, ["-1", "0 or more"]),
+        ("[run]\nmax_records_per_tick = 0\n", 2, ["1 or more"]),
+        (
+            "[kafka.options]\n'client.id' = 'x'\n'isolation.level' = 'x'\n",
+            3,
+            ["isolation.level", "leave it out"],
+        ),
+        ("[kafka.options]\nsecurity.protocol = 'SSL'\n", 2, ["security", "quotes"]),
+        ("[kafka]\noptions = { 'bootstrap.servers' = 'x' }\n", 2, ["kafka.bootstrap_servers"]),
+        ("[lake]\npath = \n", 2, ["not valid TOML"]),
+        ("[lake\n", 1, ["not valid TOML"]),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_its_line(
+    tmp_path: Path, text: str, line: int, parts: list[str]
+) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load(path, environ={})
+    message = str(caught.value)
+    assert message.startswith(f"{path}:{line}: "), message
+    for part in parts:
+        assert part in message
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "part"),
+    [
+        ("LAKEHOUSE_KAFKA_PROT", "1", "Did you mean LAKEHOUSE_KAFKA_PORT?"),
+        ("LAKEHOUSE_KAFAK_PORT", "1", "Did you mean LAKEHOUSE_KAFKA_PORT?"),
+        ("LAKEHOUSE_KAFKA_PORT", "many", "found 'many'; expected a whole number"),
+        ("LAKEHOUSE_KAFKA_OPTIONS", "x=y", "JSON object"),
+    ],
+)
+def test_a_wrong_variable_is_refused(tmp_path: Path, name: str, value: str, part: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(environ={name: value}, start=tmp_path)
+    assert name in str(caught.value)
+    assert part in str(caught.value)
+
+
+def test_a_named_file_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such file"):
+        load(tmp_path / "absent.toml", environ={})
+
+
+def test_secrets_are_never_shown(tmp_path: Path) -> None:
+    text = "[kafka.options]\n'sasl.password' = 'hush-1'\n'sasl.jaas.config' = 'password=\"hush-2\"'\n"
+    text += "'sasl.username' = 'me'\n[spark.options]\n'spark.hadoop.fs.s3a.secret.key' = 'hush-3'\n"
+    settings = load(write(tmp_path, text), environ={})
+    assert settings.kafka.options["sasl.password"] == "hush-1"
+    for shown in (repr(settings), str(settings), render(settings)):
+        assert "hush" not in shown
+        assert "me" in shown
+    with pytest.raises(ConfigError) as caught:
+        load(write(tmp_path, "[kafka.options]\n'sasl.password' = ['hush-4']\n"), environ={})
+    assert "hush" not in str(caught.value)
+
+
+def test_rendered_settings_can_be_read_again(tmp_path: Path) -> None:
+    before = load(write(tmp_path, "[kafka]\noptions = { 'client.id' = 'a \"b\"' }\nport = 1\n"), environ={})
+    after = load(write(tmp_path, render(before)), environ={})
+    assert after == before
+
+
+def test_missing_jars_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKEHOUSE_JARS", str(tmp_path))
+    with pytest.raises(ConfigError, match="make setup"):
+        jars_folder("kafka")
+    (tmp_path / "kafka").mkdir()
+    (tmp_path / "kafka" / "one.jar").touch()
+    assert jars_folder("kafka") == tmp_path / "kafka"
