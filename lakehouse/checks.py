@@ -142,3 +142,23 @@ def line_of(text: str, section: str, key: str) -> int:
 
 def _bare(name: str) -> str:
     return re.sub(r"\s*\.\s*", ".", name.replace('"', "").replace("'", ""))
+
+
+def topics(value: object) -> tuple[str, ...]:
+    """A list of topic names; in the environment, with commas between."""
+    found = value.split(",") if isinstance(value, str) else value
+    if not isinstance(found, list) or not all(
+        isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name.strip()) for name in found
+    ):
+        raise Wrong(f'found {value!r}; expected a list of topic names, such as ["orders", "clicks"]')
+    return tuple(name.strip() for name in found)
+
+
+def pattern(value: object) -> str:
+    """A regular expression over whole topic names."""
+    found = text(value)
+    try:
+        re.compile(found)
+    except re.error as error:
+        raise Wrong(f"found {value!r}, which is no regular expression: {error}") from None
+    return found

@@ -84,6 +84,8 @@ class Kafka:
     bootstrap_servers: str | None = None
     options: Options = field(default_factory=Options)
     port: int | None = None
+    topics: tuple[str, ...] = ()
+    topic_pattern: str | None = None
 
     @property
     def embedded(self) -> bool:
@@ -127,6 +129,8 @@ CHECKS: dict[str, dict[str, checks.Check]] = {
         "options": checks.kafka_options,
         "port": checks.integer(1, 65535),
         "folder": checks.text,
+        "topics": checks.topics,
+        "topic_pattern": checks.pattern,
     },
     "spark": {"master": checks.text, "memory": checks.memory, "options": checks.options},
     "run": {

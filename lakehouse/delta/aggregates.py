@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import Column
+from pyspark.sql import Column, WindowSpec
 from pyspark.sql import functions as F
 
 from lakehouse.plan.declare import NamedAggregation
@@ -80,12 +80,15 @@ class SqlAggregate:
         total = new if old is None else old + new
         return total if self.accumulator_type is None else total.cast(self.accumulator_type)
 
-    def running(self, window: object) -> Column:
-        """The accumulator after each record, over `_in_<name>` in a window by key in position order."""
-        column = F.col(f"_in_{self.name}")
+    def unit(self) -> Column:
+        """What one record adds to the accumulator; null where it adds nothing."""
         if self.kind == "count":
-            return F.sum(column).over(window)  # type: ignore[arg-type]
-        total = F.coalesce(F.sum(column).over(window), F.lit(0))  # type: ignore[arg-type]
+            return F.when(self.value().isNotNull(), F.lit(1)).cast("bigint")
+        return self.value()
+
+    def running(self, units: Column, window: WindowSpec) -> Column:
+        """The accumulator after each record, over `unit`s in a window by key in position order."""
+        total = F.coalesce(F.sum(units).over(window), F.lit(0))
         return total.cast(self.accumulator_type or self.column_type)
 
     def shown(self, accumulator: Column) -> Column:

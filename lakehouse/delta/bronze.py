@@ -116,6 +116,21 @@ def last_covers(spark: SparkSession, path: str) -> dict[str, Any] | None:
     return json.loads(row[0]) if row else None
 
 
+def next_offsets(spark: SparkSession, layout: Layout, topic: str, tick: int) -> dict[str, dict[str, int]]:
+    """Return the first offset of a topic after a complete tick: {topic id: {partition: offset}}, from that tick's commit."""
+    history = DeltaTable.forPath(spark, layout.records).history()
+    for row in history.where(F.col("userMetadata").contains(f'"tick": {tick},')).select("userMetadata").collect():
+        covers = json.loads(row[0])
+        if covers.get("tick") == tick and topic in covers.get("topics", {}):
+            found = covers["topics"][topic]
+            return {found["id"]: found["next"]}
+    rows = records(spark, layout, [topic]).where(F.col("tick") <= tick).groupBy("topic_id", "partition").agg(F.max("offset"))
+    result: dict[str, dict[str, int]] = {}
+    for topic_id, partition, offset in map(tuple, rows.collect()):
+        result.setdefault(topic_id, {})[str(partition)] = offset + 1
+    return result
+
+
 def _with_order_times(rows: DataFrame, topics: Mapping[str, TopicState]) -> dict[str, TopicState]:
     """Read the order time that each partition carries on: that of its last row."""
     ticks = sorted({tick for topic in topics.values() for tick in topic.last.values()})

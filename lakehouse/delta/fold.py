@@ -62,17 +62,25 @@ def _latest(table: Table, rows: DataFrame) -> DataFrame:
     return rows.where(~F.col("_null_key")).groupBy(*table.key).agg(last).select(*table.key, "_last.*")
 
 
-def inputs(table: Table, forms: list[SqlAggregate], rows: DataFrame) -> DataFrame:
-    """The records that take part in the aggregates: the group's columns, and each aggregation's input."""
+def inputs(table: Table, forms: list[SqlAggregate], rows: DataFrame, *, units: bool = False) -> DataFrame:
+    """The records that take part in the aggregates: the group's columns, and each aggregation's input, or its unit."""
     rows = rows.where(~F.col("_tombstone") & ~_null_group(table))
     keys = [F.expr(item.expression.text).alias(item.name) for item in table.group_by]
-    return rows.select(*keys, *[form.value().alias(f"_in_{form.name}") for form in forms], "rowtime", "_position")
+    values = [(form.unit() if units else form.value()).alias(f"_in_{form.name}") for form in forms]
+    return rows.select(*keys, *values, "rowtime", "_position")
 
 
 def _aggregated(table: Table, forms: list[SqlAggregate], rows: DataFrame) -> DataFrame:
     new = [form.batch().alias(f"_new_{form.name}") for form in forms]
     time = F.timestamp_millis(F.max("rowtime")).alias("_event_time")
     return inputs(table, forms, rows).groupBy(*table.key).agg(*new, time, F.max("_position").alias("_position"))
+
+
+def state(table: Table, forms: list[SqlAggregate], rows: DataFrame) -> DataFrame:
+    """Fold a stream's rows into an aggregate's rows from nothing: what the table holds after them."""
+    batch = _aggregated(table, forms, rows).alias("s")
+    row = {name.strip("`"): column for name, column in _row(forms, None).items()}
+    return batch.select(*[F.col(f"s.`{name}`") for name in table.key], *[column.alias(name) for name, column in row.items()])
 
 
 def merge(spark: SparkSession, path: str, table: Table, forms: list[SqlAggregate], batch: DataFrame) -> None:

@@ -44,8 +44,7 @@ class SilverWriter:
             self.progress = open_epoch(self._spark, self.path, self.table.name)
             self.applied = self.progress.tick
             self._forms = fold.forms_of(self._spark, self.table)
-            detail = tables.DeltaTable.forPath(self._spark, self.path).detail().select("properties").first()
-            self._skip = detail[0].get(tables.SKIP) if detail else None
+            self._skip = tables.skipped_offsets(self._spark, self._layout, self.table)
         except BaseException:
             self._lease.release()
             raise

@@ -40,6 +40,7 @@ class Silver:
         self.writers = [SilverWriter(spark, layout, table, own, run) for table in app.tables]
         self._quarantine = Quarantine(spark, layout, app, self.writers)
         self._stack = ExitStack()
+        self._done = 0
         self._catching = Catching(lambda frame, batch_id: self.catch_up())
 
     def __enter__(self) -> Silver:
@@ -54,6 +55,11 @@ class Silver:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    @property
+    def tick(self) -> int:
+        """The last tick that every table has taken in; without tables, the last one that was passed on."""
+        return min((writer.applied for writer in self.writers), default=self._done)
 
     def start(self, *, available_now: bool) -> StreamingQuery:
         """Start the query: until the ticks that are complete now are applied, or for good."""
@@ -81,10 +87,11 @@ class Silver:
             work = [self._pool.submit(writer.apply, tick, self._quarantine.write) for writer in self.writers]
             records = sum(job.result() for job in work)
             self._on_batch(tick, records)
+            self._done = tick
 
     def _batches(self, latest: int) -> Iterator[int]:
         """Yield the last tick of each batch up to `latest`."""
-        applied = min((writer.applied for writer in self.writers), default=latest)
+        applied = self.tick
         if latest - applied > TICKS_UNCOUNTED:
             frame: DataFrame = bronze.records(self._spark, self._layout, self._app.topics, own_topics(self._app))
             waiting = frame.where((F.col("tick") > applied) & (F.col("tick") <= latest)).groupBy("tick").count()

@@ -89,3 +89,12 @@ def create(spark: SparkSession, layout: Layout, table: Table, properties: dict[s
     for name, value in {**PROPERTIES, PLAN: plan, KEY: ",".join(table.key), **(properties or {})}.items():
         builder = builder.property(name, value)
     builder.execute()
+
+
+def skipped_offsets(spark: SparkSession, layout: Layout, table: Table) -> str | None:
+    """Return which offsets a restored table holds already, as its property says; None for a table built from bronze."""
+    path = layout.silver(table.name)
+    if not DeltaTable.isDeltaTable(spark, path):
+        return None
+    detail = DeltaTable.forPath(spark, path).detail().select("properties").first()
+    return detail[0].get(SKIP) if detail else None

@@ -20,12 +20,12 @@ _DECODERS: dict[str, Callable[[bytes, tuple[Column, ...]], dict[str, Any] | None
 
 
 def decode_columns(format: str, columns: tuple[Column, ...], data: bytes | None) -> dict[str, Any] | None:
-    """Return the row in a key's or a value's bytes; None for a null. Unfit, with the reason, if they do not fit."""
+    """Return the row in a key's or a value's bytes; None for a null. Raises Unfit, with the reason."""
     return None if data is None else _DECODERS[format](data, columns)
 
 
 def decode(source: Source, record: Record) -> Decoded | Bad:
-    """Return a record's key and value as rows, or why they can't be read. Of two bad halves the key is named."""
+    """Return a record's key and value as rows, or why they can't be read. The key is read first."""
     what = "key"
     try:
         key = decode_columns(source.key_format, source.key, record.key)

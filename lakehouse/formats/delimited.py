@@ -1,7 +1,8 @@
 """Delimited text (CSV) to a row and back: one line, commas, double quotes.
 
-A record is one line in the columns' order. An empty field is null, so an empty string comes back as null. Quotes
-are doubled inside quotes, where commas and line ends may stand too. A line end at the record's end does not matter.
+A record is one line in the columns' order. An empty field is null, so an empty string comes back as null.
+Quotes are doubled inside quotes, where commas and line ends may stand too. A line end at the record's end
+does not matter.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from lakehouse.formats.text_value import from_text
 from lakehouse.formats.unfit import Unfit, clipped, utf8
 from lakehouse.plan.schema import Column
 
-# Python's csv stops at 131,072 characters a field unless told otherwise; the limit of a record is Kafka's to set.
+# Python's csv stops at 131,072 characters a field unless told otherwise; Kafka limits a record's size.
 csv.field_size_limit(2**31 - 1)
 
 
 def decode(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
-    """Return the row in a line. A line is never the null value. Unfit if the fields are not those of the columns."""
+    """Return the row in a line. A line is never the null value. Unfit if the fields do not fit."""
     line = utf8(data).rstrip("\r\n")
     try:
         rows = list(csv.reader([line], strict=True))
@@ -45,7 +46,7 @@ def encode(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
     """Return a row as one line without a line end; null is an empty field."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow([_field(row.get(column.name)) for column in columns])
-    # The csv module quotes a lone empty field, so that the line is not empty; an empty line says the same here.
+    # The csv module quotes a lone empty field, so that no line is empty; here an empty line says the same.
     return b"" if line.getvalue() == '""' else line.getvalue().encode("utf-8")
 
 

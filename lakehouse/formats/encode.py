@@ -28,6 +28,6 @@ def encode_key(format: str, columns: tuple[Column, ...], values: dict[str, Any] 
 def encode_value(format: str, columns: tuple[Column, ...], values: dict[str, Any] | None) -> bytes | None:
     """Return the bytes of a value; None, a tombstone, for None.
 
-    Under format kafka a row whose one column is null becomes a tombstone too: Kafka's primitives have no other null.
+    Under format kafka a row whose one column is null becomes a tombstone too: primitives have no other null.
     """
     return encode_key(format, columns, values)

@@ -1,8 +1,8 @@
 """JSON text: parsed strictly, with everything kept that the meaning needs, and written compactly.
 
-A parsed object is `Members`, its fields in order with duplicates. Numbers with a point or an exponent are `Decimal`, so
-that no digit is lost before the column's type is known; a `float` is one of NaN, Infinity and -Infinity, which are no
-JSON, but which Python's own encoder and others write, and Spark reads.
+A parsed object is `Members`, its fields in order with duplicates. Numbers with a point or an exponent are
+`Decimal`, so that no digit is lost before the column's type is known; a `float` is one of NaN, Infinity and
+-Infinity, which are no JSON, but which Python's own encoder and others write, and Spark reads.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ _DECODER = json.JSONDecoder(
 def parse(text: str) -> Any:
     """Return the JSON object, or None for the literal null; Unfit for everything else.
 
-    What follows a complete object is not read, but the text must end with `}`: Spark's from_json does not look further
-    either, and the end is all that can be seen cheaply. So `{"a":1} x` is refused and `{"a":1}{"a":2}` is its first.
+    What follows a complete object is not read, but the text must end with `}`: Spark's from_json does not
+    look further either, and the end is all that can be seen cheaply. So `{"a":1} x` is refused and
+    `{"a":1}{"a":2}` is its first.
     """
     stripped = text.strip(BLANKS)
     if stripped == "null":
@@ -68,12 +69,12 @@ def parse(text: str) -> Any:
 
 
 def no_surrogates(text: str) -> str:
-    """Return text that UTF-8 can hold: half a surrogate pair, which JSON can escape, becomes "?" as in Java."""
+    """Return text that UTF-8 can hold: half a surrogate pair, which JSON can escape, is "?" as in Java."""
     return _SURROGATE.sub("?", text)
 
 
 def java_double(value: float) -> str:
-    """Return a double as Java's Double.toString writes it, which is how Spark shows a JSON number in a string column."""
+    """Return a double as Java's Double.toString writes it; so Spark has a JSON number in a string column."""
     if value != value or value in (float("inf"), float("-inf")):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
@@ -95,7 +96,8 @@ def write_parsed(value: Any) -> str:
         return "{" + ",".join(f"{_quoted(name)}:{write_parsed(item)}" for name, item in value) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(write_parsed, value)) + "]"
-    if isinstance(value, Decimal | float):  # one too large for a double is "Infinity", in quotes even as a string's whole text
+    if isinstance(value, Decimal | float):
+        # One too large for a double is "Infinity" with the quotes, even as the whole text of a string column.
         text = java_double(float(value))
         return text if text[-1].isdigit() else f'"{text}"'
     return _quoted(value) if isinstance(value, str) else json.dumps(value)
@@ -108,8 +110,9 @@ def _quoted(text: str) -> str:
 def write(value: Any) -> str:
     """Return a row's value as compact JSON.
 
-    Decimals are numbers with their scale, timestamps ISO 8601 with Z and no more fraction than they have, binaries
-    base64, doubles in their shortest form; those that JSON has no number for are "NaN", "Infinity", "-Infinity".
+    Decimals are numbers with their scale, timestamps ISO 8601 with Z and no more fraction than they have,
+    binaries base64, doubles in their shortest form; those that JSON has no number for are "NaN", "Infinity",
+    "-Infinity".
     """
     match value:
         case None | bool() | int():
@@ -137,5 +140,6 @@ def timestamp_text(value: datetime) -> str:
     """Return a moment as ISO 8601 in UTC: milliseconds or microseconds only where they are not zero."""
     if value.tzinfo is None:
         raise ValueError(f"{value!r} has no zone; a row's timestamps are in UTC")
-    spec = "seconds" if value.microsecond == 0 else "milliseconds" if value.microsecond % 1000 == 0 else "microseconds"
+    micros = value.microsecond
+    spec = "seconds" if micros == 0 else "milliseconds" if micros % 1000 == 0 else "microseconds"
     return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=spec) + "Z"

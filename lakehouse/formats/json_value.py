@@ -1,18 +1,18 @@
 """JSON to a row and back: what fits which type.
 
-The rules are those of Spark's from_json (PERMISSIVE, with a column for the corrupt record), which decodes the bulk of
-the records; this is the same in Python, for the model and for what Spark hands over one by one.
+The rules are those of Spark's from_json (PERMISSIVE, with a column for the corrupt record), which decodes the
+bulk of the records; this is the same in Python, for the model and for what Spark hands over one by one.
 
-| column      | takes                                                                                          |
-|-------------|------------------------------------------------------------------------------------------------|
-| any         | null; a missing field is null; fields that are not in the schema are left out                  |
-| integers    | JSON integers in the type's range; not 1.0, not "1", not true                                  |
-| double      | numbers; NaN, Infinity and -Infinity, in quotes or bare                                        |
-| decimal     | numbers and numbers as text, rounded half up to the scale; what has too many digits is unfit   |
-| string      | texts; true and numbers as text (1.50 becomes "1.5", as Java writes it); objects as their JSON |
-| timestamp   | ISO text, in UTC unless it names a zone; an integer is epoch *seconds*                         |
-| date        | ISO text                                                                                       |
-| binary      | base64 text                                                                                    |
+| column      | takes                                                                                        |
+|-------------|----------------------------------------------------------------------------------------------|
+| any         | null; a missing field is null; other fields are left out                                     |
+| integers    | JSON integers in the type's range; not 1.0, not "1", not true                                |
+| double      | numbers; NaN, Infinity and -Infinity, in quotes or bare                                      |
+| decimal     | numbers, also as text, rounded half up to the scale; too many digits are unfit               |
+| string      | texts; true and numbers as text (1.50 is "1.5", as in Java); objects as their JSON           |
+| timestamp   | ISO text, in UTC unless it names a zone; an integer is epoch *seconds*                       |
+| date        | ISO text                                                                                     |
+| binary      | base64 text                                                                                  |
 
 Names are case-sensitive; of a field that is there twice the last counts, and both must fit.
 """
@@ -49,7 +49,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def decode(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
-    """Return the row in a JSON object; None for the JSON literal null, which is a null value. Unfit if it is neither."""
+    """Return the row in a JSON object; None for the literal null, which is a null value. Raises Unfit."""
     parsed = parse(utf8(data))
     if parsed is None:
         return None
@@ -74,7 +74,7 @@ def _object(members: Members, readers: dict[str, Reader]) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)
 def reader(kind: str) -> Reader:
-    """Return the function from a parsed JSON value that is not null to a value of the type; it raises Unfit."""
+    """Return the function from a parsed JSON value, not null, to a value of the type; it raises Unfit."""
     base = base_type(kind)
     if base in INTEGER_BITS:
         return lambda value: _integer(value, base)
@@ -127,7 +127,7 @@ def _double(value: Any, kind: str) -> float:
         raise expected(kind, _shown(value))
     try:
         return float(value)
-    except OverflowError:  # an integer past the largest double; the same number with a point would be infinite too
+    except OverflowError:  # an integer past the largest double, which is infinite as it is with a point
         return float("inf") if value > 0 else float("-inf")
 
 
@@ -177,4 +177,6 @@ def _list(value: Any, kind: str) -> list[Any]:
 
 
 def _shown(value: Any) -> str:
-    return repr(value) if isinstance(value, str) else str(value) if isinstance(value, Decimal) else write_parsed(value)
+    if isinstance(value, str):
+        return repr(value)
+    return str(value) if isinstance(value, Decimal) else write_parsed(value)

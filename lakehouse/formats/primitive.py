@@ -21,7 +21,7 @@ _PACKED = {"int": struct.Struct(">i"), "bigint": struct.Struct(">q"), "double": 
 
 
 def decode(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
-    """Return the row of one column in a primitive's bytes; Unfit for text that is not UTF-8, or a wrong length."""
+    """Return the row of one column in a primitive's bytes; Unfit if it is not UTF-8, or not as long."""
     (column,) = columns
     kind = base_type(column.type)
     if kind in _PACKED:
@@ -32,7 +32,7 @@ def decode(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
 
 
 def encode(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
-    """Return the bytes of a row's one column, which is not null: null has no bytes. Unfit if the type can't hold it."""
+    """Return the bytes of a row's one column, which is not null. Unfit if the type can't hold it."""
     (column,) = columns
     kind, value = base_type(column.type), row[column.name]
     if kind in _PACKED:

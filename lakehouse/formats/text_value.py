@@ -1,8 +1,8 @@
-"""Values written as text: numbers, dates, timestamps and binaries, as JSON strings and delimited fields hold them.
+"""Values written as text: how JSON strings and delimited fields hold numbers, dates, timestamps, binaries.
 
-Dates and timestamps are read as Spark reads them (its cast from string): ISO, with or without a zone, which is UTC
-where it is missing; "2013", "2013-6" and "2013-6-1 9" are moments too, and a zone stands after seconds only. What
-depends on today ("12:30") is refused, and so are years that Python does not have: 1 to 9999.
+Dates and timestamps are read as Spark reads them (its cast from string): ISO, with or without a zone, which
+is UTC where it is missing; "2013", "2013-6" and "2013-6-1 9" are moments too, and a zone stands after seconds
+only. What depends on today ("12:30") is refused, and so are years that Python does not have: 1 to 9999.
 """
 
 from __future__ import annotations
@@ -88,18 +88,16 @@ def parse_decimal(text: str, precision: int, scale: int) -> Decimal:
 
 
 def parse_timestamp(text: str) -> datetime:
-    """Return the moment that an ISO text names, in UTC. Digits past the microsecond are cut off, as Spark does."""
+    """Return the moment that an ISO text names, in UTC. Digits past the microsecond are cut off."""
     found = _MOMENT.fullmatch(text.strip())
     if found is None:
         raise expected("timestamp", repr(text))
-    year, month, day, hour, minute, second, fraction, zone = found.groups()
-    micros = int((fraction or "")[:6].ljust(6, "0"))
+    year, month, day = (int(part or 1) for part in found.group(1, 2, 3))
+    hour, minute, second = (int(part or 0) for part in found.group(4, 5, 6))
+    micros = int((found[7] or "")[:6].ljust(6, "0"))
     try:
-        wall = datetime(
-            int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0), micros,
-            tzinfo=_zone(zone.strip()) if zone else UTC,
-        )  # fmt: skip
-        return wall.astimezone(UTC)
+        zone = _zone(found[8].strip()) if found[8] else UTC
+        return datetime(year, month, day, hour, minute, second, micros, tzinfo=zone).astimezone(UTC)
     except (ValueError, OverflowError, KeyError, OSError) as error:
         raise expected("timestamp", repr(text)) from error
 

@@ -8,7 +8,7 @@ class Unfit(ValueError):
 
 
 def clipped(text: str, length_max: int = 80) -> str:
-    """Return `text`, cut to a length that a reason can carry; a record of a megabyte must not fill the quarantine."""
+    """Return `text`, cut to a length that a reason can carry; a record may have megabytes."""
     return text if len(text) <= length_max else f"{text[:length_max]}... ({len(text)} characters)"
 
 

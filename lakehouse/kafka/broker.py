@@ -161,7 +161,7 @@ class Broker:
         if self._wanted_port is None:
             return process.free_port()
         raise BrokerError(
-            f"Port {port} on {process.HOST} is in use{process.user_of(port)}; expected a free one from 1 to 65535. "
+            f"Port {port} on {process.HOST} is in use{process.user_of(port)}; expected a free one. "
             "Stop what uses it, set another (setting kafka.port), or leave it out for any free port."
         )
 

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.plan.expression import Expression
+from lakehouse.plan.scalar import CASTS, arithmetic, comparison, divide, equal, modulo, substring, to_string
 
 Values = Mapping[str, Any]
 Evaluator = Callable[[Values], Any]
@@ -106,7 +107,7 @@ def _in(node: exp.Expression) -> Evaluator:
     value, options = _compile(node.this), [_compile(item) for item in node.expressions]
 
     def run(values: Values) -> bool | None:
-        found = [None if (o := option(values)) is None else _same(value(values), o) for option in options]
+        found = [None if (o := option(values)) is None else equal(value(values), o) for option in options]
         return None if value(values) is None else True if True in found else None if None in found else False
 
     return run
@@ -130,98 +131,41 @@ def _struct(node: exp.Expression) -> Evaluator:
 
 def _cast(node: exp.Expression) -> Evaluator:
     kind = node.args["to"].sql("spark").lower()
-    if kind not in _CASTS:
+    if kind not in CASTS:
         raise NeedsSpark(f"{node.sql('spark')!r}: the model has no such cast; run this on Spark.")
-    return _strict(_CASTS[kind], _compile(node.this))
+    return _strict(CASTS[kind], _compile(node.this))
 
 
-def _to_string(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | str):
-        return str(value)
-    raise NeedsSpark(f"the model can't write {value!r} as Spark does; run this on Spark.")
+def _between(node: exp.Expression) -> Evaluator:
+    # Two comparisons, not one: 5 BETWEEN NULL AND 3 is false, whatever the null stands for.
+    low, high = node.args["low"], node.args["high"]
+    return _and(exp.And(this=exp.GTE(this=node.this, expression=low), expression=exp.LTE(this=node.this, expression=high)))
 
 
-def _to_integer(value: Any) -> int | None:
-    try:
-        return int(value.strip()) if isinstance(value, str) else int(value)
-    except (ValueError, OverflowError):
-        return None
-
-
-def _to_double(value: Any) -> float | None:
-    try:
-        return float(value)
-    except ValueError:
-        return None
-
-
-_CASTS: dict[str, Callable[[Any], Any]] = {"string": _to_string, "bigint": _to_integer, "int": _to_integer, "double": _to_double}
-
-
-def _comparable(a: Any, b: Any) -> tuple[Any, Any]:
-    number = (int, float, Decimal)
-    if isinstance(a, bool) == isinstance(b, bool) and (type(a) is type(b) or (isinstance(a, number) and isinstance(b, number))):
-        return a, b
-    raise NeedsSpark(f"the model does not compare {a!r} with {b!r}: Spark would cast one of them. Cast it, or use Spark.")
-
-
-def _compare(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    return lambda a, b: compare(*_comparable(a, b))
-
-
-def _same(a: Any, b: Any) -> bool | None:
-    return None if a is None else operator.eq(*_comparable(a, b))
-
-
-def _arithmetic(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def run(a: Any, b: Any) -> Any:
-        kinds = {type(a), type(b)}
-        if kinds <= {int}:
-            return (work(a, b) + 2**63) % 2**64 - 2**63  # a BIGINT wraps around, as in Java
-        if kinds <= {int, float}:
-            return work(float(a), float(b))
-        if kinds <= {Decimal, float}:
-            return work(float(a), float(b))
-        raise NeedsSpark(f"the model has no arithmetic over {a!r} and {b!r}; run this on Spark.")
-
-    return run
-
-
-def _divide(a: Any, b: Any) -> float | None:
-    return None if b == 0 else float(a) / float(b)
-
-
-def _modulo(a: Any, b: Any) -> Any:
-    if not (isinstance(a, int) and isinstance(b, int)):
-        raise NeedsSpark("the model's % is for integers; run this on Spark.")
-    return None if b == 0 else abs(a) % abs(b) * (-1 if a < 0 else 1)
+def _trim(node: exp.Expression) -> Evaluator:
+    if node.args.get("position") or node.args.get("expression"):
+        raise NeedsSpark(f"{node.sql('spark')!r}: the model trims blanks on both sides only; run this on Spark.")
+    return _strict(lambda text: text.strip(" "), _compile(node.this))
 
 
 def _substring(node: exp.Expression) -> Evaluator:
-    parts = [_compile(node.this), _compile(node.args["start"])]
-    if node.args.get("length") is None:
-        return _strict(lambda text, start: text[max(start - 1, 0) :] if start >= 0 else text[start:], *parts)
-    return _strict(
-        lambda text, start, length: text[max(start - 1, 0) :][: max(length, 0)] if start >= 0 else text[start:][: max(length, 0)],
-        *parts, _compile(node.args["length"]),
-    )  # fmt: skip
+    parts = [node.this, node.args["start"], node.args.get("length")]
+    return _strict(substring, *[_compile(part) for part in parts if part is not None])
 
 
 _BINARY: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
-    exp.EQ: _compare(operator.eq),
-    exp.NEQ: _compare(operator.ne),
-    exp.GT: _compare(operator.gt),
-    exp.GTE: _compare(operator.ge),
-    exp.LT: _compare(operator.lt),
-    exp.LTE: _compare(operator.le),
-    exp.Add: _arithmetic(operator.add),
-    exp.Sub: _arithmetic(operator.sub),
-    exp.Mul: _arithmetic(operator.mul),
-    exp.Div: _divide,
-    exp.Mod: _modulo,
-    exp.DPipe: lambda a, b: _to_string(a) + _to_string(b),
+    exp.EQ: comparison(operator.eq),
+    exp.NEQ: comparison(operator.ne),
+    exp.GT: comparison(operator.gt),
+    exp.GTE: comparison(operator.ge),
+    exp.LT: comparison(operator.lt),
+    exp.LTE: comparison(operator.le),
+    exp.Add: arithmetic(operator.add),
+    exp.Sub: arithmetic(operator.sub),
+    exp.Mul: arithmetic(operator.mul),
+    exp.Div: divide,
+    exp.Mod: modulo,
+    exp.DPipe: lambda a, b: to_string(a) + to_string(b),
 }
 
 _BUILDERS: dict[type[exp.Expression], Callable[[exp.Expression], Evaluator]] = {
@@ -239,19 +183,17 @@ _BUILDERS: dict[type[exp.Expression], Callable[[exp.Expression], Evaluator]] = {
     exp.Coalesce: _coalesce,
     exp.In: _in,
     exp.Case: _case,
-    exp.Between: lambda node: _strict(
-        lambda v, low, high: operator.ge(*_comparable(v, low)) and operator.le(*_comparable(v, high)),
-        _compile(node.this), _compile(node.args["low"]), _compile(node.args["high"]),
-    ),
+    exp.Between: _between,
     exp.Struct: _struct,
     exp.Cast: _cast,
+    exp.TryCast: _cast,  # what sqlglot makes of Spark's CAST, which is null where it fails
     exp.Upper: lambda node: _strict(str.upper, _compile(node.this)),
     exp.Lower: lambda node: _strict(str.lower, _compile(node.this)),
-    exp.Trim: lambda node: _strict(lambda text: text.strip(" "), _compile(node.this)),
+    exp.Trim: _trim,
     exp.Length: lambda node: _strict(len, _compile(node.this)),
     exp.Abs: lambda node: _strict(abs, _compile(node.this)),
     exp.Substring: _substring,
     exp.Concat: lambda node: _strict(
-        lambda *texts: "".join(map(_to_string, texts)), *[_compile(item) for item in node.expressions]
+        lambda *texts: "".join(map(to_string, texts)), *[_compile(item) for item in node.expressions]
     ),
 }  # fmt: skip

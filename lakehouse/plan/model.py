@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lakehouse.errors import NeedsSpark
@@ -17,6 +18,8 @@ from lakehouse.semantics.aggregate import Aggregate, Count, CountAll, SumDecimal
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.tombstone import Effect, Row, effect, takes_part_in_aggregates
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ def _decode(source: Source, records: list[Record], decode: Decode, quarantine: l
         if isinstance(item, Decoded):
             values = {name.lower(): value for name, value in {**(item.value or {}), **(item.key or {})}.items()}
             values |= {"rowtime": record.timestamp, "rowpartition": record.partition, "rowoffset": record.offset}
-            timestamp = record.timestamp
+            timestamp: int | None = record.timestamp
             if source.event_time is not None and item.value is not None:
                 timestamp = _milliseconds(evaluate(source.event_time, values))
             if timestamp is None:
@@ -103,7 +106,7 @@ def _decode(source: Source, records: list[Record], decode: Decode, quarantine: l
 
 def _milliseconds(moment: Any) -> Any:
     """A timestamp or epoch milliseconds, as milliseconds; microseconds below are cut off, as Kafka has none."""
-    return int(moment.timestamp() * 1_000_000) // 1000 if hasattr(moment, "timestamp") else moment
+    return (moment - EPOCH) // timedelta(milliseconds=1) if isinstance(moment, datetime) else moment
 
 
 def _steps(stream: Stream, events: list[Event]) -> list[Event]:

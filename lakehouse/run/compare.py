@@ -26,8 +26,8 @@ _EXTRA = "+ "
 def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
     """Return one text for each topic, table, quarantine and counter that is not as expected.
 
-    `expected` holds "outputs", "tables", "quarantine" and "null_keys" as a scenario file has them; what is not named
-    there is not checked. In a difference, "-" is what was expected and "+" what was found.
+    `expected` holds "outputs", "tables", "quarantine" and "null_keys" as a scenario file has them; what is
+    not named there is not checked. In a difference, "-" is what was expected and "+" what was found.
     """
     failures = []
     outputs: dict[str, list[dict[str, Any]]] = {}
@@ -36,7 +36,10 @@ def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
     for topic, wanted in outputs.items():
         found = result.topics.get(topic, result.changelogs.get(topic))
         known = {**result.changelogs, **result.topics}
-        failures += _missing("topic", topic, known) if found is None else _outputs(topic, _key_of(app, topic), wanted, found)
+        if found is None:
+            failures += _missing("topic", topic, known)
+        else:
+            failures += _outputs(topic, _key_of(app, topic), wanted, found)
     for name, rows in expected.get("tables", {}).items():
         table = result.tables.get(name)
         if table is None:
@@ -64,7 +67,9 @@ def _key_of(app: App, topic: str) -> tuple[str, ...]:
     return next((sink.of.key for sink in app.sinks if sink.topic == topic), None) or app.table(topic).key
 
 
-def _outputs(topic: str, key: tuple[str, ...], wanted: list[dict[str, Any]], found: list[Change]) -> list[str]:
+def _outputs(
+    topic: str, key: tuple[str, ...], wanted: list[dict[str, Any]], found: list[Change]
+) -> list[str]:
     lines: list[str] = []
     equal = True
     for number in range(max(len(wanted), len(found))):
@@ -109,7 +114,8 @@ def _table(name: str, key: tuple[str, ...], wanted: list[dict[str, Any]], found:
 
 def _quarantine(name: str, wanted: list[dict[str, Any]], found: list[tuple[int, int, str]]) -> list[str]:
     fits = len(wanted) == len(found) and all(
-        (want.get("partition", 0), want["offset"]) == (partition, offset) and want.get("reason contains", "") in reason
+        (want.get("partition", 0), want["offset"]) == (partition, offset)
+        and want.get("reason contains", "") in reason
         for want, (partition, offset, reason) in zip(wanted, found, strict=True)
     )
     if fits:
@@ -120,7 +126,7 @@ def _quarantine(name: str, wanted: list[dict[str, Any]], found: list[tuple[int, 
 
 
 def key_value(columns: tuple[str, ...], key: Key | None) -> Any:
-    """Return a key as a scenario writes it: one column as its value, several as an object, a struct as an object."""
+    """Return a key as a scenario writes it: one column as its value, several, or a struct, as an object."""
     if key is None:
         return None
     parts = {name: _unfrozen(part) for name, part in zip(columns, key, strict=True)}
@@ -128,7 +134,7 @@ def key_value(columns: tuple[str, ...], key: Key | None) -> Any:
 
 
 def _unfrozen(part: Any) -> Any:
-    """Keys are hashable, so a struct in a key is a tuple of names and values; turn it into an object again."""
+    """Keys are hashable, so a struct in a key is a tuple of names and values; make it an object again."""
     if isinstance(part, tuple):
         if all(isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in part):
             return {name: _unfrozen(value) for name, value in part}
@@ -163,7 +169,11 @@ def _equal(want: Any, found: Any) -> bool:
             exact = isinstance(want, int | Decimal) and not isinstance(want, bool)
             return exact and Decimal(want).as_tuple() == found.as_tuple()
         case dict():
-            return isinstance(want, dict) and want.keys() == found.keys() and all(_equal(want[k], found[k]) for k in found)
+            return (
+                isinstance(want, dict)
+                and want.keys() == found.keys()
+                and all(_equal(want[k], found[k]) for k in found)
+            )
         case list():
             return isinstance(want, list) and len(want) == len(found) and all(map(_equal, want, found))
     return type(want) is type(found) and bool(want == found)

@@ -1,7 +1,7 @@
-"""Scenario files: with this application and this input, exactly this comes out. Read, run on an engine, compared.
+"""Scenario files: with this application and this input, exactly this comes out. Read, run, compared.
 
-An engine is anything that runs an application over records: the model (`lakehouse.plan.model`) or Spark. The same file
-is run under several batchings, and must give the same under each of them.
+An engine is anything that runs an application over records: the model (`lakehouse.plan.model`) or Spark. The
+same file is run under several batchings, and must give the same under each of them.
 
 Beside the fields of every scenario (name, app, inputs, outputs, tables, error) these are understood:
 
@@ -9,9 +9,9 @@ Beside the fields of every scenario (name, app, inputs, outputs, tables, error) 
     "null_keys":  {"table": 2}
     "key_hex", "value_hex" in an input: the bytes themselves, where no value could be written down
 
-The order of the inputs is the position of the records. In one batch, records of several partitions stand in the order
-of their order times (the running maximum of the timestamps in each partition), so a scenario with several partitions
-or topics must list its inputs in that order; `records` refuses one that does not.
+The order of the inputs is the position of the records. In one batch, records of several partitions stand in
+the order of their order times (the running maximum of the timestamps in each partition), so a scenario with
+several partitions or topics must list its inputs in that order; `records` refuses one that does not.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Protocol
@@ -38,6 +39,8 @@ from lakehouse.plan.schema import Column, base_type
 from lakehouse.run.compare import compare
 from lakehouse.semantics.record import Record
 
+CHECKS = ("outputs", "tables", "quarantine", "null_keys")
+
 Batch = Literal["one", "all"] | int
 
 
@@ -49,7 +52,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario file as it was read. `expected` holds outputs, tables, quarantine and null_keys, where given."""
+    """A scenario file as it was read. `expected` holds those of `CHECKS` that it gives."""
 
     path: Path
     name: str
@@ -68,19 +71,20 @@ def read(path: Path) -> Scenario:
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected a JSON object, found {type(content).__name__}.")
     if "app" not in content and "statements" in content:
-        raise ConfigError(f'{path}: SQL statements can\'t be run yet. Name a Python application: "app": "module:name".')
+        raise ConfigError(
+            f'{path}: SQL statements are not run yet. Name an application: "app": "module:name".'
+        )
     if not isinstance(content.get("app"), str) or content["app"].count(":") != 1:
         raise ConfigError(f'{path}: app={content.get("app")!r}, expected "module:name".')
-    expected = {name: content[name] for name in ("outputs", "tables", "quarantine", "null_keys") if name in content}
+    expected = {name: content[name] for name in CHECKS if name in content}
     if not expected and "error" not in content:
-        raise ConfigError(f"{path}: checks nothing. Give it outputs, tables, quarantine, null_keys or error.")
-    return Scenario(
-        path, content.get("name", path.stem), content["app"], content.get("inputs", []), expected, content.get("error")
-    )
+        raise ConfigError(f"{path}: checks nothing. Give it {', '.join(CHECKS)} or error.")
+    name, inputs = content.get("name", path.stem), content.get("inputs", [])
+    return Scenario(path, name, content["app"], inputs, expected, content.get("error"))
 
 
 def find(*paths: Path) -> list[Path]:
-    """Return the scenario files among files and folders, sorted; ConfigError for a path that does not exist."""
+    """Return the scenario files in files and folders, sorted; ConfigError for a path that does not exist."""
     files: list[Path] = []
     for path in paths:
         if not path.exists():
@@ -90,10 +94,10 @@ def find(*paths: Path) -> list[Path]:
 
 
 def application(scenario: Scenario) -> App:
-    """Return the application that a scenario names: a value, or a function without parameters that returns one.
+    """Return the application that a scenario names: a value, or a function that returns one.
 
-    The module is looked for beside the scenario's file first. Raises what the declaration raises, and ConfigError when
-    there is no such module or application.
+    The module is looked for beside the scenario's file first. Raises what the declaration raises, and
+    ConfigError when there is no such module or application.
     """
     module_name, name = scenario.app.split(":")
     beside = scenario.path.parent / f"{module_name}.py"
@@ -104,12 +108,14 @@ def application(scenario: Scenario) -> App:
     found = getattr(module, name, None)
     app = found() if callable(found) else found
     if not isinstance(app, App):
-        raise ConfigError(f"{scenario.path}: app={scenario.app!r}: expected an application (lh.app), found {app!r}.")
+        raise ConfigError(
+            f"{scenario.path}: app={scenario.app!r}: expected an application (lh.app), found {app!r}."
+        )
     return app
 
 
 def _load(path: Path) -> ModuleType:
-    """Load a module from its file, once; under a name of its own, because two folders may hold the same name."""
+    """Load a module from its file, once; under a name of its own: two folders may hold the same name."""
     name = f"_scenario_{path.resolve()}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
@@ -131,7 +137,7 @@ def parse_batch(text: str) -> Batch:
 
 
 def records(scenario: Scenario, app: App, batch: Batch = "all") -> list[Record]:
-    """Return a scenario's inputs as bronze holds them, cut into ticks by `batch`; ConfigError if they can't be."""
+    """Return a scenario's inputs as bronze holds them, cut into ticks by `batch`. Raises ConfigError."""
     size = 1 if batch == "one" else max(len(scenario.inputs), 1) if batch == "all" else batch
     made = [_record(scenario, app, number, item) for number, item in enumerate(scenario.inputs)]
     offsets: Counter[tuple[str, int]] = Counter()
@@ -152,13 +158,13 @@ def records(scenario: Scenario, app: App, batch: Batch = "all") -> list[Record]:
 
 
 def _check_order(scenario: Scenario, placed: list[Record]) -> None:
-    for before, after in zip(placed, placed[1:], strict=False):
+    for before, after in pairwise(placed):
         # Without the tick: in one batch the records must stand as they are listed, too.
         if before.position[1:] > after.position[1:]:
             raise ConfigError(
-                f"{scenario.path}: the inputs {before.position} and {after.position} would change places when they "
-                "come in one batch: records of several partitions are put in the order of their order times, then "
-                "topic and partition. List them in that order, or change their timestamps."
+                f"{scenario.path}: the inputs {before.position} and {after.position} would change places "
+                "when they come in one batch: records of several partitions are put in the order of their order "
+                "times, then topic and partition. List them in that order, or change their timestamps."
             )
 
 
@@ -174,25 +180,26 @@ def _record(scenario: Scenario, app: App, number: int, item: dict[str, Any]) -> 
     headers = tuple(
         (str(name), None if text is None else str(text).encode()) for name, text in item.get("headers", [])
     )
+    place = (int(item.get("partition", 0)), int(item.get("timestamp", 0)))
+    raw_key, raw_value = item.get("key_hex"), item.get("value_hex")
     try:
-        return (
-            topic, int(item.get("partition", 0)), int(item.get("timestamp", 0)),
-            bytes.fromhex(item["key_hex"]) if "key_hex" in item else _key_bytes(source, item.get("key")),
-            bytes.fromhex(item["value_hex"]) if "value_hex" in item else _value_bytes(source, item.get("value")),
-            headers,
-        )  # fmt: skip
+        key = _key_bytes(source, item.get("key")) if raw_key is None else bytes.fromhex(raw_key)
+        value = _value_bytes(source, item.get("value")) if raw_value is None else bytes.fromhex(raw_value)
+        return topic, *place, key, value, headers
     except (Unfit, TypeError, ValueError) as error:
         raise ConfigError(f"{what}: can't be encoded: {error}") from error
 
 
 def _key_bytes(source: Source, key: Any) -> bytes | None:
-    """A key of one column is written as that column's value, a key of several as an object, delimited text as text."""
+    """A key of one column is written as its value, of several as an object; delimited text may be text."""
     if key is None:
         return None
     if source.key_format == "delimited" and isinstance(key, str):
         return key.encode("utf-8")
     named = key if len(source.key) > 1 else {source.key[0].name: key}
-    return encode_key(source.key_format, source.key, _plain(source.key, named) if source.key_format == "kafka" else named)
+    return encode_key(
+        source.key_format, source.key, _plain(source.key, named) if source.key_format == "kafka" else named
+    )
 
 
 def _value_bytes(source: Source, value: Any) -> bytes | None:

@@ -53,7 +53,8 @@ def topic(broker) -> str:
     """A topic of two partitions that holds RECORDS."""
     name = f"flights-{uuid.uuid4().hex[:8]}"
     servers = {"bootstrap.servers": broker.bootstrap_servers}
-    AdminClient(servers).create_topics([NewTopic(name, num_partitions=2)])[name].result(timeout=30)
+    admin = AdminClient(servers)
+    admin.create_topics([NewTopic(name, num_partitions=2)])[name].result(timeout=30)
     producer = Producer(servers)
     for key, value in RECORDS:
         producer.produce(name, key=key, value=None if value is None else json.dumps(value))

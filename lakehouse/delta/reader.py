@@ -1,0 +1,213 @@
+"""Reads without Spark and without a JVM: what tables there are, how far they are, SQL over them, their log.
+
+Everything here starts in milliseconds; it reads Delta through `deltalake` and answers SQL through DuckDB.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from lakehouse.delta.layout import Layout
+from lakehouse.errors import ConfigError, LakehouseError, NotFound
+from lakehouse.semantics.epoch import NO_TICK, Progress, progress
+
+INGEST = "ingest"
+LAYERS = ("bronze", "silver", "quarantine")
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """A table as it is now. Times are milliseconds since the epoch; `tick` is None for a bronze topic."""
+
+    layer: str
+    name: str
+    rows: int
+    version: int
+    tick: int | None
+    epoch: int | None
+    last_commit_ms: int | None
+    plan: str | None = None
+    key: tuple[str, ...] = ()
+
+
+def local_root(layout: Layout) -> Path:
+    """Return the lake's folder; ConfigError for a lake that is not on this machine's file system."""
+    if "://" in layout.root:
+        raise ConfigError(f"lake {layout.root}: reads without Spark are for a local folder; use the Python API with Spark.")
+    return Path(layout.root)
+
+
+def open_table(path: str, what: str, version: int | None = None) -> DeltaTable:
+    """Open a Delta table; NotFound if there is none."""
+    if not Path(path, "_delta_log").is_dir():
+        raise NotFound(f"{what} does not exist. `lakehouse tables` lists what does; `lakehouse run` makes them.")
+    try:
+        return DeltaTable(path, version=version)
+    except (TableNotFoundError, OSError, ValueError) as error:
+        raise NotFound(f"{what}, version {version}: {error}. `lakehouse log` lists the versions.") from error
+
+
+def read_progress(table: DeltaTable, name: str) -> Progress:
+    """Return how far a table is, by its transaction identifier."""
+    version = table.transaction_version(f"lakehouse.{name}")
+    return Progress(0, NO_TICK) if version is None else progress(version)
+
+
+def count_rows(table: DeltaTable, partition: str | None = None) -> int:
+    """Return the rows of a table, or of one of its topics, from the log's statistics."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    if partition is not None:
+        actions = actions.filter(pa.compute.equal(actions["partition.topic"], partition))
+    return sum(actions["num_records"].to_pylist())
+
+
+def names(layout: Layout, layer: str) -> list[str]:
+    """Return the names of a layer's tables (bronze: topics), sorted."""
+    root = local_root(layout)
+    if layer == "bronze":
+        own = [path.name for path in sorted((root / "bronze" / "own").glob("*")) if (path / "_delta_log").is_dir()]
+        if not Path(layout.records, "_delta_log").is_dir():
+            return own
+        actions = pa.table(DeltaTable(layout.records).get_add_actions(flatten=True))
+        shared = set(actions["partition.topic"].to_pylist()) if actions.num_rows else set()
+        return sorted(shared | set(own))
+    return [path.name for path in sorted((root / layer).glob("*")) if (path / "_delta_log").is_dir()]
+
+
+def facts(layout: Layout, layer: str, name: str) -> TableFacts:
+    """Return what a table is now; NotFound if it does not exist."""
+    if layer == "bronze":
+        own = Path(layout.own_records(name), "_delta_log").is_dir()
+        table = open_table(layout.own_records(name) if own else layout.records, f"bronze.{name}")
+        done, plan, key = read_progress(table, INGEST), None, ()
+        rows = count_rows(table, None if own else name)
+    else:
+        path = layout.silver(name) if layer == "silver" else layout.quarantine(name)
+        table = open_table(path, f"{layer}.{name}" if layer != "silver" else f"table {name!r}")
+        done = read_progress(table, name if layer == "silver" else f"quarantine.{name}")
+        settings = table.metadata().configuration
+        plan, key = settings.get("lakehouse.plan"), tuple(filter(None, (settings.get("lakehouse.key") or "").split(",")))
+        rows = count_rows(table)
+    last = table.history(1)
+    moment = int(last[0]["timestamp"]) if last else None
+    return TableFacts(layer, name, rows, table.version(), done.tick, done.epoch, moment, plan, key)
+
+
+def bronze_covers(layout: Layout) -> dict[str, Any]:
+    """Return what the last tick's commit says: {"tick": n, "topics": {name: {"id", "next", "last"}}}; {} before the first."""
+    if not Path(layout.records, "_delta_log").is_dir():
+        return {}
+    for commit in DeltaTable(layout.records).history():
+        said = user_metadata(commit)
+        if "topics" in said:
+            return said
+    return {}
+
+
+def user_metadata(commit: dict[str, Any]) -> dict[str, Any]:
+    """Return what lakehouse wrote into a commit; {} for a commit of somebody else."""
+    text = commit.get("userMetadata") or ""
+    said = json.loads(text) if text.startswith("{") else {}
+    return said if isinstance(said, dict) else {}
+
+
+def log(layout: Layout, name: str, limit: int | None = None) -> list[dict[str, Any]]:
+    """Return the versions of a table that its log has, newest first, as dicts."""
+    layer, _, rest = name.rpartition(".")
+    path = {"bronze": layout.records, "quarantine": layout.quarantine(rest)}.get(layer, layout.silver(rest))
+    table = open_table(path, f"table {name!r}")
+    rows = []
+    for commit in table.history(limit):
+        said = user_metadata(commit)
+        metrics = commit.get("operationMetrics") or {}
+        rows.append(
+            {
+                "version": commit["version"],
+                "time_ms": commit["timestamp"],
+                "operation": said.get("operation", commit["operation"]),
+                "tick": said.get("tick"),
+                "from_tick": said.get("from_tick"),
+                "epoch": said.get("epoch"),
+                "records": said.get("records"),
+                "inserted": _number(metrics, "numTargetRowsInserted", "numOutputRows"),
+                "updated": _number(metrics, "numTargetRowsUpdated"),
+                "deleted": _number(metrics, "numTargetRowsDeleted"),
+                "offsets": {topic: of["next"] for topic, of in said["topics"].items()} if "topics" in said else None,
+            }
+        )
+    return rows
+
+
+def _number(metrics: dict[str, Any], *keys: str) -> int | None:
+    return next((int(metrics[key]) for key in keys if metrics.get(key) is not None), None)
+
+
+def changes(layout: Layout, name: str, first: int | None, last: int | None) -> pa.Table:
+    """Return a silver table's net changes of versions `first` to `last`, from Delta's change data feed."""
+    table = open_table(layout.silver(name), f"table {name!r}")
+    newest = table.version()
+    for version in (first, last):
+        if version is not None and not 0 <= version <= newest:
+            raise NotFound(f"table {name!r} has versions 0 to {newest}; version {version} does not exist.")
+    if first is not None and last is not None and first > last:
+        raise ConfigError(f"--from {first} comes after --to {last}; expected the smaller version first.")
+    feed = table.load_cdf(starting_version=first or 0, ending_version=newest if last is None else last)
+    return pa.table(feed.read_all())
+
+
+def dataset(path: str, version: int | None = None) -> ds.Dataset:
+    """Return a Delta table as an Arrow dataset, read lazily."""
+    result: ds.Dataset = open_table(path, path, version).to_pyarrow_dataset()
+    return result
+
+
+def query(layout: Layout, sql: str) -> duckdb.DuckDBPyRelation:
+    """Answer SQL over the lake: `visits` (what people see), `silver.visits` (hidden columns too), `bronze.flights`,
+    `quarantine.flights`. Raises ConfigError for SQL that DuckDB can't answer; it can't write."""
+    connection = duckdb.connect(config={"enable_external_access": "false", "TimeZone": "UTC"})
+    for layer in LAYERS:
+        connection.execute(f"CREATE SCHEMA {layer}")
+        for name in names(layout, layer):
+            own = Path(layout.own_records(name))
+            path = {
+                "bronze": str(own) if own.is_dir() else layout.records,
+                "silver": layout.silver(name),
+                "quarantine": layout.quarantine(name),
+            }[layer]
+            rows = dataset(path)
+            if layer == "bronze":
+                rows = rows.filter(ds.field("topic") == name)
+            connection.register(f"_{layer}_{name}", rows)
+            connection.execute(f"CREATE VIEW {layer}.{_quote(name)} AS SELECT * FROM {_quote(f'_{layer}_{name}')}")
+            if layer == "silver":
+                shown = ", ".join(_quote(column) for column in rows.schema.names if not column.startswith("_"))
+                connection.execute(f"CREATE VIEW main.{_quote(name)} AS SELECT {shown} FROM silver.{_quote(name)}")
+    try:
+        statements = connection.extract_statements(sql)
+        if len(statements) != 1 or statements[0].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
+            raise ConfigError(f"query {sql!r}: expected one SELECT; a lake's tables are written by their applications only.")
+        return connection.sql(sql)
+    except duckdb.Error as error:
+        raise ConfigError(f"query: {error}") from error
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quarantined(layout: Layout, streams: Iterable[str]) -> dict[str, int]:
+    """Return the number of quarantined records by stream."""
+    try:
+        return {name: count_rows(DeltaTable(layout.quarantine(name))) for name in streams}
+    except (TableNotFoundError, OSError) as error:
+        raise LakehouseError(f"quarantine: {error}") from error

@@ -1,0 +1,89 @@
+"""A table at a tick: which of its versions that is.
+
+A batch may take in several ticks at once, so not every tick is a version of every table. A version stands for all ticks
+from its own up to the one before which the next version's records came.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.delta import bronze
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.transaction import app_id, read_progress
+from lakehouse.errors import NotFound
+from lakehouse.plan.declare import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit of ours: it took the table from `from_tick` (exclusive) to `tick`."""
+
+    version: int
+    tick: int
+    from_tick: int
+
+
+def commits(spark: SparkSession, path: str, name: str) -> list[Commit]:
+    """Return a table's commits by lakehouse that Delta's log still has, oldest first."""
+    history = DeltaTable.forPath(spark, path).history().where(F.col("operation").isin("MERGE", "WRITE"))
+    found = []
+    for version, text in history.select("version", "userMetadata").collect():
+        said = json.loads(text) if text and text.startswith("{") else {}
+        if said.get("app") == app_id(name):
+            found.append(Commit(version, said["tick"], said.get("from_tick", said["tick"])))
+    return sorted(found, key=lambda commit: commit.version)
+
+
+def version_at_tick(spark: SparkSession, layout: Layout, table: Table, tick: int) -> int:
+    """Return the version that is the table at a tick. Raises NotFound, and says which ticks can be had."""
+    path = layout.silver(table.name)
+    if not DeltaTable.isDeltaTable(spark, path):
+        raise NotFound(f"table {table.name!r} does not exist in {layout.root}. Run its application first.")
+    complete = read_progress(spark, layout.records, bronze.NAME).tick
+    known = commits(spark, path, table.name)
+    before = [commit for commit in known if commit.tick <= tick]
+    if before and tick <= complete:
+        last = before[-1]
+        later = known[known.index(last) + 1 :]
+        if (later and tick <= later[0].from_tick) or not _has_rows(spark, layout, table, last.tick, tick):
+            return last.version
+    ticks = sorted({commit.tick for commit in known})
+    shown = ", ".join(map(str, ticks[-8:])) or "none yet"
+    raise NotFound(f"table {table.name!r} has no version for tick {tick}. The last ticks that it has: {shown}; bronze is at {complete}.")
+
+
+def _has_rows(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> bool:
+    if to <= after:
+        return False
+    source = table.stream.source
+    rows = bronze.records(spark, layout, [source.topic], [source.topic] if source.own_table else [])
+    return not rows.where((F.col("tick") > after) & (F.col("tick") <= to)).limit(1).isEmpty()
+
+
+def common_tick(spark: SparkSession, layout: Layout, tables: Iterable[Table]) -> int:
+    """Return the last tick that all of these tables have taken in: read at it, they are consistent with each other."""
+    complete = read_progress(spark, layout.records, bronze.NAME).tick
+    ticks = [complete]
+    for table in tables:
+        done = read_progress(spark, layout.silver(table.name), table.name).tick
+        source = table.stream.source
+        rows = bronze.records(spark, layout, [source.topic], [source.topic] if source.own_table else [])
+        waiting = rows.where((F.col("tick") > done) & (F.col("tick") <= complete)).agg(F.min("tick")).first()
+        if waiting and waiting[0] is not None:
+            ticks.append(done)
+    return min(ticks)
+
+
+def read_version(spark: SparkSession, layout: Layout, table: str, version: int | None) -> DataFrame:
+    """Return a silver table's rows, hidden columns too, at a version or now."""
+    reader = spark.read.format("delta")
+    if version is not None:
+        reader = reader.option("versionAsOf", version)
+    return reader.load(layout.silver(table))

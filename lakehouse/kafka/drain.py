@@ -1,0 +1,54 @@
+"""Reading a topic whole: what it holds when asked, committed records only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from lakehouse.errors import KafkaUnavailable
+from lakehouse.kafka.options import for_librdkafka
+from lakehouse.kafka.topics import Cluster
+
+SILENCE_SECONDS = 30.0
+
+
+def drain(cluster: Cluster, options: Mapping[str, str], topic: str) -> Iterator[Message]:
+    """Yield a topic's committed records from its first to what it ends with now; a partition's are in order.
+
+    Raises NotFound for no such topic, KafkaUnavailable when Kafka falls silent.
+    """
+    partitions = cluster.topics([topic])[topic].partitions
+    offsets = cluster.offsets((topic, partition) for partition in range(partitions))
+    left = {partition: end for (_, partition), (first, end) in offsets.items() if end > first}
+    consumer = Consumer(
+        {
+            **for_librdkafka(options),
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "lakehouse.drain",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            # The end of a partition may be a transaction's marker, which no record tells.
+            "enable.partition.eof": True,
+            "log_level": 0,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, partition, offsets[topic, partition][0]) for partition in left])
+        while left:
+            messages = consumer.consume(10_000, SILENCE_SECONDS)
+            if not messages:
+                raise KafkaUnavailable(f"topic {topic!r}: nothing came for {SILENCE_SECONDS:g} s; expected {len(left)} more partitions.")
+            for message in messages:
+                if (error := message.error()) is None:
+                    if message.offset() < left.get(message.partition(), 0):
+                        yield message
+                    if message.offset() + 1 >= left.get(message.partition(), 0):
+                        left.pop(message.partition(), None)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    left.pop(message.partition(), None)
+                else:
+                    raise KafkaUnavailable(f"topic {topic!r}: {error.str()}.")
+    finally:
+        consumer.close()

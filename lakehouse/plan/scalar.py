@@ -1,0 +1,140 @@
+"""Spark SQL's scalar functions over Python values, for the model. No argument is null here: see `evaluate`.
+
+A Python value does not tell its Spark type apart to the last bit (INT or BIGINT, which DECIMAL), so where the
+type would decide, these raise `NeedsSpark` instead of guessing: the model is an oracle, or silent.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from lakehouse.errors import NeedsSpark
+
+_NUMBER = (int, float, Decimal)
+_INTEGER_TEXT = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?")
+_DOUBLE_TEXT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_BLANKS = "".join(map(chr, range(33)))  # what Spark trims from a text that it casts
+_INT, _BIGINT = 32, 64
+
+
+def to_string(value: Any) -> str:
+    """CAST(... AS STRING); NeedsSpark for what Java writes in its own way."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | str):
+        return str(value)
+    raise NeedsSpark(f"the model can't write {value!r} as Spark does; run this on Spark.")
+
+
+def _to_integer(bits: int) -> Callable[[Any], int | None]:
+    def cast(value: Any) -> int | None:
+        limit = 1 << (bits - 1)
+        if isinstance(value, str):
+            text = value.strip(_BLANKS)
+            whole = int(text.split(".")[0]) if _INTEGER_TEXT.fullmatch(text) else None
+            return whole if whole is not None and -limit <= whole < limit else None
+        if isinstance(value, int):
+            return (value + limit) % (2 * limit) - limit  # cut off, as in Java
+        if isinstance(value, float):
+            return 0 if math.isnan(value) else int(max(-limit, min(limit - 1, value)))
+        raise NeedsSpark(f"the model does not cast {value!r} to an integer; run this on Spark.")
+
+    return cast
+
+
+def _to_double(value: Any) -> float | None:
+    if isinstance(value, int | float | Decimal):
+        return float(value)
+    text = str(value).strip(_BLANKS)
+    if _DOUBLE_TEXT.fullmatch(text):
+        return float(text)
+    if re.search("[0-9]", text) or re.fullmatch("[+-]?(nan|inf|infinity)", text.lower()):
+        raise NeedsSpark(f"the model does not cast {value!r} to a double; run this on Spark.")
+    return None
+
+
+CASTS: dict[str, Callable[[Any], Any]] = {
+    "string": to_string, "int": _to_integer(_INT), "bigint": _to_integer(_BIGINT), "double": _to_double,
+}  # fmt: skip
+
+
+def _comparable(a: Any, b: Any) -> tuple[Any, Any]:
+    if (isinstance(a, float) and math.isnan(a)) or (isinstance(b, float) and math.isnan(b)):
+        raise NeedsSpark(
+            "the model does not compare NaN, which Spark has as the largest number; run this on Spark."
+        )
+    if isinstance(a, bool) == isinstance(b, bool):
+        if isinstance(a, _NUMBER) and isinstance(b, _NUMBER):
+            # Beside a double everything is a double in Spark: DECIMAL 0.1 = DOUBLE 0.1, but not in Python.
+            return (float(a), float(b)) if isinstance(a, float) or isinstance(b, float) else (a, b)
+        if type(a) is type(b):
+            return a, b
+    raise NeedsSpark(
+        f"the model does not compare {a!r} with {b!r}: Spark would cast one of them. Cast it, or use Spark."
+    )
+
+
+def comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """Return a comparison that knows which values Spark compares as they are."""
+    return lambda a, b: compare(*_comparable(a, b))
+
+
+def equal(a: Any, b: Any) -> bool | None:
+    """Return a = b, with a null that may be on the left."""
+    return None if a is None else operator.eq(*_comparable(a, b))
+
+
+def arithmetic(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return +, - or * over integers and doubles, wrapping around as in Java."""
+
+    def run(a: Any, b: Any) -> Any:
+        kinds = {type(a), type(b)}
+        if kinds == {int}:
+            return _wrapped(a, b, work(a, b))
+        if kinds <= {int, float, Decimal} and float in kinds:
+            return work(float(a), float(b))
+        raise NeedsSpark(f"the model has no arithmetic over {a!r} and {b!r}; run this on Spark.")
+
+    return run
+
+
+def _wrapped(a: int, b: int, result: int) -> int:
+    def fits(value: int, bits: int) -> bool:
+        return -(1 << (bits - 1)) <= value < 1 << (bits - 1)
+
+    if fits(a, _INT) and fits(b, _INT) and not fits(result, _INT):
+        raise NeedsSpark(
+            f"the model can't tell whether {a} and {b} are INT, and so wrap around, or BIGINT; use Spark."
+        )
+    return (result + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def divide(a: Any, b: Any) -> float | None:
+    """Return a / b as a double, and null for a division by zero."""
+    if isinstance(a, Decimal) or isinstance(b, Decimal):
+        raise NeedsSpark("the model does not divide decimals; cast them to double, or run this on Spark.")
+    return None if b == 0 else float(a) / float(b)
+
+
+def modulo(a: Any, b: Any) -> int | None:
+    """Return a % b with the sign of a, as in Java, and null for a division by zero."""
+    if not (isinstance(a, int) and isinstance(b, int)):
+        raise NeedsSpark("the model's % is for integers; run this on Spark.")
+    return None if b == 0 else abs(a) % abs(b) * (-1 if a < 0 else 1)
+
+
+def substring(text: str, start: int, length: int | None = None) -> str:
+    """Return Spark's SUBSTRING: counted from 1, a negative start from the end; what lies before the text is
+    cut off.
+
+    substring('abc', -5, 3) is 'a': five from the end lie two places before the text, so one of the three is
+    left.
+    """
+    first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
+    end = len(text) if length is None else first + length
+    return text[max(first, 0) : max(end, 0)]

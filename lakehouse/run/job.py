@@ -1,0 +1,155 @@
+"""An application, running: ingest, silver and publishing in one process, on one Spark session.
+
+Two ways, with equal results: until caught up (what Kafka has at the start), or for good.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lakehouse.config import Settings
+from lakehouse.delta.gaps import TopicNow
+from lakehouse.delta.ingest import Feed, Ingest
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.silver import own_topics
+from lakehouse.delta.silver_query import Silver
+from lakehouse.kafka.options import for_java
+from lakehouse.kafka.topics import Cluster
+from lakehouse.plan.declare import App
+from lakehouse.run.publishing import Publishing
+
+Part = Literal["ingest", "silver"]
+PARTS: tuple[Part, ...] = ("ingest", "silver")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something a run did: "tick" (bronze), "batch" (all tables), "published". Times are seconds since the start."""
+
+    kind: str
+    tick: int
+    records: int
+    seconds: float
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+Listen = Callable[[Event], None]
+
+
+class Job:
+    """One application on one lake. `listen` is told of every tick, batch and publication, from the queries' threads."""
+
+    def __init__(
+        self, spark: SparkSession, settings: Settings, app: App, bootstrap_servers: str, listen: Listen = lambda event: None
+    ) -> None:
+        self._spark, self._settings, self._app, self._listen = spark, settings, app, listen
+        self._layout = Layout(settings.lake.path)
+        self._bootstrap = bootstrap_servers
+        self._cluster = Cluster(bootstrap_servers, settings.kafka.options)
+        self._began = time.monotonic()
+
+    def until_caught_up(self, parts: tuple[Part, ...] = PARTS) -> None:
+        """Ingest what Kafka has now, then bring every table and sink to it. Raises what stopped it."""
+        if "ingest" in parts:
+            with self._ingest() as ingest:
+                _await(ingest.start(available_now=True), ingest.check)
+        if "silver" in parts:
+            with self._silver() as silver:
+                _await(silver.start(available_now=True), silver.check)
+
+    def until_stopped(self, stop: threading.Event, parts: tuple[Part, ...] = PARTS) -> None:
+        """Keep running until `stop` is set. Raises what stopped it otherwise."""
+        with ExitStack() as stack:
+            running: list[tuple[StreamingQuery, Callable[[StreamingQuery], None]]] = []
+            seconds = self._settings.run.trigger_seconds
+            if "ingest" in parts:
+                ingest = stack.enter_context(self._ingest())
+                running.append((self._pooled("ingest", lambda: ingest.start(available_now=False, trigger_seconds=seconds)), ingest.check))
+            if "silver" in parts:
+                silver = stack.enter_context(self._silver())
+                running.append((self._pooled("silver", lambda: silver.start(available_now=False)), silver.check))
+            try:
+                while not stop.wait(0.2) and all(query.isActive for query, _ in running):
+                    pass
+            finally:
+                for query, _ in running:
+                    query.stop()
+            if not stop.is_set():
+                for query, check in running:
+                    check(query)
+
+    def _pooled(self, pool: str, start: Callable[[], StreamingQuery]) -> StreamingQuery:
+        """Start a query in a scheduler pool of its own, so that neither waits for the other's jobs."""
+        context = self._spark.sparkContext
+        context.setLocalProperty("spark.scheduler.pool", pool)
+        try:
+            return start()
+        finally:
+            context.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type, unused-ignore]
+
+    def _ingest(self) -> Ingest:
+        run = self._settings.run
+        feed = Feed(
+            self._bootstrap,
+            for_java(self._settings.kafka.options),
+            tuple(dict.fromkeys((*self._app.topics, *self._settings.kafka.topics))),
+            self._look,
+            pattern=self._settings.kafka.topic_pattern,
+            own=tuple(own_topics(self._app)),
+            max_records_per_tick=run.max_records_per_tick,
+            on_data_loss=run.on_data_loss,
+        )
+        return Ingest(self._spark, self._layout, feed, lambda tick, rows: self._say("tick", tick, rows))
+
+    def _look(self) -> dict[str, TopicNow]:
+        """What Kafka has now of the topics that are ingested; a topic that does not exist is left out."""
+        names = set(self._cluster.names())
+        listed = {*self._app.topics, *self._settings.kafka.topics}
+        facts = self._cluster.topics(sorted(listed & names))
+        if (pattern := self._settings.kafka.topic_pattern) is not None:
+            facts |= self._cluster.topics(pattern)
+        offsets = self._cluster.offsets((name, p) for name, fact in facts.items() for p in range(fact.partitions))
+        return {
+            name: TopicNow(fact.id, {p: offsets[name, p] for p in range(fact.partitions)})
+            for name, fact in facts.items()
+        }
+
+    @contextmanager
+    def _silver(self) -> Iterator[Silver]:
+        with Publishing(self._spark, self._settings, self._layout, self._app, self._cluster) as publishing:
+
+            def publish(tick: int) -> None:
+                for topic, count in publishing.publish(tick).items():
+                    self._say("published", tick, count, topic=topic)
+
+            def after_batch(tick: int, records: int) -> None:
+                self._say("batch", tick, records)
+                publish(tick)
+
+            with Silver(self._spark, self._layout, self._app, after_batch) as silver:
+                # What was committed before a crash and not published, and a new sink's whole history.
+                publish(silver.tick)
+                yield silver
+
+    def _say(self, kind: str, tick: int, records: int, **details: Any) -> None:
+        self._listen(Event(kind, tick, records, time.monotonic() - self._began, details))
+
+
+def _await(query: StreamingQuery, check: Callable[[StreamingQuery], None]) -> None:
+    try:
+        while not query.awaitTermination(1):
+            pass
+    except Exception:
+        check(query)
+        raise
+    finally:
+        query.stop()
+    check(query)

@@ -1,0 +1,21 @@
+"""Which Kafka: the configured one, the embedded one that runs already, or an embedded one for as long as it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lakehouse.config import Settings
+from lakehouse.kafka.broker import Broker, find
+
+
+@contextmanager
+def kafka(settings: Settings) -> Iterator[str]:
+    """Give the bootstrap servers. A broker that is started here is stopped when the block ends."""
+    if settings.kafka.bootstrap_servers is not None:
+        yield settings.kafka.bootstrap_servers
+    elif (running := find(settings.kafka.folder)) is not None:
+        yield running.bootstrap_servers
+    else:
+        with Broker(settings.kafka.folder, settings.kafka.port) as broker:
+            yield broker.bootstrap_servers

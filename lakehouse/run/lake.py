@@ -1,0 +1,114 @@
+"""The lake: what an application runs on, and what its tables are read from. Spark starts when something needs it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from lakehouse.config import Settings, load
+from lakehouse.errors import ConfigError
+from lakehouse.plan.declare import App, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakehouse.run.job import Listen, Part
+
+CAUGHT_UP = ("caught_up", "caught-up")
+
+
+class Lake:
+    """A lake, by its settings: a file, lakehouse.toml of the current folder, or defaults with another path.
+
+    Raises ConfigError for settings that can't be used.
+    """
+
+    def __init__(self, path: str | Path | None = None, *, config: str | Path | None = None, settings: Settings | None = None) -> None:
+        self.settings = settings if settings is not None else load(Path(config) if config is not None else None)
+        if path is not None:
+            from dataclasses import replace
+
+            root = str(path) if "://" in str(path) else str(Path(path).expanduser().resolve())
+            self.settings = replace(self.settings, lake=replace(self.settings.lake, path=root))
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session; started on the first use."""
+        from lakehouse.delta.session import open_session
+
+        return open_session(self.settings)
+
+    def run(
+        self,
+        app: App,
+        *,
+        until: Literal["caught_up"] | None = None,
+        parts: tuple[Part, ...] | None = None,
+        stop: threading.Event | None = None,
+        listen: Listen = lambda event: None,
+    ) -> None:
+        """Run an application: until="caught_up" with what Kafka has now, or until `stop` is set.
+
+        parts: ("ingest",), ("silver",), or both, which is the default. listen: is told of every tick, batch and
+        publication. Raises what stopped it: DataLoss, LeaseHeld, Fenced, NotFound, KafkaUnavailable, JobFailed.
+        """
+        from lakehouse.run.job import PARTS, Job
+        from lakehouse.run.kafka import kafka
+
+        if until is not None and until not in CAUGHT_UP:
+            raise ConfigError(f'until={until!r}: expected "caught_up", or nothing to keep running.')
+        with kafka(self.settings) as servers:
+            job = Job(self.spark, self.settings, app, servers, listen)
+            if until is not None:
+                job.until_caught_up(parts or PARTS)
+            else:
+                job.until_stopped(stop or threading.Event(), parts or PARTS)
+
+    def read(self, table: Table, *, version: int | None = None, tick: int | None = None, hidden: bool = False) -> DataFrame:
+        """Return a table's rows now, at a version, or at a tick; `hidden` adds lakehouse's own columns.
+
+        All tables read at one tick are consistent with each other: see `tick`. Raises NotFound for a moment that can't
+        be had.
+        """
+        from lakehouse.delta import travel
+        from lakehouse.delta.layout import Layout
+
+        if version is not None and tick is not None:
+            raise ConfigError(f"read: version={version} and tick={tick}; expected one of them.")
+        layout = Layout(self.settings.lake.path)
+        if tick is not None:
+            version = travel.version_at_tick(self.spark, layout, table, tick)
+        frame = travel.read_version(self.spark, layout, table.name, version)
+        return frame if hidden else frame.select(*[name for name in frame.columns if not name.startswith("_")])
+
+    def tick(self, *tables: Table) -> int:
+        """Return the last tick that all of these tables have taken in."""
+        from lakehouse.delta import travel
+        from lakehouse.delta.layout import Layout
+
+        return travel.common_tick(self.spark, Layout(self.settings.lake.path), tables)
+
+    def changes(self, table: Table, *, after: int = 0, to: int | None = None, net: bool = False) -> DataFrame:
+        """Return a table's changelog of the ticks in (after, to], in order: per event, or net per commit.
+
+        Columns: the table's, and `_tombstone`, `_event_time_ms`, `_position` of the record that caused the change.
+        """
+        from lakehouse.delta import changefeed
+        from lakehouse.delta.layout import Layout
+
+        layout = Layout(self.settings.lake.path)
+        to = self.tick(table) if to is None else to
+        if net:
+            return changefeed.net(self.spark, layout, table, after, to)
+        own = [table.stream.source.topic] if table.stream.source.own_table else []
+        return changefeed.per_event(self.spark, layout, table, after, to, own)
+
+    def restore(self, table: Table, topic: str) -> int:
+        """Make a table from its published changelog; return its rows. Running its application then goes on from there."""
+        from lakehouse.delta.layout import Layout
+        from lakehouse.run.kafka import kafka
+        from lakehouse.run.restore import restore
+
+        with kafka(self.settings) as servers:
+            return restore(self.spark, Layout(self.settings.lake.path), servers, self.settings.kafka.options, table, topic)

@@ -1,0 +1,67 @@
+"""The sinks of an application, kept up with its tables: every batch is published after it is committed."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from pyspark.sql import SparkSession
+
+from lakehouse.config import Settings
+from lakehouse.delta import published
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.silver import own_topics
+from lakehouse.kafka.publish import Publisher
+from lakehouse.kafka.topics import Cluster
+from lakehouse.plan.declare import App, Sink, Table
+
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+class Publishing:
+    """Publishers of all sinks. A context manager: entering makes the topics that do not exist."""
+
+    def __init__(self, spark: SparkSession, settings: Settings, layout: Layout, app: App, cluster: Cluster) -> None:
+        self._spark = spark.newSession() if app.sinks else spark
+        self._settings, self._layout, self._app, self._cluster = settings, layout, app, cluster
+        self._publishers: list[tuple[Sink, Publisher]] = []
+        self._done: dict[str, int] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Publishing:
+        with ExitStack() as stack:
+            for sink in self._app.sinks:
+                self._make_topic(sink)
+                remembered = self._layout.published(sink.topic)
+                publisher = Publisher(self._cluster, self._settings.kafka.options, sink.topic, remembered)
+                self._publishers.append((sink, stack.enter_context(publisher)))
+                self._done[sink.topic] = publisher.progress()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def publish(self, tick: int) -> dict[str, int]:
+        """Publish every sink up to a tick that all tables have taken in; return the records by topic."""
+        counts: dict[str, int] = {}
+        own = own_topics(self._app)
+        for sink, publisher in self._publishers:
+            after = self._done[sink.topic]
+            if tick > after:
+                changes = published.records(self._spark, self._layout, sink, after, tick, own)
+                counts[sink.topic] = publisher.publish(changes, tick)
+                self._done[sink.topic] = tick
+        return counts
+
+    def _make_topic(self, sink: Sink) -> None:
+        """Create a sink's topic like its source's: a key keeps its partition. A table's changelog is compacted."""
+        if sink.topic in self._cluster.names():
+            return
+        source = sink.of.stream.source if isinstance(sink.of, Table) else sink.of.source
+        partitions = sink.partitions or self._cluster.topics([source.topic])[source.topic].partitions
+        if isinstance(sink.of, Table):
+            # Tombstones stay for a week, so that a lake that restores from the topic sees them.
+            config = {"cleanup.policy": "compact", "delete.retention.ms": str(7 * DAY_MS)}
+        else:
+            config = {"cleanup.policy": "delete", "retention.ms": "-1"}
+        self._cluster.create(sink.topic, partitions, config)

@@ -1,0 +1,91 @@
+"""A table from its published changelog alone: the duality, used. The application then goes on from there.
+
+The topic's last record of each key is the row; its headers carry the accumulators and the position. The last record of
+all carries the source offsets that the changelog covers: the restored table takes in what comes after them, whatever
+the new lake's bronze holds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from confluent_kafka import Message
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from lakehouse.delta import published, tables
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.lease import Lease
+from lakehouse.delta.transaction import append, read_progress
+from lakehouse.errors import NotFound, StorageError
+from lakehouse.formats.decode import decode_columns
+from lakehouse.kafka.drain import drain
+from lakehouse.kafka.publish import ACCUMULATORS, OFFSETS, POSITION
+from lakehouse.kafka.topics import Cluster
+from lakehouse.plan.declare import Table
+from lakehouse.semantics.epoch import Progress
+
+
+def restore(
+    spark: SparkSession, layout: Layout, bootstrap_servers: str, options: Mapping[str, str], table: Table, topic: str
+) -> int:
+    """Make a table from its changelog in a topic; return the number of rows.
+
+    Raises StorageError when the table exists already, NotFound when the topic does not, or when its records are not a
+    changelog that lakehouse published.
+    """
+    path = layout.silver(table.name)
+    with Lease(layout.lease(f"silver-{table.name}"), f"table {table.name!r}"):
+        if tables.DeltaTable.isDeltaTable(spark, path):
+            raise StorageError(f"table {table.name!r} exists in {layout.root}. Restore into another lake, or remove the table first.")
+        last, covers = _read(Cluster(bootstrap_servers, options), options, topic)
+        schema = tables.schema(spark, table)
+        rows = _rows(spark, table, last, schema)
+        tables.create(spark, layout, table, {tables.SKIP: json.dumps(covers["next"])})
+        frame = spark.createDataFrame(rows, schema)
+        epoch = read_progress(spark, path, table.name).epoch + 1
+        append(frame, path, table.name, Progress(epoch, 0), {"operation": f"restore from {topic}", "from_tick": 0})
+    return len(rows)
+
+
+def _read(cluster: Cluster, options: Mapping[str, str], topic: str) -> tuple[dict[bytes, Message], dict[str, Any]]:
+    """Return the last record of each key, and what the changelog covers."""
+    last: dict[bytes, Message] = {}
+    covers: dict[str, Any] = {}
+    for message in drain(cluster, options, topic):
+        headers = dict(message.headers() or [])
+        if POSITION not in headers:
+            where = f"{topic}/{message.partition()}@{message.offset()}"
+            raise NotFound(f"record {where} has no {POSITION} header: expected a changelog that lakehouse published.")
+        if OFFSETS in headers:
+            said = json.loads(headers[OFFSETS])
+            covers = max(covers, said, key=lambda c: c.get("tick", 0))
+        if (key := message.key()) is not None:
+            last[key] = message
+    if not covers:
+        raise NotFound(f"topic {topic!r} does not say which offsets it covers ({OFFSETS}): nothing was published to it yet.")
+    return last, covers
+
+
+def _rows(spark: SparkSession, table: Table, last: Mapping[bytes, Message], schema: StructType) -> list[tuple[Any, ...]]:
+    key, value = published.columns_of(spark, table)
+    rows = []
+    for key_bytes, message in last.items():
+        shown = decode_columns("json", value, message.value())
+        if shown is None:
+            continue
+        headers = dict(message.headers() or [])
+        kept = {name: Decimal(text) for name, text in json.loads(headers.get(ACCUMULATORS) or b"{}").items()}
+        row = {
+            **(decode_columns(published.key_format(key), key, key_bytes) or {}),
+            **shown,
+            **kept,
+            "_event_time": datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC),
+            "_position": tuple(json.loads(headers[POSITION])),
+        }
+        rows.append(tuple(row.get(field.name) for field in schema))
+    return rows
