@@ -1,10 +1,10 @@
 """Streams and tables, as Kafka means them, on Delta Lake, with the whole history kept.
 
-    import lakehouse as lh
+import lakehouse as lh
 
-    orders = lh.stream("orders", key="id string", schema="customer string, amount decimal(10, 2)")
-    totals = orders.group_by("customer").agg(orders=lh.count(), total=lh.sum("amount")).table("totals")
-    app = lh.app(totals)
+orders = lh.stream("orders", key="id string", schema="customer string, amount decimal(10, 2)")
+totals = orders.group_by("customer").agg(orders=lh.count(), total=lh.sum("amount")).table("totals")
+app = lh.app(totals)
 """
 
 from lakehouse.plan.build import app, count, stream, sum

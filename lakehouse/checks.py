@@ -39,18 +39,13 @@ def servers(value: object) -> str:
     found = [part.strip() for part in text(value).split(",")]
     for part in found:
         if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}", part):
-            raise Wrong(
-                f"found {part!r}; expected host:port, several with commas between, such as "
-                '"one:9092,two:9092"'
-            )
+            raise Wrong(f'found {part!r}; expected host:port, several with commas between, such as "one:9092,two:9092"')
     return ",".join(found)
 
 
 def integer(least: int, most: int | None) -> Check:
     """A whole number, ``least`` and ``most`` included."""
-    expected = (
-        f"a whole number from {least} to {most}" if most is not None else f"a whole number, {least} or more"
-    )
+    expected = f"a whole number from {least} to {most}" if most is not None else f"a whole number, {least} or more"
 
     def check(value: object) -> int:
         if (
@@ -101,8 +96,7 @@ def options(value: object) -> dict[str, str]:
     for name, one in value.items():
         if isinstance(one, dict):
             raise Wrong(
-                f"found a table for {name}; a name with dots needs quotes: "
-                f'"{name}.{next(iter(one), "...")}" = ...',
+                f'found a table for {name}; a name with dots needs quotes: "{name}.{next(iter(one), "...")}" = ...',
                 name,
             )
         if not isinstance(one, str | int | float):

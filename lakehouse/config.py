@@ -143,9 +143,7 @@ CHECKS: dict[str, dict[str, checks.Check]] = {
 OTHER_VARIABLES = frozenset({"LAKEHOUSE_JARS"})
 
 
-def load(
-    path: Path | None = None, environ: Mapping[str, str] | None = None, start: Path | None = None
-) -> Settings:
+def load(path: Path | None = None, environ: Mapping[str, str] | None = None, start: Path | None = None) -> Settings:
     """Read the settings.
 
     ``path``: the file; it must exist. Without it ``lakehouse.toml`` in ``start`` (default: the current
@@ -156,8 +154,7 @@ def load(
     source = path.resolve() if path else folder / FILE_NAME
     if path and not source.is_file():
         raise ConfigError(
-            f"{path}: no such file; expected a settings file. Create it, or leave the option out for "
-            "defaults."
+            f"{path}: no such file; expected a settings file. Create it, or leave the option out for defaults."
         )
     values: dict[str, dict[str, Any]] = {section: {} for section in CHECKS}
     if source.is_file():
@@ -202,8 +199,7 @@ def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:
             where = f"{source}:{checks.line_of(text, '', section)}"
             if section in CHECKS:
                 raise ConfigError(
-                    f"{where}: found {section} = ...; {section} is a section: write [{section}] and its "
-                    "settings below."
+                    f"{where}: found {section} = ...; {section} is a section: write [{section}] and its settings below."
                 )
             owner = next((name for name in CHECKS if section in CHECKS[name]), None)
             advice = f"It belongs under [{owner}]." if owner else _suggest(section, CHECKS, "[{}]")
@@ -212,8 +208,7 @@ def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:
             where = f"{source}:{checks.line_of(text, section, key)}"
             if key not in CHECKS[section]:
                 raise ConfigError(
-                    f"{where}: found {key} under [{section}], which is no setting. "
-                    f"{_suggest(key, CHECKS[section])}"
+                    f"{where}: found {key} under [{section}], which is no setting. {_suggest(key, CHECKS[section])}"
                 )
             try:
                 values[section][key] = CHECKS[section][key](value)
@@ -224,9 +219,7 @@ def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:
 
 
 def _read_variables(environ: Mapping[str, str], values: dict[str, dict[str, Any]]) -> None:
-    names = {
-        f"{PREFIX}{section}_{key}".upper(): (section, key) for section in CHECKS for key in CHECKS[section]
-    }
+    names = {f"{PREFIX}{section}_{key}".upper(): (section, key) for section in CHECKS for key in CHECKS[section]}
     for name, text in environ.items():
         if not name.startswith(PREFIX) or name in OTHER_VARIABLES:
             continue
@@ -269,9 +262,7 @@ def render(settings: Settings) -> str:
         for key in CHECKS[section]:
             value = getattr(part, key)
             if isinstance(value, Options):
-                pairs = ", ".join(
-                    f"{json.dumps(name)} = {json.dumps(one)}" for name, one in value.masked().items()
-                )
+                pairs = ", ".join(f"{json.dumps(name)} = {json.dumps(one)}" for name, one in value.masked().items())
                 lines.append(f"options = {{ {pairs} }}" if pairs else "options = {}")
             elif value is None:
                 lines.append(f"# {key}: {'embedded' if key == 'bootstrap_servers' else 'a free one'}")

@@ -1,15 +1,51 @@
-"""Fixtures for every test: one embedded broker for the whole run, started when the first test asks for it."""
+"""Fixtures for every test: one embedded broker and one Spark session for the whole run, each started when first asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from lakehouse.config import Settings, load
 from lakehouse.kafka.broker import Broker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse.run.lake import Lake
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with Broker(tmp_path_factory.mktemp("kafka")) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    from lakehouse.delta.session import open_session
+
+    session = open_session(load(environ={}))
+    yield session
+    session.stop()
+
+
+def settings_for(folder: Path, servers: str, **run: str) -> Settings:
+    """Settings of a lake in a folder, on a broker; `run` are settings of the section [run]."""
+    environ = {"LAKEHOUSE_LAKE_PATH": str(folder), "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS": servers}
+    return load(environ=environ | {f"LAKEHOUSE_RUN_{name.upper()}": value for name, value in run.items()}, start=folder)
+
+
+@pytest.fixture
+def lake(spark: SparkSession, broker: Broker, tmp_path: Path) -> Callable[..., Lake]:
+    """Make lakes on the shared broker and session: lake("name", on_data_loss="record")."""
+    from lakehouse.run.lake import Lake
+
+    def make(name: str = "lake", **run: str) -> Lake:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        return Lake(settings=settings_for(folder, broker.bootstrap_servers, **run))
+
+    return make

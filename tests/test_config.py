@@ -89,9 +89,7 @@ def test_variables_win(tmp_path: Path) -> None:
         ("[lake\n", 1, ["not valid TOML"]),
     ],
 )
-def test_a_wrong_setting_is_refused_with_its_line(
-    tmp_path: Path, text: str, line: int, parts: list[str]
-) -> None:
+def test_a_wrong_setting_is_refused_with_its_line(tmp_path: Path, text: str, line: int, parts: list[str]) -> None:
     path = write(tmp_path, text)
     with pytest.raises(ConfigError) as caught:
         load(path, environ={})

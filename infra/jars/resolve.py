@@ -36,9 +36,7 @@ def java() -> str:
     """The path of a Java 17 or newer: ``JAVA_HOME`` if it is set, else the PATH. Raises ResolveError."""
     home = os.environ.get("JAVA_HOME")
     path = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
-    advice = (
-        f"Install a JDK or JRE {JAVA_OLDEST} or newer and put it on the PATH, or set JAVA_HOME to its folder."
-    )
+    advice = f"Install a JDK or JRE {JAVA_OLDEST} or newer and put it on the PATH, or set JAVA_HOME to its folder."
     if path is None:
         where = f"JAVA_HOME={home}" if home else "the PATH"
         raise ResolveError(f"Found no java in {where}; expected Java {JAVA_OLDEST} or newer. {advice}")

@@ -29,7 +29,9 @@ SCHEMA = (
     "topic string, topic_id string, partition int, offset bigint, timestamp timestamp, timestamp_type int, "
     "headers array<struct<key: string, value: binary>>, key binary, value binary, tick bigint, order_time timestamp"
 )
-COLUMNS = [column.strip().split(" ")[0] for column in SCHEMA.replace("struct<key: string, value: binary>", "s").split(",")]
+COLUMNS = [
+    column.strip().split(" ")[0] for column in SCHEMA.replace("struct<key: string, value: binary>", "s").split(",")
+]
 PROPERTIES = {
     "delta.checkpointInterval": "100",
     # Statistics on what reads select by; on bytes they would only cost.
@@ -59,10 +61,14 @@ class BronzeState:
     def covers(self) -> dict[str, Any]:
         """Return what a commit says of the tick."""
         topics = {
-            name: {"id": t.id, "next": {str(p): n for p, n in t.next.items()}, "last": {str(p): n for p, n in t.last.items()}}
+            name: {"id": t.id, "next": _by_text(t.next), "last": _by_text(t.last)}
             for name, t in self.topics.items()
         }  # fmt: skip
         return {"tick": self.tick, "topics": topics}
+
+
+def _by_text(values: Mapping[int, int]) -> dict[str, int]:
+    return {str(partition): value for partition, value in values.items()}
 
 
 def state_of(covers: Mapping[str, Any], epoch: int) -> BronzeState:
@@ -78,7 +84,9 @@ def create(spark: SparkSession, layout: Layout, own: Iterable[str] = ()) -> None
     """Create the bronze tables that do not exist yet."""
     for path in (layout.records, *(layout.own_records(topic) for topic in own)):
         if not DeltaTable.isDeltaTable(spark, path):
-            builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(_schema(spark)).partitionedBy("topic")
+            builder = (
+                DeltaTable.createIfNotExists(spark).location(path).addColumns(_schema(spark)).partitionedBy("topic")
+            )
             for name, value in PROPERTIES.items():
                 builder = builder.property(name, value)
             builder.execute()
@@ -117,14 +125,19 @@ def last_covers(spark: SparkSession, path: str) -> dict[str, Any] | None:
 
 
 def next_offsets(spark: SparkSession, layout: Layout, topic: str, tick: int) -> dict[str, dict[str, int]]:
-    """Return the first offset of a topic after a complete tick: {topic id: {partition: offset}}, from that tick's commit."""
+    """Return the first offset of a topic after a complete tick, from its commit: {topic id: {partition: offset}}."""
     history = DeltaTable.forPath(spark, layout.records).history()
     for row in history.where(F.col("userMetadata").contains(f'"tick": {tick},')).select("userMetadata").collect():
         covers = json.loads(row[0])
         if covers.get("tick") == tick and topic in covers.get("topics", {}):
             found = covers["topics"][topic]
             return {found["id"]: found["next"]}
-    rows = records(spark, layout, [topic]).where(F.col("tick") <= tick).groupBy("topic_id", "partition").agg(F.max("offset"))
+    rows = (
+        records(spark, layout, [topic])
+        .where(F.col("tick") <= tick)
+        .groupBy("topic_id", "partition")
+        .agg(F.max("offset"))
+    )
     result: dict[str, dict[str, int]] = {}
     for topic_id, partition, offset in map(tuple, rows.collect()):
         result.setdefault(topic_id, {})[str(partition)] = offset + 1
@@ -145,7 +158,7 @@ def _with_order_times(rows: DataFrame, topics: Mapping[str, TopicState]) -> dict
 
 
 def state_from_rows(spark: SparkSession, layout: Layout) -> BronzeState:
-    """Derive the state from the rows alone. Offsets at the end of a tick that held no record are not known from rows."""
+    """Derive the state from the rows alone; offsets at a tick's end that held no record are not known from rows."""
     rows = records(spark, layout)
     groups = rows.groupBy("topic", "topic_id", "partition").agg(
         F.max("offset").alias("offset"), F.max("tick").alias("tick"), F.unix_millis(F.max("order_time")).alias("order")
@@ -166,7 +179,9 @@ def state_from_rows(spark: SparkSession, layout: Layout) -> BronzeState:
     return BronzeState(0, read_progress(spark, layout.records, NAME).tick, topics)
 
 
-def records(spark: SparkSession, layout: Layout, topics: Iterable[str] | None = None, own: Iterable[str] = ()) -> DataFrame:
+def records(
+    spark: SparkSession, layout: Layout, topics: Iterable[str] | None = None, own: Iterable[str] = ()
+) -> DataFrame:
     """Return the rows of bronze: of these topics, or of all. Topics in `own` have a physical table of their own.
 
     The rows may hold a tick that is not complete yet (own tables are written first): select by tick.
@@ -192,9 +207,11 @@ def stamp(frame: DataFrame, state: BronzeState, tick: int) -> DataFrame:
     carry = F.element_at(_map(carried, "bigint"), F.concat_ws("/", "topic", "partition"))
     order = F.greatest(F.timestamp_millis(carry), F.max("timestamp").over(partition))
     return frame.select(
-        "topic", F.element_at(_map(ids, "string"), F.col("topic")).alias("topic_id"), "partition", "offset", "timestamp",
+        "topic", F.element_at(_map(ids, "string"), F.col("topic")).alias("topic_id"),
+        "partition", "offset", "timestamp",
         F.col("timestampType").alias("timestamp_type"), "headers", "key", "value",
-        F.lit(tick).cast("bigint").alias("tick"), order.alias("order_time"), F.lead("offset").over(partition).alias("_next"),
+        F.lit(tick).cast("bigint").alias("tick"), order.alias("order_time"),
+        F.lead("offset").over(partition).alias("_next"),
     )  # fmt: skip
 
 
@@ -204,7 +221,12 @@ def _map(values: Mapping[str, Any], kind: str) -> Column:
 
 
 def append_tick(
-    frame: DataFrame, layout: Layout, state: BronzeState, ends: Mapping[str, Mapping[int, int]], run: str, own: Iterable[str] = ()
+    frame: DataFrame,
+    layout: Layout,
+    state: BronzeState,
+    ends: Mapping[str, Mapping[int, int]],
+    run: str,
+    own: Iterable[str] = (),
 ) -> tuple[BronzeState, int]:
     """Append one tick: its own tables first, the main table last. Return the state after it, and its number of rows.
 
@@ -245,7 +267,9 @@ def _advance(state: BronzeState, ends: Mapping[str, Mapping[int, int]], tick: in
             raise StorageError(f"topic {name!r} has no known id; expected it in the state before its first record.")
         before = topics[name]
         moved = {p: end for p, end in partitions.items() if end > before.next.get(p, 0)}
-        topics[name] = replace(before, next={**before.next, **moved}, last={**before.last, **dict.fromkeys(moved, tick)})
+        topics[name] = replace(
+            before, next={**before.next, **moved}, last={**before.last, **dict.fromkeys(moved, tick)}
+        )
     return BronzeState(state.epoch, tick, topics)
 
 

@@ -41,14 +41,18 @@ def per_event(spark: SparkSession, layout: Layout, table: Table, after: int, to:
     window = Window.partitionBy(*table.key).orderBy(F.col("_position").asc_nulls_first())
     window = window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     totals = {f"_total_{form.name}": form.running(F.col(f"_in_{form.name}"), window) for form in forms}
-    frame = records.withColumns({**totals, "_event_time_ms": F.max("rowtime").over(window)}).where(F.col("_position").isNotNull())
+    frame = records.withColumns({**totals, "_event_time_ms": F.max("rowtime").over(window)}).where(
+        F.col("_position").isNotNull()
+    )
     shown = [form.shown(F.col(f"_total_{form.name}")).alias(form.name) for form in forms]
     kept = [F.col(f"_total_{form.name}").alias(form.accumulator) for form in forms if form.accumulator_type]
     frame = frame.withColumn("_tombstone", F.lit(False))
     return frame.select(*table.key, *shown, *kept, *CHANGE_COLUMNS).orderBy("_position")
 
 
-def stream_events(spark: SparkSession, layout: Layout, stream: Stream, after: int, to: int, own: list[str]) -> DataFrame:
+def stream_events(
+    spark: SparkSession, layout: Layout, stream: Stream, after: int, to: int, own: list[str]
+) -> DataFrame:
     """Return a stream's records of the ticks in (after, to], in position order, with `_null_key` and CHANGE_COLUMNS."""
     rows = stream_frame(stream, _between(spark, layout, stream, after, to, own))
     frame = rows.withColumn("_event_time_ms", F.col("rowtime"))
@@ -64,7 +68,9 @@ def net(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) 
             {"_change_type": F.lit(""), "_commit_version": F.lit(0).cast("bigint")}
         ), table)  # fmt: skip
     reader = spark.read.format("delta").option("readChangeFeed", "true")
-    return net_frame(reader.option("startingVersion", versions[0]).option("endingVersion", versions[-1]).load(path), table)
+    return net_frame(
+        reader.option("startingVersion", versions[0]).option("endingVersion", versions[-1]).load(path), table
+    )
 
 
 def net_frame(feed: DataFrame, table: Table) -> DataFrame:
@@ -87,7 +93,9 @@ def _units(table: Table, forms: list[SqlAggregate], rows: DataFrame) -> DataFram
     return grouped.select(*table.key, *[f"_in_{form.name}" for form in forms], "rowtime", "_position")
 
 
-def _base(spark: SparkSession, layout: Layout, table: Table, forms: list[SqlAggregate], tick: int, own: list[str]) -> DataFrame:
+def _base(
+    spark: SparkSession, layout: Layout, table: Table, forms: list[SqlAggregate], tick: int, own: list[str]
+) -> DataFrame:
     """The rows that the changes begin from: the table at the tick, or, where Delta no longer has it, folded anew."""
     try:
         version = travel.version_at_tick(spark, layout, table, tick)

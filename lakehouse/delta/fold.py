@@ -79,8 +79,8 @@ def _aggregated(table: Table, forms: list[SqlAggregate], rows: DataFrame) -> Dat
 def state(table: Table, forms: list[SqlAggregate], rows: DataFrame) -> DataFrame:
     """Fold a stream's rows into an aggregate's rows from nothing: what the table holds after them."""
     batch = _aggregated(table, forms, rows).alias("s")
-    row = {name.strip("`"): column for name, column in _row(forms, None).items()}
-    return batch.select(*[F.col(f"s.`{name}`") for name in table.key], *[column.alias(name) for name, column in row.items()])
+    row = [column.alias(name) for name, column in _row(forms, None).items()]
+    return batch.select(*[F.col(f"s.`{name}`") for name in table.key], *row)
 
 
 def merge(spark: SparkSession, path: str, table: Table, forms: list[SqlAggregate], batch: DataFrame) -> None:
@@ -88,35 +88,34 @@ def merge(spark: SparkSession, path: str, table: Table, forms: list[SqlAggregate
     target = DeltaTable.forPath(spark, path).alias("t")
     same = reduce(and_, [F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`")) for name in table.key])
     merging = target.merge(batch.alias("s"), same)
+    key = {name: F.col(f"s.`{name}`") for name in table.key}
     if table.is_latest:
-        names = [name for name in batch.columns if name != "_tombstone"]
-        row = {_quote(name): F.col(f"s.`{name}`") for name in names}
-        changed = {_quote(name): F.col(f"s.`{name}`") for name in names if name not in table.key}
-        merging = merging.whenMatchedDelete("s._tombstone").whenMatchedUpdate(set=changed)
-        merging = merging.whenNotMatchedInsert("NOT s._tombstone", values=row)
+        row = {name: F.col(f"s.`{name}`") for name in batch.columns if name not in (*table.key, "_tombstone")}
+        merging = merging.whenMatchedDelete("s._tombstone").whenMatchedUpdate(set=_set(row))
+        merging = merging.whenNotMatchedInsert("NOT s._tombstone", values=_set({**key, **row}))
     else:
-        merging = merging.whenMatchedUpdate(set=_row(forms, "t")).whenNotMatchedInsert(
-            values={**{_quote(name): F.col(f"s.`{name}`") for name in table.key}, **_row(forms, None)}
-        )
+        merging = merging.whenMatchedUpdate(set=_set(_row(forms, "t")))
+        merging = merging.whenNotMatchedInsert(values=_set({**key, **_row(forms, None)}))
     merging.execute()
 
 
 def _row(forms: list[SqlAggregate], old: str | None) -> dict[str, Column]:
-    """The columns of an aggregate's row after the batch; `old` is the alias of the row before it, None for a new one."""
+    """The columns of an aggregate's row after the batch; `old` is the alias of the row before it, if there is one."""
     row: dict[str, Column] = {}
     for form in forms:
         before = F.col(f"{old}.`{form.accumulator}`") if old else None
         total = form.merged(before, F.col(f"s.`_new_{form.name}`"))
-        row[_quote(form.accumulator)] = total
-        row[_quote(form.name)] = form.shown(total)
+        row[form.accumulator] = total
+        row[form.name] = form.shown(total)
     time = F.col("s._event_time")
     row["_event_time"] = F.greatest(F.col(f"{old}._event_time"), time) if old else time
     row["_position"] = F.col("s._position")
     return row
 
 
-def _quote(name: str) -> str:
-    return f"`{name}`"
+def _set(row: dict[str, Column]) -> dict[str, str | Column]:
+    """A row for MERGE, whose columns are SQL text: a name may be a word of SQL."""
+    return {f"`{name}`": column for name, column in row.items()}
 
 
 def not_skipped(bronze: DataFrame, skip: str | None) -> DataFrame:
@@ -125,7 +124,9 @@ def not_skipped(bronze: DataFrame, skip: str | None) -> DataFrame:
         return bronze
     first: Mapping[str, Mapping[str, int]] = json.loads(skip)
     flat = {f"{topic_id}/{partition}": offset for topic_id, of in first.items() for partition, offset in of.items()}
-    start = F.element_at(F.from_json(F.lit(json.dumps(flat)), "map<string, bigint>"), F.concat_ws("/", "topic_id", "partition"))
+    start = F.element_at(
+        F.from_json(F.lit(json.dumps(flat)), "map<string, bigint>"), F.concat_ws("/", "topic_id", "partition")
+    )
     return bronze.where(start.isNull() | (F.col("offset") >= start))
 
 

@@ -13,13 +13,14 @@ from lakehouse.delta.bronze import TopicState
 from lakehouse.delta.layout import Layout
 
 SCHEMA = (
-    "topic string, topic_id string, partition int, from_offset bigint, to_offset bigint, reason string, tick bigint, found_at timestamp"
+    "topic string, topic_id string, partition int, from_offset bigint, to_offset bigint, reason string, "
+    "tick bigint, found_at timestamp"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Offsets [from_offset, to_offset) of a partition that can't be had; `to_offset` None where Kafka can't tell any more."""
+    """Offsets [from_offset, to_offset) of a partition that can't be had; `to_offset` is None where Kafka can't tell."""
 
     topic: str
     topic_id: str
@@ -30,7 +31,8 @@ class Gap:
 
     def __str__(self) -> str:
         end = self.to_offset if self.to_offset is not None else "unknown"
-        return f"topic {self.topic} (id {self.topic_id}) partition {self.partition}: offsets [{self.from_offset}, {end}): {self.reason}"
+        where = f"topic {self.topic} (id {self.topic_id}) partition {self.partition}"
+        return f"{where}: offsets [{self.from_offset}, {end}): {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,9 @@ def find_gaps(known: Mapping[str, TopicState], now: Mapping[str, TopicNow], topi
 def record(spark: SparkSession, layout: Layout, gaps: list[Gap], tick: int) -> None:
     """Write accepted gaps down, once each. `tick` is the last complete tick before them."""
     if not DeltaTable.isDeltaTable(spark, layout.gaps):
-        DeltaTable.createIfNotExists(spark).location(layout.gaps).addColumns(spark.createDataFrame([], SCHEMA).schema).execute()
+        DeltaTable.createIfNotExists(spark).location(layout.gaps).addColumns(
+            spark.createDataFrame([], SCHEMA).schema
+        ).execute()
     known = spark.read.format("delta").load(layout.gaps).select("topic_id", "partition", "from_offset").collect()
     written = {tuple(row) for row in known}
     gaps = [gap for gap in gaps if (gap.topic_id, gap.partition, gap.from_offset) not in written]

@@ -7,9 +7,11 @@ import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from lakehouse.delta import bronze, checkpoint, gaps
 from lakehouse.delta.failure import Catching, raise_failure
@@ -19,6 +21,7 @@ from lakehouse.delta.transaction import read_progress
 from lakehouse.errors import DataLoss, NotFound
 
 QUERY = "ingest"
+Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 # Answers what Kafka has now, of the topics in a list or matching a pattern.
 Look = Callable[[], Mapping[str, gaps.TopicNow]]
 
@@ -77,11 +80,14 @@ class Ingest:
         if found and self._feed.on_data_loss == "fail":
             ranges = "\n".join(f"  {gap}" for gap in found)
             raise DataLoss(
-                f"Kafka no longer has records that bronze expects next:\n{ranges}\nNothing was skipped and nothing was written. "
+                f"Kafka no longer has records that bronze expects next:\n{ranges}\n"
+                "Nothing was skipped and nothing was written. "
                 'To accept the loss, write it down in bronze/gaps and go on, set [run] on_data_loss = "record".'
             )
         if missing := [name for name in self._feed.topics if name not in now]:
-            raise NotFound(f"Kafka has no topic {', '.join(missing)}. Create it, or correct the name in the application.")
+            raise NotFound(
+                f"Kafka has no topic {', '.join(missing)}. Create it, or correct the name in the application."
+            )
         if found:
             gaps.record(self._spark, self._layout, found, self._state.tick)
         topics = dict(self._state.topics)
@@ -109,7 +115,11 @@ class Ingest:
             pinned = bronze.state_of(covers, self._state.epoch).topics
             starts = {n: dict(self._start(n, t.next)) for n, t in pinned.items()}
             ends = {name: dict(t.next) for name, t in pinned.items()}
-            frame = self._kafka(self._spark.read).options(startingOffsets=_offsets(starts), endingOffsets=_offsets(ends)).load()
+            frame = (
+                self._kafka(self._spark.read)
+                .options(startingOffsets=_offsets(starts), endingOffsets=_offsets(ends))
+                .load()
+            )
             self._append(frame, ends)
             return
 
@@ -117,7 +127,7 @@ class Ingest:
         known = self._state.topics.get(name)
         return {p: (known.next.get(p, -2) if known else -2) for p in partitions}
 
-    def _kafka(self, reader):  # type: ignore[no-untyped-def]
+    def _kafka(self, reader: Reader) -> Reader:
         options = {f"kafka.{name}": value for name, value in self._feed.options.items()}
         options |= {
             "kafka.bootstrap.servers": self._feed.bootstrap_servers,
@@ -145,8 +155,10 @@ class Ingest:
         writer = stream.writeStream.queryName(QUERY).foreachBatch(self._catching)
         writer = writer.option("checkpointLocation", checkpoint.fresh(self._spark, self._checkpoint))
         if available_now:
-            return writer.trigger(availableNow=True).start()
-        return writer.trigger(processingTime=f"{trigger_seconds} seconds").start()
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{trigger_seconds} seconds")
+        return writer.start()
 
     def check(self, query: StreamingQuery) -> None:
         """Raise what ended the query, if an error did: DataLoss with the exact range where that is the reason."""
@@ -166,7 +178,10 @@ class Ingest:
         found = [gap for gap in gaps.find_gaps(known, now, ends) if gap.to_offset is None]
         if found:
             ranges = "\n".join(f"  {gap}" for gap in found)
-            raise DataLoss(f"While running, Kafka lost records that bronze expects next:\n{ranges}\nNothing was skipped. Start again to decide.")
+            raise DataLoss(
+                f"While running, Kafka lost records that bronze expects next:\n{ranges}\n"
+                "Nothing was skipped. Start again to decide."
+            )
         fresh = {name: bronze.TopicState(now[name].id) for name in ends if name not in known and name in now}
         self._state = replace(self._state, topics={**known, **fresh})
 

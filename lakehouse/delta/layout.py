@@ -9,12 +9,12 @@ from dataclasses import dataclass
 class Layout:
     """The folders of a lake. `root` is a path, or a Hadoop URI such as s3a://bucket/lake; it has no slash at its end.
 
-        bronze/records          every record of every topic, partitioned by topic; its commits mark the ticks complete
-        bronze/own/<topic>      the topics that have a physical table of their own
-        bronze/gaps             offsets that Kafka lost before bronze had them
-        silver/<table>          keyed tables
-        quarantine/<stream>     records that did not fit their schema
-        control/                checkpoints, leases, publishing progress: all of it may be lost
+    bronze/records          every record of every topic, partitioned by topic; its commits mark the ticks complete
+    bronze/own/<topic>      the topics that have a physical table of their own
+    bronze/gaps             offsets that Kafka lost before bronze had them
+    silver/<table>          keyed tables
+    quarantine/<stream>     records that did not fit their schema
+    control/                checkpoints, leases, publishing progress: all of it may be lost
     """
 
     root: str

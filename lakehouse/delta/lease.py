@@ -37,10 +37,13 @@ class Lease:
             holder = os.read(handle, 4096).decode(errors="replace")
             os.close(handle)
             raise LeaseHeld(
-                f"{self._what} is being written by another process: {_who(holder)}. One writer a table: wait for it, or stop it."
+                f"{self._what} is being written by another process: {_who(holder)}. "
+                "One writer a table: wait for it, or stop it."
             ) from error
         os.ftruncate(handle, 0)
-        os.write(handle, json.dumps({"pid": os.getpid(), "since": time.time(), "program": Path(sys.argv[0]).name}).encode())
+        os.write(
+            handle, json.dumps({"pid": os.getpid(), "since": time.time(), "program": Path(sys.argv[0]).name}).encode()
+        )
         self._handle = handle
         return self
 
@@ -54,7 +57,9 @@ class Lease:
     def __enter__(self) -> Lease:
         return self.acquire()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.release()
 
 

@@ -12,7 +12,7 @@ from lakehouse.delta import bronze, changefeed, tables
 from lakehouse.delta.layout import Layout
 from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.kafka.produce import ProducerRecord
-from lakehouse.kafka.publish import ACCUMULATORS, OFFSETS, POSITION
+from lakehouse.kafka.publish import ACCUMULATORS, EVENT_TIME, OFFSETS, POSITION
 from lakehouse.plan.declare import Sink, Stream, Table
 from lakehouse.plan.schema import Column, base_type
 
@@ -32,7 +32,9 @@ def columns_of(spark: SparkSession, of: Stream | Table) -> tuple[tuple[Column, .
     return key, tuple(Column(name, kinds[name]) for name in names if name not in of.key)
 
 
-def records(spark: SparkSession, layout: Layout, sink: Sink, after: int, to: int, own: list[str]) -> Iterator[ProducerRecord]:
+def records(
+    spark: SparkSession, layout: Layout, sink: Sink, after: int, to: int, own: list[str]
+) -> Iterator[ProducerRecord]:
     """Yield the records that publish the ticks in (after, to], in position order.
 
     The last one carries the offsets that follow what is published, so that a lake restored from the topic knows where
@@ -63,7 +65,10 @@ def _rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
 
 def _record(row: dict[str, Any], key: tuple[Column, ...], value: tuple[Column, ...]) -> ProducerRecord:
     position = row["_position"]
-    headers: list[tuple[str, bytes | None]] = [(POSITION, json.dumps(list(position.values())).encode())]
+    headers: list[tuple[str, bytes | None]] = [
+        (POSITION, json.dumps(list(position.values())).encode()),
+        (EVENT_TIME, str(row["_event_time_ms"]).encode()),
+    ]
     if kept := {name: str(total) for name, total in row.items() if name.startswith("_acc_")}:
         headers.append((ACCUMULATORS, json.dumps(kept).encode()))
     key_bytes = None if row.get("_null_key") else encode_key(key_format(key), key, row)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.delta import bronze
 from lakehouse.delta.layout import Layout
-from lakehouse.delta.streams import decoded
+from lakehouse.delta.streams import decoded, over_arrow
 from lakehouse.delta.transaction import append, read_progress
 from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.unfit import Unfit
@@ -46,10 +48,10 @@ def bad_records(source: Source, rows: DataFrame) -> DataFrame:
     return bad.withColumn("reason", reason).orderBy("tick", *key).select(*bronze.COLUMNS, "reason")
 
 
-def _reason(source: Source, part: str):  # type: ignore[no-untyped-def]
+def _reason(source: Source, part: str) -> Callable[[Column], Column]:
+    """Return the column function that says why a key or a value does not fit; null where it does."""
     name, columns = (source.key_format, source.key) if part == "key" else (source.value_format, source.value)
 
-    @F.arrow_udf("string")  # type: ignore[call-overload, untyped-decorator, unused-ignore]
     def reason(batch: pa.Array) -> pa.Array:
         found: list[str | None] = []
         for data in batch.to_pylist():
@@ -60,7 +62,7 @@ def _reason(source: Source, part: str):  # type: ignore[no-untyped-def]
                 found.append(f"{part}: {error}")
         return pa.array(found, type=pa.string())
 
-    return reason
+    return over_arrow(reason, "string")
 
 
 def write(spark: SparkSession, layout: Layout, source: Source, rows: DataFrame, after: int, to: int) -> None:

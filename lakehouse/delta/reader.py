@@ -9,17 +9,20 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from lakehouse.delta.layout import Layout
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.semantics.epoch import NO_TICK, Progress, progress
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 INGEST = "ingest"
 LAYERS = ("bronze", "silver", "quarantine")
@@ -43,7 +46,9 @@ class TableFacts:
 def local_root(layout: Layout) -> Path:
     """Return the lake's folder; ConfigError for a lake that is not on this machine's file system."""
     if "://" in layout.root:
-        raise ConfigError(f"lake {layout.root}: reads without Spark are for a local folder; use the Python API with Spark.")
+        raise ConfigError(
+            f"lake {layout.root}: reads without Spark are for a local folder; use the Python API with Spark."
+        )
     return Path(layout.root)
 
 
@@ -67,7 +72,7 @@ def count_rows(table: DeltaTable, partition: str | None = None) -> int:
     """Return the rows of a table, or of one of its topics, from the log's statistics."""
     actions = pa.table(table.get_add_actions(flatten=True))
     if partition is not None:
-        actions = actions.filter(pa.compute.equal(actions["partition.topic"], partition))
+        actions = actions.filter(pc.equal(actions["partition.topic"], partition))
     return sum(actions["num_records"].to_pylist())
 
 
@@ -86,17 +91,21 @@ def names(layout: Layout, layer: str) -> list[str]:
 
 def facts(layout: Layout, layer: str, name: str) -> TableFacts:
     """Return what a table is now; NotFound if it does not exist."""
+    empty: tuple[str, ...] = ()
     if layer == "bronze":
         own = Path(layout.own_records(name), "_delta_log").is_dir()
         table = open_table(layout.own_records(name) if own else layout.records, f"bronze.{name}")
-        done, plan, key = read_progress(table, INGEST), None, ()
+        done, plan, key = read_progress(table, INGEST), None, empty
         rows = count_rows(table, None if own else name)
     else:
         path = layout.silver(name) if layer == "silver" else layout.quarantine(name)
         table = open_table(path, f"{layer}.{name}" if layer != "silver" else f"table {name!r}")
         done = read_progress(table, name if layer == "silver" else f"quarantine.{name}")
         settings = table.metadata().configuration
-        plan, key = settings.get("lakehouse.plan"), tuple(filter(None, (settings.get("lakehouse.key") or "").split(",")))
+        plan, key = (
+            settings.get("lakehouse.plan"),
+            tuple(filter(None, (settings.get("lakehouse.key") or "").split(","))),
+        )
         rows = count_rows(table)
     last = table.history(1)
     moment = int(last[0]["timestamp"]) if last else None
@@ -104,7 +113,7 @@ def facts(layout: Layout, layer: str, name: str) -> TableFacts:
 
 
 def bronze_covers(layout: Layout) -> dict[str, Any]:
-    """Return what the last tick's commit says: {"tick": n, "topics": {name: {"id", "next", "last"}}}; {} before the first."""
+    """Return what the last tick's commit says: {"tick", "topics": {name: {"id", "next", "last"}}}; {} if none."""
     if not Path(layout.records, "_delta_log").is_dir():
         return {}
     for commit in DeltaTable(layout.records).history():
@@ -174,7 +183,10 @@ def dataset(path: str, version: int | None = None) -> ds.Dataset:
 def query(layout: Layout, sql: str) -> duckdb.DuckDBPyRelation:
     """Answer SQL over the lake: `visits` (what people see), `silver.visits` (hidden columns too), `bronze.flights`,
     `quarantine.flights`. Raises ConfigError for SQL that DuckDB can't answer; it can't write."""
-    connection = duckdb.connect(config={"enable_external_access": "false", "TimeZone": "UTC"})
+    import pyarrow.dataset as ds  # it brings pandas along, a second that only queries have to wait
+
+    connection = duckdb.connect(config={"enable_external_access": "false"})
+    connection.execute("SET TimeZone = 'UTC'")
     for layer in LAYERS:
         connection.execute(f"CREATE SCHEMA {layer}")
         for name in names(layout, layer):
@@ -194,8 +206,13 @@ def query(layout: Layout, sql: str) -> duckdb.DuckDBPyRelation:
                 connection.execute(f"CREATE VIEW main.{_quote(name)} AS SELECT {shown} FROM silver.{_quote(name)}")
     try:
         statements = connection.extract_statements(sql)
-        if len(statements) != 1 or statements[0].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
-            raise ConfigError(f"query {sql!r}: expected one SELECT; a lake's tables are written by their applications only.")
+        if len(statements) != 1 or statements[0].type not in (
+            duckdb.StatementType.SELECT,
+            duckdb.StatementType.EXPLAIN,
+        ):
+            raise ConfigError(
+                f"query {sql!r}: expected one SELECT; a lake's tables are written by their applications only."
+            )
         return connection.sql(sql)
     except duckdb.Error as error:
         raise ConfigError(f"query: {error}") from error

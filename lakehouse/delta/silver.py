@@ -79,7 +79,9 @@ class SilverWriter:
         metadata = {"from_tick": self.applied, "run": self._run, **fold.counts(folded)}
         if folded.keys == 0:
             # Records came and none touched a row: the table still says how far it is.
-            append(self._spark.read.format("delta").load(self.path).limit(0), self.path, self.table.name, target, metadata)
+            append(
+                self._spark.read.format("delta").load(self.path).limit(0), self.path, self.table.name, target, metadata
+            )
         else:
             with Numbered(self._spark, self.path, self.table.name, target, metadata):
                 fold.merge(self._spark, self.path, self.table, self._forms, folded.frame)
@@ -103,7 +105,9 @@ class Quarantine:
     def __enter__(self) -> Quarantine:
         with ExitStack() as stack:
             for source in self._sources:
-                stack.enter_context(Lease(self._layout.lease(f"stream-{source.name}"), f"the quarantine of stream {source.name!r}"))
+                stack.enter_context(
+                    Lease(self._layout.lease(f"stream-{source.name}"), f"the quarantine of stream {source.name!r}")
+                )
                 quarantine.create(self._spark, self._layout, source)
             self._leases = stack.pop_all()
         return self

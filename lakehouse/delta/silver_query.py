@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
+from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -65,14 +66,20 @@ class Silver:
         """Start the query: until the ticks that are complete now are applied, or for good."""
         # From the last commit on: the first batch comes at once, and brings everything that is behind.
         version = self._last_data_version()
-        reader = self._spark.readStream.format("delta").option("startingVersion", str(version)).option("skipChangeCommits", "true")
+        reader = (
+            self._spark.readStream.format("delta")
+            .option("startingVersion", str(version))
+            .option("skipChangeCommits", "true")
+        )
         stream = reader.load(self._layout.records)
         writer = stream.writeStream.queryName(QUERY).foreachBatch(self._catching)
         writer = writer.option("checkpointLocation", checkpoint.fresh(self._spark, self._layout.checkpoints(QUERY)))
-        return (writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="0 seconds")).start()
+        return (
+            writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="0 seconds")
+        ).start()
 
     def _last_data_version(self) -> int:
-        history = bronze.DeltaTable.forPath(self._spark, self._layout.records).history()
+        history = DeltaTable.forPath(self._spark, self._layout.records).history()
         row = history.where(F.col("userMetadata").contains('"topics"')).agg(F.max("version")).first()
         return row[0] if row and row[0] is not None else 0
 

@@ -10,15 +10,17 @@ The frame of a stream has its visible columns, the pseudo columns, and lakehouse
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from operator import and_
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.unfit import Unfit
@@ -40,7 +42,12 @@ def decoded(source: Source, bronze: DataFrame) -> DataFrame:
     key, key_bad, key_null = _decode(source.key_format, source.key, "key")
     value, value_bad, value_null = _decode(source.value_format, source.value, "value")
     position = F.struct(
-        "tick", F.unix_millis("order_time").alias("order_time"), "topic", "partition", "offset", F.lit(0).alias("ordinal")
+        "tick",
+        F.unix_millis("order_time").alias("order_time"),
+        "topic",
+        "partition",
+        "offset",
+        F.lit(0).alias("ordinal"),
     )
     frame = bronze.select(
         key.alias("_k"), value.alias("_v"), "timestamp", "partition", "offset", position.alias("_position"),
@@ -74,24 +81,26 @@ def _decode(name: str, columns: tuple[PlanColumn, ...], part: str) -> tuple[Colu
         schema = ", ".join([*map(_quoted, columns), "_corrupt string"])
         raw = F.col(f"_raw_{part}").cast("string")
         literal_null = F.coalesce(F.trim(raw) == "null", F.lit(False))
-        bad = ~missing & ~literal_null & (
-            data.isNull() | data["_corrupt"].isNotNull() | ~F.is_valid_utf8(raw) | ~F.rtrim(F.translate(raw, "\t\r\n", "   ")).endswith("}")
-        )  # fmt: skip
+        open_ended = ~F.rtrim(F.translate(raw, "\t\r\n", "   ")).endswith("}")
+        unfit = data.isNull() | data["_corrupt"].isNotNull() | ~F.is_valid_utf8(raw) | open_ended
+        bad = ~missing & ~literal_null & unfit
         return F.from_json(text, schema, JSON_OPTIONS), bad, missing | literal_null
     if name == "kafka" and columns[0].type in ("string", "binary"):
         struct = F.struct(F.col(part).cast(columns[0].type).alias(columns[0].name))
-        bad = ~missing & ~F.is_valid_utf8(F.col(f"_raw_{part}").cast("string")) if columns[0].type == "string" else F.lit(False)
+        bad = (
+            ~missing & ~F.is_valid_utf8(F.col(f"_raw_{part}").cast("string"))
+            if columns[0].type == "string"
+            else F.lit(False)
+        )
         return struct, bad, missing
     return _arrow_decoder(name, columns)(F.col(part)), ~missing & data["_unfit"].isNotNull(), missing
 
 
-def _arrow_decoder(name: str, columns: tuple[PlanColumn, ...]) -> Any:
+def _arrow_decoder(name: str, columns: tuple[PlanColumn, ...]) -> Callable[[Column], Column]:
     """The Python decoder of lakehouse.formats over Arrow batches: the one rule, run by Spark."""
-    schema = ", ".join([*map(_quoted, columns), "_unfit string"])
-    result = StructType.fromDDL(schema)
+    result = cast(StructType, StructType.fromDDL(", ".join([*map(_quoted, columns), "_unfit string"])))
     arrow = pa.struct(list(to_arrow_schema(result, timezone="UTC")))
 
-    @F.arrow_udf(returnType=result)  # type: ignore[call-overload, untyped-decorator, unused-ignore]
     def decode(batch: pa.Array) -> pa.Array:
         rows: list[dict[str, Any] | None] = []
         for data in batch.to_pylist():
@@ -101,7 +110,14 @@ def _arrow_decoder(name: str, columns: tuple[PlanColumn, ...]) -> Any:
                 rows.append({"_unfit": str(error)})
         return pa.array(rows, type=arrow)
 
-    return decode
+    return over_arrow(decode, result)
+
+
+def over_arrow(function: Callable[[pa.Array], pa.Array], result: DataType | str) -> Callable[[Column], Column]:
+    """Return a column function that runs a Python function over Arrow batches."""
+    # The hints decide the kind of function; as text (PEP 563) Spark does not find them.
+    function.__annotations__ = {"batch": pa.Array, "return": pa.Array}
+    return cast(Callable[[Column], Column], cast(Any, arrow_udf)(function, result))
 
 
 def _quoted(column: PlanColumn) -> str:

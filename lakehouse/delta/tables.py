@@ -35,6 +35,11 @@ KEY = "lakehouse.key"
 SKIP = "lakehouse.skip"  # offsets that a restored table holds already: {topic id: {partition: first offset to apply}}
 
 
+def exists(spark: SparkSession, path: str) -> bool:
+    """Say whether there is a Delta table at a path."""
+    return bool(DeltaTable.isDeltaTable(spark, path))
+
+
 def empty_stream(spark: SparkSession, stream: Stream) -> DataFrame:
     """Return a stream's frame without rows: it knows the types."""
     return stream_frame(stream, spark.createDataFrame([], SCHEMA))
@@ -50,7 +55,9 @@ def aggregates(spark: SparkSession, table: Table) -> list[SqlAggregate]:
             kind = frame.select(F.expr(item.argument.text).alias("x")).schema["x"].dataType.simpleString()
             numbers = ("tinyint", "smallint", "int", "bigint", "float", "double")
             if item.kind == "sum" and kind not in numbers and not kind.startswith("decimal("):
-                raise PlanError(f"table {table.name!r}: {item} sums a {kind}. Cast it: sum(\"cast({item.argument} AS double)\").")
+                raise PlanError(
+                    f'table {table.name!r}: {item} sums a {kind}. Cast it: sum("cast({item.argument} AS double)").'
+                )
         forms.append(sql_aggregate(item, kind))
     return forms
 
@@ -58,15 +65,20 @@ def aggregates(spark: SparkSession, table: Table) -> list[SqlAggregate]:
 def schema(spark: SparkSession, table: Table) -> StructType:
     """Return the schema of a silver table."""
     frame = empty_stream(spark, table.stream)
-    hidden = list(StructType.fromDDL(HIDDEN))
+    hidden = _fields_of(HIDDEN)
     if table.is_latest:
         values = [c.name for c in table.stream.columns if c.name not in table.key]
         return StructType([*_fields(frame.select(*table.key, *values)), *hidden])
     keys = _fields(frame.select(*[F.expr(item.expression.text).alias(item.name) for item in table.group_by]))
     forms = aggregates(spark, table)
-    shown = list(StructType.fromDDL(", ".join(f"`{form.name}` {form.column_type}" for form in forms)))
+    shown = _fields_of(", ".join(f"`{form.name}` {form.column_type}" for form in forms))
     kept = [f"`{form.accumulator}` {form.accumulator_type}" for form in forms if form.accumulator_type]
-    return StructType([*keys, *shown, *(StructType.fromDDL(", ".join(kept)) if kept else []), *hidden])
+    return StructType([*keys, *shown, *(_fields_of(", ".join(kept)) if kept else []), *hidden])
+
+
+def _fields_of(ddl: str) -> list[StructField]:
+    made = StructType.fromDDL(ddl)
+    return list(made) if isinstance(made, StructType) else []
 
 
 def _fields(frame: DataFrame) -> list[StructField]:
@@ -81,8 +93,9 @@ def create(spark: SparkSession, layout: Layout, table: Table, properties: dict[s
         was = found[0].get(PLAN) if found else None
         if was != plan:
             raise PlanError(
-                f"table {table.name!r} exists in the lake under another declaration.\nFound:\n{was}\nExpected:\n{plan}\n"
-                "Give the new declaration another table name, or remove the table's folder to build it anew from bronze."
+                f"table {table.name!r} exists in the lake under another declaration.\n"
+                f"Found:\n{was}\nExpected:\n{plan}\nGive the new declaration another table name, "
+                "or remove the table's folder to build it anew from bronze."
             )
         return
     builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema(spark, table))

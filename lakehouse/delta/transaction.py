@@ -41,7 +41,9 @@ class Numbered:
     number would be skipped in silence.
     """
 
-    def __init__(self, spark: SparkSession, path: str, name: str, target: Progress, metadata: Mapping[str, Any]) -> None:
+    def __init__(
+        self, spark: SparkSession, path: str, name: str, target: Progress, metadata: Mapping[str, Any]
+    ) -> None:
         self._spark, self._path, self._name, self._target = spark, path, name, target
         self._metadata = json.dumps({"app": app_id(name), "epoch": target.epoch, "tick": target.tick, **metadata})
 
@@ -57,13 +59,17 @@ class Numbered:
             check_progress(self._spark, self._path, self._name, self._target)
 
 
-def append(frame: DataFrame, path: str, name: str, target: Progress, metadata: Mapping[str, Any], *partitions: str) -> None:
+def append(
+    frame: DataFrame, path: str, name: str, target: Progress, metadata: Mapping[str, Any], *partitions: str
+) -> None:
     """Append rows to the table at `path` in one numbered commit, and check that it was ours."""
     writer = frame.write.format("delta").mode("append")
     if partitions:
         writer = writer.partitionBy(*partitions)
     text = json.dumps({"app": app_id(name), "epoch": target.epoch, "tick": target.tick, **metadata})
-    writer = writer.option("txnAppId", app_id(name)).option("txnVersion", str(target.version)).option("userMetadata", text)
+    writer = (
+        writer.option("txnAppId", app_id(name)).option("txnVersion", str(target.version)).option("userMetadata", text)
+    )
     writer.save(path)
     check_progress(frame.sparkSession, path, name, target)
 

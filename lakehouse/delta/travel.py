@@ -56,7 +56,10 @@ def version_at_tick(spark: SparkSession, layout: Layout, table: Table, tick: int
             return last.version
     ticks = sorted({commit.tick for commit in known})
     shown = ", ".join(map(str, ticks[-8:])) or "none yet"
-    raise NotFound(f"table {table.name!r} has no version for tick {tick}. The last ticks that it has: {shown}; bronze is at {complete}.")
+    raise NotFound(
+        f"table {table.name!r} has no version for tick {tick}. "
+        f"The last ticks that it has: {shown}; bronze is at {complete}."
+    )
 
 
 def _has_rows(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> bool:

@@ -37,6 +37,4 @@ def along(start: tuple[float, float], end: tuple[float, float], fractions: Float
 
 def _vector(place: tuple[float, float]) -> Floats:
     latitude, longitude = np.radians(place)
-    return np.array(
-        [np.cos(latitude) * np.cos(longitude), np.cos(latitude) * np.sin(longitude), np.sin(latitude)]
-    )
+    return np.array([np.cos(latitude) * np.cos(longitude), np.cos(latitude) * np.sin(longitude), np.sin(latitude)])

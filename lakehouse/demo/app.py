@@ -37,8 +37,7 @@ planes_stream = lh.stream(
     key="tailnum string",
     format="json",
     schema=(
-        "year int, type string, manufacturer string, model string, engines int, seats int, speed int, "
-        "engine string"
+        "year int, type string, manufacturer string, model string, engines int, seats int, speed int, engine string"
     ),
 )
 

@@ -102,9 +102,7 @@ def records(topic: str) -> Iterator[FlightRecord]:
             yield from map(FlightRecord, *batch)
 
 
-def load(
-    bootstrap: str, progress: Progress | None = None, options: Mapping[str, str] | None = None
-) -> dict[str, int]:
+def load(bootstrap: str, progress: Progress | None = None, options: Mapping[str, str] | None = None) -> dict[str, int]:
     """Produce all records into the Kafka at ``bootstrap``; gives how many per topic, once all are there.
 
     Topics that are missing are created, with retention switched off: the records are of 2013, and a broker's
@@ -157,9 +155,7 @@ def load(
     return loaded
 
 
-def _produce(
-    producer: Producer, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int
-) -> None:
+def _produce(producer: Producer, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
     while True:
         try:
             # produce_batch would be quicker, but takes no timestamps.

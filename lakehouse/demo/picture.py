@@ -100,9 +100,7 @@ def planes_in_the_air(at: datetime, rows: Iterable[Row], out: Path) -> Drawn:
     counts = {code: sum(row["origin"] == code for row, _ in flying) for code in _COLOURS}
     _legend(figure, {code: f"from {_NAMES[code]} ({counts[code]})" for code in _COLOURS})
     left_out = len(shares) - len(flying)
-    note = (
-        "Places are reckoned: even speed along the great circle. Small dots: airfields of the United States."
-    )
+    note = "Places are reckoned: even speed along the great circle. Small dots: airfields of the United States."
     if left_out:
         note += f" Not drawn: {left_out:,} not in the air then, or overdue with no landing on record."
     figure.text(_LEFT, 0.3 / figure.get_figheight(), note, fontsize=9, color=_SOFT)
@@ -177,9 +175,7 @@ def _frame(
 def _draw_ground(axes: Axes, airports: Mapping[str, source.Airport]) -> None:
     """A light graticule, and every airfield as a faint dot: together they show the country."""
     for latitude in range(15, 71, 5):
-        axes.plot(
-            *project(np.full(81, float(latitude)), np.linspace(-170.0, -50.0, 81)), color=_FAINT, lw=0.4
-        )
+        axes.plot(*project(np.full(81, float(latitude)), np.linspace(-170.0, -50.0, 81)), color=_FAINT, lw=0.4)
     for longitude in range(-170, -49, 10):
         axes.plot(*project(np.linspace(15.0, 70.0, 56), np.full(56, float(longitude))), color=_FAINT, lw=0.4)
     places = np.array([(airport.latitude, airport.longitude) for airport in airports.values()])
@@ -187,9 +183,7 @@ def _draw_ground(axes: Axes, airports: Mapping[str, source.Airport]) -> None:
     axes.scatter(*project(here[:, 0], here[:, 1]), s=5, color="#b8c4cf", linewidths=0, zorder=2)
 
 
-def _draw_flight(
-    axes: Axes, start: tuple[float, float], end: tuple[float, float], share: float, colour: str
-) -> None:
+def _draw_flight(axes: Axes, start: tuple[float, float], end: tuple[float, float], share: float, colour: str) -> None:
     """The way flown as a line, the way to go as a fainter one, and the plane between them, nose ahead."""
     flown = project(*along(start, end, np.linspace(0.0, share, 40)))
     ahead = project(*along(start, end, np.linspace(share, 1.0, 40)))
@@ -228,9 +222,7 @@ def _draw_airports(axes: Axes, airports: Mapping[str, source.Airport], destinati
 
 def _label(axes: Axes, text: str, place: tuple[float, float], offset: tuple[int, int], size: float) -> None:
     """Text beside a place, in points; a rim in the ground's colour keeps it legible over lines."""
-    label = axes.annotate(
-        text, place, offset, textcoords="offset points", fontsize=size, color=_INK, zorder=8
-    )
+    label = axes.annotate(text, place, offset, textcoords="offset points", fontsize=size, color=_INK, zorder=8)
     label.set_path_effects([withStroke(linewidth=2.2, foreground=_SEA)])
 
 
@@ -255,10 +247,7 @@ def _title(figure: Figure, headline: str, below: str) -> None:
 
 
 def _legend(figure: Figure, labels: Mapping[str, str]) -> None:
-    dots = [
-        Line2D([], [], marker="o", ls="none", ms=7, color=_COLOURS[code], label=labels[code])
-        for code in labels
-    ]
+    dots = [Line2D([], [], marker="o", ls="none", ms=7, color=_COLOURS[code], label=labels[code]) for code in labels]
     corner = (_LEFT + _WIDTH, 1 - 0.85 / figure.get_figheight())
     figure.legend(
         handles=dots,

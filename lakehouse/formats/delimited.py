@@ -45,9 +45,11 @@ def decode(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
 def encode(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
     """Return a row as one line without a line end; null is an empty field."""
     line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow([_field(row.get(column.name)) for column in columns])
+    # The terminator is what tells the writer which characters need quotes; it is taken off again.
+    csv.writer(line, lineterminator="\r\n").writerow([_field(row.get(column.name)) for column in columns])
+    text = line.getvalue().removesuffix("\r\n")
     # The csv module quotes a lone empty field, so that no line is empty; here an empty line says the same.
-    return b"" if line.getvalue() == '""' else line.getvalue().encode("utf-8")
+    return b"" if text == '""' else text.encode("utf-8")
 
 
 def _field(value: Any) -> str:

@@ -108,9 +108,7 @@ class Broker:
             server.write_settings(self.folder, port, process.free_port())
             server.format_storage(self.folder)
             log_start = _size(server.log_file(self.folder))
-            child = process.spawn(
-                server.command(self.folder), server.output_file(self.folder), outlive=detach
-            )
+            child = process.spawn(server.command(self.folder), server.output_file(self.folder), outlive=detach)
             self._running = _note(self.folder, child.pid, port)
             self._detached = detach
             if not detach:
@@ -140,9 +138,7 @@ class Broker:
             self.stop()
 
     def _stop_at_exit(self, owner_pid: int) -> None:
-        if (
-            os.getpid() == owner_pid
-        ):  # a forked child runs the same handlers, and must not end its parent's broker
+        if os.getpid() == owner_pid:  # a forked child runs the same handlers, and must not end its parent's broker
             self.stop()
 
     def _choose_port(self) -> int:
@@ -172,9 +168,7 @@ class Broker:
                 return
             time.sleep(0.05)
         code = child.poll()
-        what = (
-            f"ended with code {code}" if code is not None else f"did not answer within {timeout_seconds:g} s"
-        )
+        what = f"ended with code {code}" if code is not None else f"did not answer within {timeout_seconds:g} s"
         raise BrokerError(
             f"The embedded Kafka on {self.folder} {what}; expected it to answer on {self.bootstrap_servers}. "
             f"The whole log: {server.log_file(self.folder)}. Its last relevant "
@@ -234,8 +228,6 @@ def _relevant(folder: Path, log_start: int) -> str:
             log.seek(log_start if log_start <= _size(server.log_file(folder)) else 0)
             lines += log.read().decode(errors="replace").splitlines()
     bad = [
-        line
-        for line in lines
-        if any(word in line for word in (" ERROR ", " FATAL ", " WARN ", "Exception", "Error:"))
+        line for line in lines if any(word in line for word in (" ERROR ", " FATAL ", " WARN ", "Exception", "Error:"))
     ]
     return "\n".join(f"    {line}" for line in (bad or lines)[-LINES_SHOWN:]) or "    (nothing was logged)"

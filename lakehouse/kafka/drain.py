@@ -39,16 +39,18 @@ def drain(cluster: Cluster, options: Mapping[str, str], topic: str) -> Iterator[
         while left:
             messages = consumer.consume(10_000, SILENCE_SECONDS)
             if not messages:
-                raise KafkaUnavailable(f"topic {topic!r}: nothing came for {SILENCE_SECONDS:g} s; expected {len(left)} more partitions.")
+                raise KafkaUnavailable(
+                    f"topic {topic!r}: nothing came for {SILENCE_SECONDS:g} s; expected {len(left)} more partitions."
+                )
             for message in messages:
-                if (error := message.error()) is None:
-                    if message.offset() < left.get(message.partition(), 0):
-                        yield message
-                    if message.offset() + 1 >= left.get(message.partition(), 0):
-                        left.pop(message.partition(), None)
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    left.pop(message.partition(), None)
-                else:
+                error, partition, offset = message.error(), message.partition(), message.offset()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaUnavailable(f"topic {topic!r}: {error.str()}.")
+                if partition is None or offset is None or partition not in left:
+                    continue
+                if error is None and offset < left[partition]:
+                    yield message
+                if error is not None or offset + 1 >= left[partition]:
+                    del left[partition]
     finally:
         consumer.close()

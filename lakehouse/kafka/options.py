@@ -39,9 +39,7 @@ def for_librdkafka(options: Mapping[str, str]) -> dict[str, str]:
             )
         found.setdefault("ssl.ca.location", trusted)
     if "ssl.endpoint.identification.algorithm" in found:
-        found["ssl.endpoint.identification.algorithm"] = (
-            found["ssl.endpoint.identification.algorithm"] or "none"
-        )
+        found["ssl.endpoint.identification.algorithm"] = found["ssl.endpoint.identification.algorithm"] or "none"
     return found
 
 
@@ -59,8 +57,7 @@ def for_java(options: Mapping[str, str]) -> dict[str, str]:
                 f"{', '.join(LOGIN_MODULES)}. Set sasl.mechanism, or write sasl.jaas.config yourself."
             )
         found["sasl.jaas.config"] = (
-            f"{LOGIN_MODULES[mechanism]} required username={_quoted(user)} "
-            f"password={_quoted(password or '')};"
+            f"{LOGIN_MODULES[mechanism]} required username={_quoted(user)} password={_quoted(password or '')};"
         )
     if authority := found.pop("ssl.ca.location", None):
         found.setdefault("ssl.truststore.type", "PEM")

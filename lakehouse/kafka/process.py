@@ -119,9 +119,7 @@ def user_of(port: int) -> str:
     """Who listens on a port, as `` by pid 12 (java)``; empty where the system does not tell."""
     with contextlib.suppress(psutil.Error):
         for connection in psutil.net_connections("tcp"):
-            listens = (
-                connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port
-            )
+            listens = connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port
             if listens and connection.pid:
                 return f" by pid {connection.pid} ({psutil.Process(connection.pid).name()})"
     return ""

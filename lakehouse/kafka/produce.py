@@ -33,9 +33,7 @@ class ProducerRecord:
     partition: int | None = None
 
 
-def produce(
-    bootstrap_servers: str, options: Mapping[str, str], topic: str, records: Iterable[ProducerRecord]
-) -> int:
+def produce(bootstrap_servers: str, options: Mapping[str, str], topic: str, records: Iterable[ProducerRecord]) -> int:
     """Write ``records`` to ``topic`` in their order per partition and wait until every one is acknowledged.
 
     Keys go to the partition where Java's producer would put them. Returns their number.
@@ -128,9 +126,7 @@ def _send(producer: Producer, topic: str, record: ProducerRecord, delivered: Any
         except BufferError:  # the queue is full: let the broker catch up
             producer.poll(0.1)
         except KafkaException as error:
-            raise KafkaUnavailable(
-                f"A record for topic {topic!r} was refused: {error.args[0].str()}."
-            ) from None
+            raise KafkaUnavailable(f"A record for topic {topic!r} was refused: {error.args[0].str()}.") from None
         else:
             producer.poll(0)
             return
@@ -190,8 +186,7 @@ def _from_tsv(line: str) -> ProducerRecord:
     parts = line.split("\t")
     if len(parts) > 3:
         raise ValueError(
-            f"found {len(parts)} columns; expected key, value and timestamp with tabs between (or use JSON "
-            "lines)"
+            f"found {len(parts)} columns; expected key, value and timestamp with tabs between (or use JSON lines)"
         )
     key, value, timestamp = (*parts, None, None)[:3]
     return ProducerRecord(
@@ -221,6 +216,5 @@ def _timestamp(value: object) -> int | None:
             aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
             return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
     raise ValueError(
-        f"found the timestamp {value!r}; expected milliseconds since 1970 or ISO 8601, such as "
-        "2013-06-01T00:00:00Z"
+        f"found the timestamp {value!r}; expected milliseconds since 1970 or ISO 8601, such as 2013-06-01T00:00:00Z"
     )

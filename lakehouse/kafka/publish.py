@@ -8,7 +8,6 @@ with the records or not at all. Kafka forgets a group that is idle for a week; a
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ TRANSACTION_SECONDS = 900
 POSITION = "lakehouse.position"
 ACCUMULATORS = "lakehouse.accumulators"
 OFFSETS = "lakehouse.offsets"
+EVENT_TIME = "lakehouse.event-time"
 
 
 class Publisher:
@@ -99,8 +99,8 @@ class Publisher:
             self._abort()
             why = failed[0] if failed else error.args[0].str()
             raise KafkaUnavailable(
-                f"topic {self.topic!r}: {sent} changes up to tick {tick} were not published: {why}. They stay in the lake; "
-                "run again to publish them."
+                f"topic {self.topic!r}: {sent} changes up to tick {tick} were not published: {why}. "
+                "They stay in the lake; run again to publish them."
             ) from None
         except BaseException:
             self._abort()
@@ -109,10 +109,11 @@ class Publisher:
         return sent
 
     def _send(self, record: ProducerRecord, delivered: Any) -> None:
+        # librdkafka takes 0 for "now", and Kafka knows no time before 1970: the true event time is in a header.
         while True:
             try:
                 self._producer.produce(
-                    self.topic, value=record.value, key=record.key, timestamp=record.timestamp_ms or 0,
+                    self.topic, value=record.value, key=record.key, timestamp=max(record.timestamp_ms or 0, 1),
                     headers=list(record.headers), on_delivery=delivered,
                 )  # fmt: skip
                 self._producer.poll(0)
@@ -135,4 +136,4 @@ class Publisher:
             self._remembered.parent.mkdir(parents=True, exist_ok=True)
             fresh = self._remembered.with_suffix(".new")
             fresh.write_text(json.dumps({"topic_id": self._id, "tick": tick}))
-            os.replace(fresh, self._remembered)
+            fresh.replace(self._remembered)

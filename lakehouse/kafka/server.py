@@ -184,8 +184,7 @@ def _settings_file(folder: Path) -> Path:
 def _settings(data: Path, port: int, controller_port: int) -> str:
     if "," in str(data):
         raise BrokerError(
-            f"Found a comma in {data}; Kafka reads it as two folders. Give a folder without one "
-            "(kafka.folder)."
+            f"Found a comma in {data}; Kafka reads it as two folders. Give a folder without one (kafka.folder)."
         )
     # Java reads a properties file as Latin-1 with escapes.
     path = "".join(c if " " <= c <= "~" and c != "\\" else _escape(c) for c in str(data))

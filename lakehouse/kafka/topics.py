@@ -70,9 +70,7 @@ class Cluster:
             wanted = list(names)
         if not wanted:
             return {}
-        asked = self._call(
-            lambda: self._admin.describe_topics(TopicCollection(wanted), request_timeout=self._timeout)
-        )
+        asked = self._call(lambda: self._admin.describe_topics(TopicCollection(wanted), request_timeout=self._timeout))
         found = {}
         for name in wanted:
             try:
@@ -152,9 +150,7 @@ class Cluster:
 
         Returns when the topic can be used: Kafka itself answers a little earlier.
         """
-        topic = NewTopic(
-            name, num_partitions=partitions, replication_factor=replicas, config=dict(config or {})
-        )
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=dict(config or {}))
         self._do(lambda: self._admin.create_topics([topic], request_timeout=self._timeout)[name], name)
         deadline = time.monotonic() + self._timeout
         while True:
@@ -195,17 +191,14 @@ class Cluster:
         if topic is not None and code == KafkaError.UNKNOWN_TOPIC_OR_PART:
             known = self.names()
             near = difflib.get_close_matches(topic, known, n=1)
-            hint = (
-                f"Did you mean {near[0]!r}?" if near else f"It has: {', '.join(known[:10]) or 'no topics'}."
-            )
+            hint = f"Did you mean {near[0]!r}?" if near else f"It has: {', '.join(known[:10]) or 'no topics'}."
             return NotFound(
                 f"Found no {where} on {self.bootstrap_servers}; expected it to exist. {hint} "
                 "Create it, or correct the name."
             )
         if code == KafkaError.TOPIC_ALREADY_EXISTS:
             return LakehouseError(
-                f"Found {where} on {self.bootstrap_servers} already; expected none. Use it, or delete it "
-                "first."
+                f"Found {where} on {self.bootstrap_servers} already; expected none. Use it, or delete it first."
             )
         if topic is not None and code is not None and code > 0 and code != KafkaError.REQUEST_TIMED_OUT:
             return KafkaUnavailable(

@@ -1,1 +1,1 @@
-"""Declarations as frozen values, the checks that refuse one that can't be kept, and the model that runs one over lists."""
+"""Declarations as frozen values, the checks that refuse one that can't be kept, and the model that runs one."""

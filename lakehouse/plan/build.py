@@ -54,7 +54,9 @@ def stream(
     columns = (*keys, *value)
     time = expression(event_time, columns, f"{what}: event_time") if event_time is not None else None
     if time is not None and (kind := expression_type(time, columns)) not in (None, "timestamp", "bigint"):
-        raise PlanError(f"{what}: event_time={event_time!r} is a {kind}; expected a timestamp, or milliseconds as a bigint.")
+        raise PlanError(
+            f"{what}: event_time={event_time!r} is a {kind}; expected a timestamp, or milliseconds as a bigint."
+        )
     source = Source(name, topic, keys, value, key_format, value_format, time, own_table)
     return Stream(source, tuple(column.name for column in keys), columns)
 
@@ -83,11 +85,12 @@ def app(*parts: Table | Sink) -> App:
             if part.topic in sinks and sinks[part.topic] != part:
                 raise PlanError(f"topic {part.topic!r} is written by two sinks. Give one of them another topic.")
             sinks[part.topic] = part
+        elif not isinstance(part, Table):
+            raise PlanError(
+                f"app({part!r}): expected tables and sinks. A stream alone keeps nothing: "
+                "give it .latest(...), .group_by(...).agg(...).table(...) or .to_topic(...)."
+            )
         target = part.of if isinstance(part, Sink) else part
-        if not isinstance(target, Table | Stream):
-            raise PlanError(f"app({part!r}): expected tables and sinks. A stream needs .latest(...), .group_by(...) or .to_topic(...).")
-        if isinstance(part, Stream):
-            raise PlanError(f"app(): {part.what} alone keeps nothing. Give it .latest(...), .group_by(...).agg(...).table(...) or .to_topic(...).")
         if isinstance(target, Table):
             if target.name in tables and tables[target.name] != target:
                 raise PlanError(f"table {target.name!r} is declared twice, differently. Rename one.")
@@ -100,7 +103,9 @@ def app(*parts: Table | Sink) -> App:
     for item in streams:
         source = item.source
         if sources.setdefault(source.name, source) != source:
-            raise PlanError(f"stream {source.name!r} is declared twice, differently. Rename one: stream(..., name=...).")
+            raise PlanError(
+                f"stream {source.name!r} is declared twice, differently. Rename one: stream(..., name=...)."
+            )
     check_distinct(sources, "streams")
     for topic in sinks:
         if any(source.topic == topic for source in sources.values()):
@@ -110,7 +115,7 @@ def app(*parts: Table | Sink) -> App:
 
 def _key_columns(key: str, value: tuple[Column, ...], what: str) -> tuple[Column, ...]:
     if not isinstance(key, str) or not key.strip():
-        raise PlanError(f"{what}: key={key!r}, expected the key's column and type, such as \"id string\".")
+        raise PlanError(f'{what}: key={key!r}, expected the key\'s column and type, such as "id string".')
     if " " in key.strip():
         return parse_schema(key, f"{what}: key")
     name = check_name(key.strip(), f"{what}: key")
@@ -134,5 +139,7 @@ def _check_format(name: str, columns: tuple[Column, ...], what: str) -> None:
             f"{what}: format kafka holds one column of type {', '.join(KAFKA_TYPES)}; found "
             f"{', '.join(map(str, columns))}. Use json or delimited."
         )
-    if name == "delimited" and (nested := [c for c, kind in zip(columns, kinds, strict=True) if kind in ("struct", "array", "map")]):
+    if name == "delimited" and (
+        nested := [c for c, kind in zip(columns, kinds, strict=True) if kind in ("struct", "array", "map")]
+    ):
         raise PlanError(f"{what}: format delimited can't hold {nested[0]}. Use json.")

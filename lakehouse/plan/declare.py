@@ -5,7 +5,7 @@
     table   --changes-->  changelog  --to_topic-->  topic
     stream  --to_topic-->  topic
 
-Every step checks itself against the columns before it, so a plan that can't be kept is refused on the line that says it.
+Every step checks itself against the columns before it: a plan that can't be kept is refused on the line that says it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Rekey:
-    """Take these as the key from here on; the old key becomes value columns. A null stays in the stream as a null key."""
+    """Take these as the key from here on; the old key becomes value columns. A null key stays in the stream."""
 
     columns: tuple[Named, ...]
 
@@ -91,7 +91,9 @@ class Stream:
         keys = {name.lower() for name in self.key}
         for item in items:
             if item.name.lower() in keys and item.expression.text.lower() != item.name.lower():
-                raise PlanError(f"{what}: {item.name!r} is the key; give {item.expression.text!r} another name, or rekey.")
+                raise PlanError(
+                    f"{what}: {item.name!r} is the key; give {item.expression.text!r} another name, or rekey."
+                )
         values = [item for item in items if item.name.lower() not in keys]
         if not values:
             raise PlanError(f"{what}: no column is left beside the key {', '.join(self.key)}. Name at least one.")
@@ -118,11 +120,15 @@ class Stream:
         for item in items:
             known = item.name.lower() in {column.name.lower() for column in self.columns}
             if known and item.expression.text.lower() != item.name.lower():
-                raise PlanError(f"{what}: a column {item.name!r} exists already. Give {item.expression.text!r} another name.")
+                raise PlanError(
+                    f"{what}: a column {item.name!r} exists already. Give {item.expression.text!r} another name."
+                )
         rest = [column for column in self.columns if column.name.lower() not in names]
         if not rest:
             raise PlanError(f"{what}: no value column would be left beside the key.")
-        return replace(self, key=tuple(item.name for item in items), columns=(*made, *rest), steps=(*self.steps, Rekey(items)))
+        return replace(
+            self, key=tuple(item.name for item in items), columns=(*made, *rest), steps=(*self.steps, Rekey(items))
+        )
 
     def latest(self, name: str) -> Table:
         """Return the table that holds the latest value of each key: an upsert; a null value deletes."""
@@ -187,7 +193,7 @@ class Grouped:
             argument = expression(item.argument, self.stream.columns, f"{what}: {item}") if item.argument else None
             kind = expression_type(argument, self.stream.columns) if argument else None
             if item.kind == "sum" and kind is not None and not is_number(kind):
-                raise PlanError(f"{what}: {name}={item} sums a {kind}. Cast it: lh.sum(\"cast({argument} AS double)\").")
+                raise PlanError(f'{what}: {name}={item} sums a {kind}. Cast it: lh.sum("cast({argument} AS double)").')
             bound.append(NamedAggregation(name, item.kind, argument))
         check_distinct([*(item.name for item in self.by), *aggregations], what)
         check_pseudo([Column(name, "") for name in aggregations], what)
@@ -262,7 +268,9 @@ class App:
         for item in self.tables:
             if item.name == name:
                 return item
-        raise PlanError(f"table {name!r} is not in this application. There are: {', '.join(t.name for t in self.tables)}.")
+        raise PlanError(
+            f"table {name!r} is not in this application. There are: {', '.join(t.name for t in self.tables)}."
+        )
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -278,7 +286,7 @@ def check_pseudo(columns: list[Column], what: str) -> None:
     """Raise PlanError when a made column takes the name of a pseudo column."""
     for column in columns:
         if column.name.lower() in PSEUDO_COLUMNS:
-            raise PlanError(f"{what}: {column.name!r} is a pseudo column; name it otherwise: \"{column.name} AS ...\".")
+            raise PlanError(f'{what}: {column.name!r} is a pseudo column; name it otherwise: "{column.name} AS ...".')
 
 
 def check_partitions(partitions: int | None, topic: str) -> int | None:

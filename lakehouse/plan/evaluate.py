@@ -139,7 +139,9 @@ def _cast(node: exp.Expression) -> Evaluator:
 def _between(node: exp.Expression) -> Evaluator:
     # Two comparisons, not one: 5 BETWEEN NULL AND 3 is false, whatever the null stands for.
     low, high = node.args["low"], node.args["high"]
-    return _and(exp.And(this=exp.GTE(this=node.this, expression=low), expression=exp.LTE(this=node.this, expression=high)))
+    return _and(
+        exp.And(this=exp.GTE(this=node.this, expression=low), expression=exp.LTE(this=node.this, expression=high))
+    )
 
 
 def _trim(node: exp.Expression) -> Evaluator:

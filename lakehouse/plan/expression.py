@@ -19,14 +19,17 @@ from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, check_name
 
 # Functions that would make a rebuild differ, stop the job on a record's content, or reach outside of the record.
 REFUSED_FUNCTIONS = frozenset(
-    """
-    rand randn random randstr uniform uuid shuffle now curdate current_timestamp current_date current_time current_timezone localtimestamp
-    current_user user session_user current_catalog current_database current_schema monotonically_increasing_id spark_partition_id
-    input_file_name input_file_block_start input_file_block_length version
-    raise_error assert_true reflect java_method try_reflect
-    ai_query http_request from_avro to_avro from_protobuf to_protobuf schema_of_json schema_of_csv
-    explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple variant_explode
-    """.split()
+    [
+        *("rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle"),
+        *("now", "curdate", "current_timestamp", "current_date", "current_time", "current_timezone", "localtimestamp"),
+        *("current_user", "user", "session_user", "current_catalog", "current_database", "current_schema", "version"),
+        *("monotonically_increasing_id", "spark_partition_id"),
+        *("input_file_name", "input_file_block_start", "input_file_block_length"),
+        *("raise_error", "assert_true", "reflect", "java_method", "try_reflect", "ai_query", "http_request"),
+        *("from_avro", "to_avro", "from_protobuf", "to_protobuf", "schema_of_json", "schema_of_csv"),
+        *("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack"),
+        *("json_tuple", "variant_explode"),
+    ]
 )
 REFUSED_NODES = (
     exp.Query, exp.Window, exp.AggFunc, exp.Star, exp.Placeholder, exp.Parameter, exp.Command, exp.DDL, exp.DML,
@@ -72,13 +75,17 @@ def root_name(column: exp.Column) -> str:
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> exp.Expression:
     if not isinstance(text, str) or not text.strip():
-        raise ExpressionError(f"expression {text!r}: expected Spark SQL text such as \"upper(city)\".")
+        raise ExpressionError(f'expression {text!r}: expected Spark SQL text such as "upper(city)".')
     try:
         trees = [tree for tree in sqlglot.parse(f"SELECT {text}", read="spark") if tree is not None]
     except sqlglot.errors.SqlglotError as error:
-        raise ExpressionError(f"expression {text!r} can't be parsed as Spark SQL: {str(error).splitlines()[0]}") from error
+        raise ExpressionError(
+            f"expression {text!r} can't be parsed as Spark SQL: {str(error).splitlines()[0]}"
+        ) from error
     select = trees[0] if trees else None
-    extra = [key for key, value in (select.args if select else {}).items() if value and key not in ("expressions", "kind")]
+    extra = [
+        key for key, value in (select.args if select else {}).items() if value and key not in ("expressions", "kind")
+    ]
     if len(trees) != 1 or not isinstance(select, exp.Select) or extra or len(select.expressions) != 1:
         raise ExpressionError(f"expression {text!r}: expected one expression and nothing else.")
     tree: exp.Expression = select.expressions[0]
@@ -93,8 +100,9 @@ def _parse(text: str) -> exp.Expression:
     return tree
 
 
-def _sql_name(node: exp.Expression) -> str:
-    return node.sql_name().lower() if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous) else ""
+def _sql_name(node: exp.Expr) -> str:
+    """The SQL name of a function that sqlglot knows; "" for what is no function."""
+    return node.sql_name().lower() if isinstance(node, exp.Func) else ""
 
 
 def expression(text: str, columns: Iterable[Column], what: str) -> Expression:
@@ -138,7 +146,9 @@ def expression_type(item: Expression, columns: Iterable[Column]) -> str | None:
             return None
     if isinstance(tree, exp.Column):
         return types[tree.name.lower()]
-    schema = {"t": {name: exp.DataType.build(kind, dialect="spark") for name, kind in types.items() if kind}}
+    schema: dict[str, object] = {
+        "t": {name: exp.DataType.build(kind, dialect="spark") for name, kind in types.items() if kind}
+    }
     for column in tree.find_all(exp.Column):
         column.set("this", exp.to_identifier(column.name.lower()))
         column.set("table", exp.to_identifier("t"))

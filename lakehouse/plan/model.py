@@ -53,7 +53,7 @@ class Event:
 
 @dataclass(slots=True)
 class Result:
-    """What a run gave: tables by name, changelogs by table, sinks by topic, the quarantine by stream, null keys by table."""
+    """What a run gave: tables and their changelogs, sinks by topic, the quarantine by stream, null keys by table."""
 
     tables: dict[str, dict[Key, Row]] = field(default_factory=dict)
     changelogs: dict[str, list[Change]] = field(default_factory=dict)
@@ -115,9 +115,15 @@ def _steps(stream: Stream, events: list[Event]) -> list[Event]:
             case Filter(predicate):
                 events = [e for e in events if not e.tombstone and evaluate(predicate, e.values) is True]
             case Select(columns):
-                events = [_with(e, {item.name.lower(): evaluate(item.expression, e.values) for item in columns}) for e in events]
+                events = [
+                    _with(e, {item.name.lower(): evaluate(item.expression, e.values) for item in columns})
+                    for e in events
+                ]
             case Rekey(columns):
-                events = [_rekeyed(e, {item.name.lower(): evaluate(item.expression, e.values) for item in columns}) for e in events]
+                events = [
+                    _rekeyed(e, {item.name.lower(): evaluate(item.expression, e.values) for item in columns})
+                    for e in events
+                ]
     return events
 
 
@@ -206,5 +212,3 @@ def rule(item: NamedAggregation, stream: Stream) -> Aggregate:
         precision, scale = (int(part) for part in kind[len("decimal(") : -1].split(",")) if "(" in kind else (10, 0)
         return SumDecimals(precision, scale)
     raise NeedsSpark(f"{item}: the model can't tell its type; write cast({item.argument} AS bigint), or use Spark.")
-
-

@@ -65,9 +65,7 @@ CASTS: dict[str, Callable[[Any], Any]] = {
 
 def _comparable(a: Any, b: Any) -> tuple[Any, Any]:
     if (isinstance(a, float) and math.isnan(a)) or (isinstance(b, float) and math.isnan(b)):
-        raise NeedsSpark(
-            "the model does not compare NaN, which Spark has as the largest number; run this on Spark."
-        )
+        raise NeedsSpark("the model does not compare NaN, which Spark has as the largest number; run this on Spark.")
     if isinstance(a, bool) == isinstance(b, bool):
         if isinstance(a, _NUMBER) and isinstance(b, _NUMBER):
             # Beside a double everything is a double in Spark: DECIMAL 0.1 = DOUBLE 0.1, but not in Python.
@@ -108,9 +106,7 @@ def _wrapped(a: int, b: int, result: int) -> int:
         return -(1 << (bits - 1)) <= value < 1 << (bits - 1)
 
     if fits(a, _INT) and fits(b, _INT) and not fits(result, _INT):
-        raise NeedsSpark(
-            f"the model can't tell whether {a} and {b} are INT, and so wrap around, or BIGINT; use Spark."
-        )
+        raise NeedsSpark(f"the model can't tell whether {a} and {b} are INT, and so wrap around, or BIGINT; use Spark.")
     return (result + (1 << 63)) % (1 << 64) - (1 << 63)
 
 

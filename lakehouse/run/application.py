@@ -16,7 +16,7 @@ MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
 def load_app(target: str) -> App:
-    """Return the application that `target` names: "flights.py", "flights.py:app", "package.module" or "package.module:app".
+    """Return the application that `target` names: "flights.py", "flights.py:app", "package.module".
 
     Without a name the module's one `App` is taken. Raises ConfigError when there is none, PlanError as declared there.
     """
@@ -25,18 +25,25 @@ def load_app(target: str) -> App:
     if name:
         found = getattr(module, name, None)
         if not isinstance(found, App):
-            raise ConfigError(f"{target}: {name!r} is {type(found).__name__}, expected an application: {name} = lh.app(...).")
+            raise ConfigError(
+                f"{target}: {name!r} is {type(found).__name__}, expected an application: {name} = lh.app(...)."
+            )
         return found
     apps = {id(value): value for value in vars(module).values() if isinstance(value, App)}
     if len(apps) != 1:
-        raise ConfigError(f"{target}: found {len(apps)} applications, expected one: app = lh.app(...). Name one with {where}:NAME.")
+        raise ConfigError(
+            f"{target}: found {len(apps)} applications, expected one: app = lh.app(...). Name one with {where}:NAME."
+        )
     return next(iter(apps.values()))
 
 
 def _load_file(where: str) -> ModuleType:
     path = Path(where)
     if not path.is_file():
-        raise ConfigError(f"{where}: no such file; expected a Python file that declares an application. `lakehouse init NAME` makes one.")
+        raise ConfigError(
+            f"{where}: no such file; expected a Python file that declares an application. "
+            "`lakehouse init NAME` makes one."
+        )
     name = f"lakehouse_application_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -60,4 +67,6 @@ def _import(where: str, target: str) -> ModuleType:
     try:
         return importlib.import_module(where)
     except ModuleNotFoundError as error:
-        raise ConfigError(f"application {target!r}: {error}. Expected a Python file (flights.py) or an importable module.") from error
+        raise ConfigError(
+            f"application {target!r}: {error}. Expected a Python file (flights.py) or an importable module."
+        ) from error

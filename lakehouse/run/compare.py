@@ -67,9 +67,7 @@ def _key_of(app: App, topic: str) -> tuple[str, ...]:
     return next((sink.of.key for sink in app.sinks if sink.topic == topic), None) or app.table(topic).key
 
 
-def _outputs(
-    topic: str, key: tuple[str, ...], wanted: list[dict[str, Any]], found: list[Change]
-) -> list[str]:
+def _outputs(topic: str, key: tuple[str, ...], wanted: list[dict[str, Any]], found: list[Change]) -> list[str]:
     lines: list[str] = []
     equal = True
     for number in range(max(len(wanted), len(found))):
@@ -114,8 +112,7 @@ def _table(name: str, key: tuple[str, ...], wanted: list[dict[str, Any]], found:
 
 def _quarantine(name: str, wanted: list[dict[str, Any]], found: list[tuple[int, int, str]]) -> list[str]:
     fits = len(wanted) == len(found) and all(
-        (want.get("partition", 0), want["offset"]) == (partition, offset)
-        and want.get("reason contains", "") in reason
+        (want.get("partition", 0), want["offset"]) == (partition, offset) and want.get("reason contains", "") in reason
         for want, (partition, offset, reason) in zip(wanted, found, strict=True)
     )
     if fits:
@@ -170,9 +167,7 @@ def _equal(want: Any, found: Any) -> bool:
             return exact and Decimal(want).as_tuple() == found.as_tuple()
         case dict():
             return (
-                isinstance(want, dict)
-                and want.keys() == found.keys()
-                and all(_equal(want[k], found[k]) for k in found)
+                isinstance(want, dict) and want.keys() == found.keys() and all(_equal(want[k], found[k]) for k in found)
             )
         case list():
             return isinstance(want, list) and len(want) == len(found) and all(map(_equal, want, found))

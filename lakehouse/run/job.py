@@ -48,7 +48,12 @@ class Job:
     """One application on one lake. `listen` is told of every tick, batch and publication, from the queries' threads."""
 
     def __init__(
-        self, spark: SparkSession, settings: Settings, app: App, bootstrap_servers: str, listen: Listen = lambda event: None
+        self,
+        spark: SparkSession,
+        settings: Settings,
+        app: App,
+        bootstrap_servers: str,
+        listen: Listen = lambda event: None,
     ) -> None:
         self._spark, self._settings, self._app, self._listen = spark, settings, app, listen
         self._layout = Layout(settings.lake.path)
@@ -72,7 +77,12 @@ class Job:
             seconds = self._settings.run.trigger_seconds
             if "ingest" in parts:
                 ingest = stack.enter_context(self._ingest())
-                running.append((self._pooled("ingest", lambda: ingest.start(available_now=False, trigger_seconds=seconds)), ingest.check))
+                running.append(
+                    (
+                        self._pooled("ingest", lambda: ingest.start(available_now=False, trigger_seconds=seconds)),
+                        ingest.check,
+                    )
+                )
             if "silver" in parts:
                 silver = stack.enter_context(self._silver())
                 running.append((self._pooled("silver", lambda: silver.start(available_now=False)), silver.check))

@@ -1,4 +1,4 @@
-"""Which Kafka: the configured one, the embedded one that runs already, or an embedded one for as long as it is needed."""
+"""Which Kafka: the configured one, the embedded one that runs already, or one that is started for the while."""
 
 from __future__ import annotations
 

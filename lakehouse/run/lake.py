@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from lakehouse.config import Settings, load
+from lakehouse.config import PREFIX, Settings, load
 from lakehouse.errors import ConfigError
 from lakehouse.plan.declare import App, Table
 
@@ -24,13 +25,20 @@ class Lake:
     Raises ConfigError for settings that can't be used.
     """
 
-    def __init__(self, path: str | Path | None = None, *, config: str | Path | None = None, settings: Settings | None = None) -> None:
-        self.settings = settings if settings is not None else load(Path(config) if config is not None else None)
-        if path is not None:
-            from dataclasses import replace
-
-            root = str(path) if "://" in str(path) else str(Path(path).expanduser().resolve())
-            self.settings = replace(self.settings, lake=replace(self.settings.lake, path=root))
+    def __init__(
+        self, path: str | Path | None = None, *, config: str | Path | None = None, settings: Settings | None = None
+    ) -> None:
+        if settings is None:
+            environ = dict(os.environ)
+            if path is not None:
+                # As a variable, so that what lies beside the lake by default (the broker's folder) follows it.
+                environ[f"{PREFIX}LAKE_PATH"] = (
+                    str(path) if "://" in str(path) else str(Path(path).expanduser().resolve())
+                )
+            settings = load(Path(config) if config is not None else None, environ)
+        elif path is not None or config is not None:
+            raise ConfigError("Lake: found settings beside a path or a config; expected either.")
+        self.settings = settings
 
     @property
     def spark(self) -> SparkSession:
@@ -65,7 +73,9 @@ class Lake:
             else:
                 job.until_stopped(stop or threading.Event(), parts or PARTS)
 
-    def read(self, table: Table, *, version: int | None = None, tick: int | None = None, hidden: bool = False) -> DataFrame:
+    def read(
+        self, table: Table, *, version: int | None = None, tick: int | None = None, hidden: bool = False
+    ) -> DataFrame:
         """Return a table's rows now, at a version, or at a tick; `hidden` adds lakehouse's own columns.
 
         All tables read at one tick are consistent with each other: see `tick`. Raises NotFound for a moment that can't
@@ -105,10 +115,12 @@ class Lake:
         return changefeed.per_event(self.spark, layout, table, after, to, own)
 
     def restore(self, table: Table, topic: str) -> int:
-        """Make a table from its published changelog; return its rows. Running its application then goes on from there."""
+        """Make a table from its published changelog; return its rows. Running its application goes on from there."""
         from lakehouse.delta.layout import Layout
         from lakehouse.run.kafka import kafka
         from lakehouse.run.restore import restore
 
         with kafka(self.settings) as servers:
-            return restore(self.spark, Layout(self.settings.lake.path), servers, self.settings.kafka.options, table, topic)
+            return restore(
+                self.spark, Layout(self.settings.lake.path), servers, self.settings.kafka.options, table, topic
+            )

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 from confluent_kafka import Message
 from pyspark.sql import SparkSession
@@ -24,10 +24,12 @@ from lakehouse.delta.transaction import append, read_progress
 from lakehouse.errors import NotFound, StorageError
 from lakehouse.formats.decode import decode_columns
 from lakehouse.kafka.drain import drain
-from lakehouse.kafka.publish import ACCUMULATORS, OFFSETS, POSITION
+from lakehouse.kafka.publish import ACCUMULATORS, EVENT_TIME, OFFSETS, POSITION
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.declare import Table
 from lakehouse.semantics.epoch import Progress
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def restore(
@@ -40,8 +42,10 @@ def restore(
     """
     path = layout.silver(table.name)
     with Lease(layout.lease(f"silver-{table.name}"), f"table {table.name!r}"):
-        if tables.DeltaTable.isDeltaTable(spark, path):
-            raise StorageError(f"table {table.name!r} exists in {layout.root}. Restore into another lake, or remove the table first.")
+        if tables.exists(spark, path):
+            raise StorageError(
+                f"table {table.name!r} exists in {layout.root}. Restore into another lake, or remove the table first."
+            )
         last, covers = _read(Cluster(bootstrap_servers, options), options, topic)
         schema = tables.schema(spark, table)
         rows = _rows(spark, table, last, schema)
@@ -57,7 +61,7 @@ def _read(cluster: Cluster, options: Mapping[str, str], topic: str) -> tuple[dic
     last: dict[bytes, Message] = {}
     covers: dict[str, Any] = {}
     for message in drain(cluster, options, topic):
-        headers = dict(message.headers() or [])
+        headers = _headers(message)
         if POSITION not in headers:
             where = f"{topic}/{message.partition()}@{message.offset()}"
             raise NotFound(f"record {where} has no {POSITION} header: expected a changelog that lakehouse published.")
@@ -67,24 +71,33 @@ def _read(cluster: Cluster, options: Mapping[str, str], topic: str) -> tuple[dic
         if (key := message.key()) is not None:
             last[key] = message
     if not covers:
-        raise NotFound(f"topic {topic!r} does not say which offsets it covers ({OFFSETS}): nothing was published to it yet.")
+        raise NotFound(
+            f"topic {topic!r} does not say which offsets it covers ({OFFSETS}): nothing was published to it yet."
+        )
     return last, covers
 
 
-def _rows(spark: SparkSession, table: Table, last: Mapping[bytes, Message], schema: StructType) -> list[tuple[Any, ...]]:
+def _headers(message: Message) -> dict[str, str]:
+    pairs = cast(list[tuple[str, str | bytes | None]], message.headers() or [])
+    return {name: value.decode() if isinstance(value, bytes) else str(value) for name, value in pairs}
+
+
+def _rows(
+    spark: SparkSession, table: Table, last: Mapping[bytes, Message], schema: StructType
+) -> list[tuple[Any, ...]]:
     key, value = published.columns_of(spark, table)
     rows = []
     for key_bytes, message in last.items():
         shown = decode_columns("json", value, message.value())
         if shown is None:
             continue
-        headers = dict(message.headers() or [])
-        kept = {name: Decimal(text) for name, text in json.loads(headers.get(ACCUMULATORS) or b"{}").items()}
+        headers = _headers(message)
+        kept = {name: Decimal(text) for name, text in json.loads(headers.get(ACCUMULATORS, "{}")).items()}
         row = {
             **(decode_columns(published.key_format(key), key, key_bytes) or {}),
             **shown,
             **kept,
-            "_event_time": datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC),
+            "_event_time": EPOCH + timedelta(milliseconds=int(headers[EVENT_TIME])),
             "_position": tuple(json.loads(headers[POSITION])),
         }
         rows.append(tuple(row.get(field.name) for field in schema))

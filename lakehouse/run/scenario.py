@@ -71,9 +71,7 @@ def read(path: Path) -> Scenario:
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected a JSON object, found {type(content).__name__}.")
     if "app" not in content and "statements" in content:
-        raise ConfigError(
-            f'{path}: SQL statements are not run yet. Name an application: "app": "module:name".'
-        )
+        raise ConfigError(f'{path}: SQL statements are not run yet. Name an application: "app": "module:name".')
     if not isinstance(content.get("app"), str) or content["app"].count(":") != 1:
         raise ConfigError(f'{path}: app={content.get("app")!r}, expected "module:name".')
     expected = {name: content[name] for name in CHECKS if name in content}
@@ -108,9 +106,7 @@ def application(scenario: Scenario) -> App:
     found = getattr(module, name, None)
     app = found() if callable(found) else found
     if not isinstance(app, App):
-        raise ConfigError(
-            f"{scenario.path}: app={scenario.app!r}: expected an application (lh.app), found {app!r}."
-        )
+        raise ConfigError(f"{scenario.path}: app={scenario.app!r}: expected an application (lh.app), found {app!r}.")
     return app
 
 
@@ -177,9 +173,7 @@ def _record(scenario: Scenario, app: App, number: int, item: dict[str, Any]) -> 
     source = next((source for source in app.sources if source.topic == topic), None)
     if topic is None or source is None:
         raise ConfigError(f"{what}: topic={topic!r}; the application reads {', '.join(app.topics)}.")
-    headers = tuple(
-        (str(name), None if text is None else str(text).encode()) for name, text in item.get("headers", [])
-    )
+    headers = tuple((str(name), None if text is None else str(text).encode()) for name, text in item.get("headers", []))
     place = (int(item.get("partition", 0)), int(item.get("timestamp", 0)))
     raw_key, raw_value = item.get("key_hex"), item.get("value_hex")
     try:

@@ -38,9 +38,7 @@ def inspect(_: None) -> dict[str, Any]:
         "doc": dag.doc_md,
         "bag_s": first_s,
         "file_s": max(stat.duration.total_seconds() for stat in bag.dagbag_stats),
-        "heavy_modules": sorted(
-            {name.split(".")[0] for name in sys.modules} & {"lakehouse", "pyspark", "delta"}
-        ),
+        "heavy_modules": sorted({name.split(".")[0] for name in sys.modules} & {"lakehouse", "pyspark", "delta"}),
     }
 
 

@@ -131,9 +131,7 @@ def test_every_scheduled_hour_is_new_yorks_clock() -> None:
 
 
 def test_every_departure_reads_on_new_yorks_clock_as_the_source_says() -> None:
-    table = source.flights().select(
-        ["carrier", "flight", "origin", "month", "day", "sched_dep_time", "dep_time"]
-    )
+    table = source.flights().select(["carrier", "flight", "origin", "month", "day", "sched_dep_time", "dep_time"])
     clocks = {tuple(row.values())[:-1]: row["dep_time"] for row in table.to_pylist()}
     assert len(clocks) == 336_776
     for flight in values("flights"):
@@ -170,9 +168,7 @@ def test_every_departure_reads_on_new_yorks_clock_as_the_source_says() -> None:
         ),
     ],
 )
-def test_known_flights(
-    carrier: str, number: int, origin: str, scheduled: str, departed: str, why: str
-) -> None:
+def test_known_flights(carrier: str, number: int, origin: str, scheduled: str, departed: str, why: str) -> None:
     parts = [f'"carrier":"{carrier}","flight":{number},"origin":"{origin}"', f'"scheduled_at":"{scheduled}"']
     texts = [(record.value or b"").decode() for record in records("flights")]
     found = [json.loads(text) for text in texts if all(part in text for part in parts)]

@@ -18,9 +18,7 @@ PARTITION = ("flights", 0)
 
 def flight(dest: str, departed_at: str | None, distance: int | None = 100) -> bytes:
     cancelled = departed_at is None
-    return json.dumps(
-        {"dest": dest, "departed_at": departed_at, "cancelled": cancelled, "distance": distance}
-    ).encode()
+    return json.dumps({"dest": dest, "departed_at": departed_at, "cancelled": cancelled, "distance": distance}).encode()
 
 
 def folded() -> proof.Fold:
@@ -96,9 +94,7 @@ def test_a_column_too_many_or_too_few_is_a_difference() -> None:
 def test_bronze_read_back_has_the_digests_of_the_drain(tmp_path: Path) -> None:
     # offset:   0  key, value        1  key, tombstone      2  null key       and one of a topic deleted since
     records = [(b"N1", b"{}", 1000), (b"N1", None, 2500), (None, b"x", 2501)]
-    rows = [("id-now", offset, *record) for offset, record in enumerate(records)] + [
-        ("id-old", 0, None, None, 1)
-    ]
+    rows = [("id-now", offset, *record) for offset, record in enumerate(records)] + [("id-old", 0, None, None, 1)]
     names = ("topic", "topic_id", "partition", "offset", "key", "value", "timestamp")
     table = [
         dict(

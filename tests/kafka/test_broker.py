@@ -144,9 +144,7 @@ if sys.argv[3] == "wait":
 
 
 def run_child(folder: Path, mode: str, then: str) -> subprocess.Popen[str]:
-    child = subprocess.Popen(
-        [sys.executable, "-c", CHILD, str(folder), mode, then], stdout=subprocess.PIPE, text=True
-    )
+    child = subprocess.Popen([sys.executable, "-c", CHILD, str(folder), mode, then], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     assert child.stdout.readline() == "up\n"
     return child

@@ -66,9 +66,7 @@ def test_more_records_than_the_client_queues(broker: Broker) -> None:
     Cluster(broker.bootstrap_servers).create("many")
     count = 5_000
     options = {"queue.buffering.max.messages": "100"}
-    sent = produce(
-        broker.bootstrap_servers, options, "many", (ProducerRecord(b"k", b"%d" % i) for i in range(count))
-    )
+    sent = produce(broker.bootstrap_servers, options, "many", (ProducerRecord(b"k", b"%d" % i) for i in range(count)))
     assert sent == count
     assert [message.value() for message in read(broker, "many", count)] == [b"%d" % i for i in range(count)]
 
@@ -81,9 +79,7 @@ def test_failures_are_raised_with_their_number(broker: Broker) -> None:
     with pytest.raises(KafkaUnavailable, match=r"1 of 1 records were not delivered .*too large"):
         produce(broker.bootstrap_servers, {}, "small", [ProducerRecord(b"k", b"v" * 5000)])
     with pytest.raises(LakehouseError, match="Record 2: found the timestamp 0"):
-        produce(
-            broker.bootstrap_servers, {}, "small", [ProducerRecord(b"k", b"v"), ProducerRecord(b"k", b"v", 0)]
-        )
+        produce(broker.bootstrap_servers, {}, "small", [ProducerRecord(b"k", b"v"), ProducerRecord(b"k", b"v", 0)])
     assert cluster.offsets([("small", 0)]) == {("small", 0): (0, 1)}
 
 

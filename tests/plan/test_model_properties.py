@@ -48,14 +48,15 @@ def without_tick(result: Result) -> Result:
     result.changelogs = {name: plain(changes) for name, changes in result.changelogs.items()}
     result.topics = {name: plain(changes) for name, changes in result.topics.items()}
     result.quarantine = {
-        name: [(replace(record, tick=0), reason) for record, reason in kept]
-        for name, kept in result.quarantine.items()
+        name: [(replace(record, tick=0), reason) for record, reason in kept] for name, kept in result.quarantine.items()
     }
     return result
 
 
 @given(INPUTS, st.lists(st.booleans(), min_size=25, max_size=25))
-def test_any_batching_gives_the_same(inputs: list[tuple[int, int, bytes | None, bytes | None]], cuts: list[bool]) -> None:
+def test_any_batching_gives_the_same(
+    inputs: list[tuple[int, int, bytes | None, bytes | None]], cuts: list[bool]
+) -> None:
     one = in_one_tick(inputs)
     many = [replace(record, tick=1 + sum(cuts[: number + 1])) for number, record in enumerate(one)]
     assert without_tick(run(APP, one, decode)) == without_tick(run(APP, reversed(many), decode))

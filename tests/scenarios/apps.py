@@ -36,17 +36,11 @@ rekeyed_by_key = lh.app(numbers.rekey("upper(id) AS shout").to_topic("shouted"))
 rekeyed_failing = lh.app(numbers.rekey("cast(label AS int) AS number").to_topic("numbered"))
 rekeyed_counted = lh.app(numbers.rekey("label").group_by("label").agg(records=lh.count()).table("labels"))
 rekeyed_latest = lh.app(numbers.rekey("label").latest("by_label"))
-placed = lh.app(
-    numbers.select("n", "rowtime AS at", "rowpartition AS p", "rowoffset AS o").to_topic("placed")
-)
+placed = lh.app(numbers.select("n", "rowtime AS at", "rowpartition AS p", "rowoffset AS o").to_topic("placed"))
 
 # A struct as a group, and a key of several columns.
-people = lh.stream(
-    "people", key="id string", schema="who struct<first: string, last: string>, amount decimal(10, 2)"
-)
-people_count = lh.app(
-    people.group_by("who").agg(records=lh.count(), spent=lh.sum("amount")).table("people_count")
-)
+people = lh.stream("people", key="id string", schema="who struct<first: string, last: string>, amount decimal(10, 2)")
+people_count = lh.app(people.group_by("who").agg(records=lh.count(), spent=lh.sum("amount")).table("people_count"))
 struct_keyed = lh.stream("structs", key="who struct<first: string, last: string>", schema="city string")
 struct_latest = lh.app(struct_keyed.latest("homes"))
 pair_keyed = lh.stream("pairs", key="country string, code int", schema="city string")
@@ -70,9 +64,7 @@ lines = lh.stream(
 )
 lines_latest = lh.app(lines.latest("lines_latest"))
 longs = lh.stream("longs", key="id int", schema="v bigint", format="kafka")
-longs_both = lh.app(
-    longs.latest("longs_latest"), longs.group_by("id").agg(total=lh.sum("v")).table("longs_sum")
-)
+longs_both = lh.app(longs.latest("longs_latest"), longs.group_by("id").agg(total=lh.sum("v")).table("longs_sum"))
 doubles = lh.stream("doubles", key="id string", schema="v double")
 doubles_sum = lh.app(doubles.group_by("id").agg(total=lh.sum("v")).table("doubles_sum"))
 

@@ -26,7 +26,9 @@ def test_the_oldest_tick_of_an_epoch_is_past_every_tick_of_the_one_before() -> N
     assert Progress(1, NO_TICK).version == Progress(0, TICK_MAX).version + 1
 
 
-@pytest.mark.parametrize("made", [Progress(-1, 0), Progress(0, -1), Progress(EPOCH_MAX + 1, 0), Progress(0, TICK_MAX + 1)])
+@pytest.mark.parametrize(
+    "made", [Progress(-1, 0), Progress(0, -1), Progress(EPOCH_MAX + 1, 0), Progress(0, TICK_MAX + 1)]
+)
 def test_what_does_not_fit_is_refused(made: Progress) -> None:
     with pytest.raises(ValueError, match="expected 0 to"):
         _ = made.version

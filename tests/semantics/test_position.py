@@ -44,7 +44,8 @@ def test_a_position_compares_by_tick_then_order_time_then_place() -> None:
         Position(2, 20, "b", 0, 3),
         Position(2, 20, "b", 0, 3, 1),
     ]
-    assert sorted(reversed(placed)) == placed
+    backwards = placed[::-1]
+    assert sorted(backwards) == placed
 
 
 def test_a_topic_made_anew_has_records_of_another_identity() -> None:

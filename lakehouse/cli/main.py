@@ -1,0 +1,63 @@
+"""The console entry: the commands put together, and errors turned into one message and an exit code."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from lakehouse.cli import broker, check, demo, init, produce, read, restore, run_app, status
+from lakehouse.cli.failure import FAILED, INTERRUPTED, exit_code
+from lakehouse.errors import LakehouseError
+
+DEBUG = "--debug"
+
+app = typer.Typer(
+    help="Kafka topics, kept as Delta tables: streams, keyed tables and their changelogs, with the whole history.",
+    epilog="A first application: lakehouse init shop; a tour on real flights: lakehouse demo.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def common(
+    debug: Annotated[bool, typer.Option(DEBUG, help="Show the trace of an error.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
+) -> None:
+    if version:
+        typer.echo(importlib.metadata.version("lakehouse"))
+        raise typer.Exit
+
+
+for command in (
+    broker.up, broker.down, status.status, produce.produce, run_app.run, read.query, read.log, read.changes, read.tables,
+    read.describe, init.init, restore.restore, check.check, demo.demo,
+):  # fmt: skip
+    app.command()(command)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command line; return its exit code."""
+    debug = DEBUG in arguments
+    try:
+        app([argument for argument in arguments if argument != DEBUG], prog_name="lakehouse")
+    except LakehouseError as error:
+        if debug:
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        return exit_code(error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else FAILED if end.code else 0
+    return 0
+
+
+def run() -> None:
+    """The console entry of pyproject.toml."""
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,31 @@
+"""Options that many commands have, and the settings that they lead to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lakehouse.config import Settings
+
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="Settings; lakehouse.toml of this folder if left out.")
+]
+LakeOption = Annotated[
+    str | None, typer.Option("--lake", metavar="PATH", help="The lake's folder; wins over the settings.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+AppOption = Annotated[
+    str, typer.Option("--app", metavar="APP", help="The application: a file (app.py) or a module, with :NAME if need be.")
+]
+AppArgument = Annotated[
+    str, typer.Argument(metavar="APP", help="A file (app.py) or a module that declares an application, with :NAME if need be.")
+]
+
+
+def settings_of(config: Path | None, lake: str | None) -> Settings:
+    """Return the settings that a command line means. Raises ConfigError."""
+    from lakehouse.run.lake import Lake
+
+    return Lake(lake, config=config).settings

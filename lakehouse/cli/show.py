@@ -1,0 +1,99 @@
+"""What a person reads: tables, human numbers, times in UTC. What a program reads: JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+BYTES_SHOWN = 200
+ABSENT = "-"
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console for the stream as it is now: tests, and pipes, exchange it."""
+    return Console(stderr=stderr, highlight=False, soft_wrap=False)
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, caption: str | None = None) -> None:
+    """Print a table; numbers stand to the right. Nothing in a cell is taken as markup."""
+    cells = [list(row) for row in rows]
+    shown = Table(title=Text(title, "bold"), title_justify="left", caption=caption, caption_justify="left")
+    for number, name in enumerate(columns):
+        values = [row[number] for row in cells if row[number] is not None]
+        numbers = bool(values) and all(isinstance(value, int | float | Decimal) for value in values)
+        shown.add_column(name, justify="right" if numbers else "left", overflow="fold")
+    for row in cells:
+        shown.add_row(*[Text(cell(value)) for value in row])
+    console().print(shown)
+
+
+def cell(value: Any) -> str:
+    """Return a value as a person reads it: 1,234,567, UTC times, text where bytes are text."""
+    match value:
+        case None:
+            return ABSENT
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case datetime():
+            return moment(value)
+        case bytes() | bytearray():
+            return bytes(value).decode("utf-8", "backslashreplace")[:BYTES_SHOWN]
+        case Mapping() | list() | tuple():
+            return json.dumps(value, default=plain, ensure_ascii=False)
+    return str(value)
+
+
+def moment(value: datetime | int | None) -> str:
+    """Return a moment, or milliseconds since the epoch, as 2013-06-01 12:30:00Z; whole seconds where they suffice."""
+    if value is None:
+        return ABSENT
+    if isinstance(value, int):
+        value = datetime.fromtimestamp(value / 1000, UTC)
+    value = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    # Cut off, not rounded: a moment must not seem later than it is.
+    spec = "milliseconds" if value.microsecond else "seconds"
+    return value.replace(tzinfo=None).isoformat(" ", spec) + "Z"
+
+
+def plain(value: Any) -> Any:
+    """Return what json can't write as something that it can; for `json.dumps(default=...)`."""
+    match value:
+        case datetime():
+            aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+            return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case date():
+            return value.isoformat()
+        case Decimal() | timedelta():
+            return str(value)
+        case bytes() | bytearray():
+            try:
+                return bytes(value).decode()
+            except UnicodeDecodeError:
+                return "base64:" + base64.b64encode(value).decode()
+    return str(value)
+
+
+def as_json(value: Any) -> None:
+    """Print a value as one line of JSON."""
+    typer.echo(json.dumps(_finite(value), default=plain, ensure_ascii=False))
+
+
+def _finite(value: Any) -> Any:
+    """NaN and the infinities are no JSON: as text, the way that Spark writes them."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {str(name): _finite(item) for name, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,16 @@
+"""Silver: brings every table of an application to bronze's last tick, and publishes its changelogs.
+
+    python spark_jobs/silver.py --app examples/flights.py --until caught-up
+    spark-submit --driver-class-path '.jars/spark/*' spark_jobs/silver.py --app examples/flights.py
+
+Options, output and exit codes are those of spark_jobs/ingest.py.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from lakehouse.cli.job import run_part
+
+if __name__ == "__main__":
+    sys.exit(run_part("silver", sys.argv[1:], __doc__))

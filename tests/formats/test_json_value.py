@@ -1,0 +1,222 @@
+"""JSON to rows and back: what Spark's from_json takes and refuses (measured on Spark 4.2), and a round trip."""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse.formats.json_text import java_double, no_surrogates
+from lakehouse.formats.json_value import decode, encode
+from lakehouse.formats.unfit import Unfit
+from lakehouse.plan.schema import Column
+
+
+def read(kind: str, text: str) -> Any:
+    row = decode(f'{{"a":{text}}}'.encode(), (Column("a", kind),))
+    assert row is not None
+    return row["a"]
+
+
+def at(*parts: int) -> datetime:
+    return datetime(*parts, tzinfo=UTC)  # type: ignore[arg-type, misc]
+
+
+TAKES: list[tuple[str, str, Any]] = [
+    ("int", "-0", 0), ("int", "2147483647", 2**31 - 1), ("bigint", "-9223372036854775808", -(2**63)),
+    ("int", "null", None),
+    ("tinyint", "-128", -128), ("smallint", "32767", 32767), ("double", "1", 1.0), ("double", "1e400", math.inf),
+    ("double", '"Infinity"', math.inf), ("double", '"-INF"', -math.inf), ("double", "-Infinity", -math.inf),
+    ("float", "0.1", 0.10000000149011612), ("float", "3.5e38", math.inf), ("boolean", "true", True),
+    ("string", '"x"', "x"), ("string", "true", "true"), ("string", "12", "12"), ("string", "1.50", "1.5"),
+    ("string", "1e10", "1.0E10"), ("string", "1e7", "1.0E7"), ("string", "1234567.25", "1234567.25"),
+    ("string", "0.001", "0.001"), ("string", "0.0009", "9.0E-4"), ("string", "-0.0", "-0.0"),
+    ("string", "123456789012345678901234567890", "123456789012345678901234567890"), ("string", "1e400", '"Infinity"'),
+    ("string", '{"b": 1.50, "b": [1, null]}', '{"b":1.5,"b":[1,null]}'), ("string", r'"\ud83d\ude00"', "\U0001f600"),
+    ("string", r'"\ud800"', "?"), ("decimal(10, 2)", "0.005", Decimal("0.01")),
+    ("decimal(10, 2)", "-0.005", Decimal("-0.01")), ("decimal(10, 2)", "-0.004", Decimal("0.00")),
+    ("decimal(10, 2)", '"+5."', Decimal("5.00")), ("decimal(10, 2)", '"1,234.5"', Decimal("1234.50")),
+    ("decimal(10, 2)", "99999999.994", Decimal("99999999.99")), ("decimal", "1.5", Decimal(2)),
+    ("timestamp", '"2020-01-01T10:00:00.123456789Z"', at(2020, 1, 1, 10, 0, 0, 123456)),
+    ("timestamp", '"2020-01-01T10:00:00+01:30"', at(2020, 1, 1, 8, 30)),
+    ("timestamp", '"2020-01-01 10:00"', at(2020, 1, 1, 10)), ("timestamp", '"2020-1-1 9"', at(2020, 1, 1, 9)),
+    ("timestamp", '" 2020-01 "', at(2020, 1, 1)),
+    ("timestamp", '"2020-07-01 10:00:00 Europe/Paris"', at(2020, 7, 1, 8)),
+    ("timestamp", "1577836800", at(2020, 1, 1)), ("timestamp", "-1", at(1969, 12, 31, 23, 59, 59)),
+    ("date", '"2020-02-29"', date(2020, 2, 29)), ("date", '"2020-02-29T23:00:00-05:00"', date(2020, 2, 29)),
+    ("date", '"2020"', date(2020, 1, 1)), ("binary", '"aGVs bG8="', b"hello"), ("binary", '""', b""),
+    ("struct<x: int, y: string>", '{"x":1,"X":2}', {"x": 1, "y": None}), ("struct<x: int>", "null", None),
+    ("array<int>", "[1,null]", [1, None]), ("map<string, int>", '{"k":1,"l":null}', {"k": 1, "l": None}),
+    ("array<struct<x: decimal(4, 1)>>", '[{"x":1.25}]', [{"x": Decimal("1.3")}]),
+]  # fmt: skip
+
+REFUSES: list[tuple[str, str]] = [
+    ("int", "1.0"), ("int", '"1"'), ("int", "true"), ("int", "2147483648"), ("int", "01"), ("int", "+1"),
+    ("int", "NaN"),
+    ("bigint", "9223372036854775808"), ("tinyint", "200"), ("double", '"1.5"'), ("double", '""'), ("double", '"nan"'),
+    ("double", ".5"), ("boolean", '"true"'), ("boolean", "1"), ("string", '"a\tb"'), ("string", '"\\x"'),
+    ("string", "'x'"),
+    ("decimal(10, 2)", "99999999.995"), ("decimal(10, 2)", '"1e999999999"'), ("decimal(10, 2)", '" 1"'),
+    ("decimal(10, 2)", '"NaN"'), ("decimal(10, 2)", "NaN"), ("decimal(10, 2)", "true"), ("timestamp", '"12:30"'),
+    ("timestamp", '"2020-01-01T10:00Z"'), ("timestamp", '"2020-01-01T24:00:00"'), ("timestamp", '"2020-02-30"'),
+    ("timestamp", '"2020-01-01T10:00:00+19:00"'), ("timestamp", '"2020-01-01 10:00:00 Nowhere/City"'),
+    ("timestamp", '"now"'), ("timestamp", "1.5"), ("timestamp", "253402300800"), ("timestamp", "true"),
+    ("date", "18262"),
+    ("date", '"20200101"'), ("date", '"12020-01-01"'), ("binary", '"a"'), ("binary", '"a-_b"'), ("binary", "1"),
+    ("struct<x: int>", "1"), ("struct<x: int>", '{"x":"1"}'), ("array<int>", '["1"]'), ("array<int>", "1"),
+    ("map<string, int>", '{"k":"v"}'), ("int", '1,"a":"x"'), ("int", '"x","a":1'), ("int", "1" * 1001),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "text", "expected"), TAKES)
+def test_takes(kind: str, text: str, expected: Any) -> None:
+    found = read(kind, text)
+    assert found == expected
+    assert str(found) == str(expected)  # the scale of a decimal, the sign of a zero, the type
+
+
+@pytest.mark.parametrize(("kind", "text"), REFUSES)
+def test_refuses(kind: str, text: str) -> None:
+    with pytest.raises(Unfit):
+        read(kind, text)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"  ", b"1", b'"x"', b"[]", b'[{"a":1}]', b'{"a":1', b'{"a":1} x', b'{"a":1},',
+        b"nullx", b"null}", b"{'a':1}",
+        b"{a:1}", b'{"a":1,}', b'{"a":1 /* c */}', b'\xef\xbb\xbf{"a":1}', b'{"b":"\xff","a":1}', b'{"b":01,"a":1}',
+        b'{"a":1}\x00', b'{"b":' + b"[" * 100_000 + b"}",
+    ],
+)  # fmt: skip
+def test_what_is_no_object_is_refused(data: bytes) -> None:
+    with pytest.raises(Unfit, match="expected"):
+        decode(data, (Column("a", "int"),))
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b' {"a" : 1}\r\n', {"a": 1}),
+        (b'{"a":1,"a":2}', {"a": 2}),
+        (b'{"a":1,"a":null}', {"a": None}),
+        (b'{"a":1}{"a":2}', {"a": 1}),
+        (b'{"A":1,"b":NaN}', {"a": None}),
+        (b'{"\\u0061":1}', {"a": 1}),
+        (b"{}", {"a": None}),
+        (b" null\n", None),
+    ],
+)
+def test_objects(data: bytes, expected: dict[str, Any] | None) -> None:
+    assert decode(data, (Column("a", "int"),)) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "reason"),
+    [
+        ("int", '"x"', "field a: expected int, found 'x'"),
+        ("struct<x: int>", '{"x":true}', "field a: field x: expected int, found true"),
+        ("decimal(4, 2)", "100", "field a: expected decimal(4, 2), found 100"),
+        ("timestamp", '"soon"', "field a: expected timestamp, found 'soon'"),
+        ("int", '"' + "x" * 5000 + '"', "... (5002 characters)"),
+    ],
+)
+def test_a_reason_names_the_field_and_what_was_found(kind: str, text: str, reason: str) -> None:
+    with pytest.raises(Unfit) as error:
+        read(kind, text)
+    assert reason in str(error.value)
+    assert len(str(error.value)) < 200
+
+
+def test_rows_are_written_compactly_in_the_order_of_the_columns() -> None:
+    row = {
+        "m": Decimal("1.50"), "t": at(2020, 1, 1, 10), "ms": at(2020, 1, 1, 0, 0, 0, 5000),
+        "us": at(2020, 1, 1, 0, 0, 0, 5),
+        "day": date(2020, 1, 1), "raw": b"\x00\xff", "d": 0.1, "nan": math.nan, "s": 'Zoë "x"', "who": {"a": None},
+        "list": [1, None], "extra": 1, "tiny": Decimal("0E-10"),
+    }  # fmt: skip
+    names = ["who", "m", "t", "ms", "us", "day", "raw", "d", "nan", "s", "list", "absent", "tiny"]
+    columns = tuple(Column(name, "string") for name in names)
+    assert encode(row, columns).decode() == (
+        '{"who":{"a":null},"m":1.50,"t":"2020-01-01T10:00:00Z","ms":"2020-01-01T00:00:00.005Z",'
+        '"us":"2020-01-01T00:00:00.000005Z","day":"2020-01-01","raw":"AP8=","d":0.1,"nan":"NaN","s":"Zoë \\"x\\"",'
+        '"list":[1,null],"absent":null,"tiny":0.0000000000}'
+    )
+
+
+def test_a_timestamp_without_a_zone_is_a_mistake_of_the_caller() -> None:
+    with pytest.raises(ValueError, match="has no zone"):
+        encode({"a": datetime(2020, 1, 1)}, (Column("a", "timestamp"),))
+
+
+COLUMNS = (
+    Column("i", "bigint"), Column("d", "double"), Column("m", "decimal(20, 5)"), Column("b", "boolean"),
+    Column("s", "string"),
+    Column("t", "timestamp"), Column("day", "date"), Column("raw", "binary"), Column("list", "array<int>"),
+    Column("who", "struct<x: int, y: string>"), Column("map", "map<string, double>"),
+)  # fmt: skip
+TEXT = st.text(st.characters(codec="utf-8"))
+DOUBLE = st.floats(allow_nan=False)
+ROWS = st.fixed_dictionaries(
+    {
+        "i": st.none() | st.integers(-(2**63), 2**63 - 1),
+        "d": st.none() | DOUBLE,
+        "m": st.none() | st.integers(-(10**20) + 1, 10**20 - 1).map(lambda n: Decimal(n).scaleb(-5)),
+        "b": st.none() | st.booleans(),
+        "s": st.none() | TEXT,
+        "t": st.none() | st.datetimes(timezones=st.just(UTC)),
+        "day": st.none() | st.dates(),
+        "raw": st.none() | st.binary(),
+        "list": st.none() | st.lists(st.none() | st.integers(-(2**31), 2**31 - 1)),
+        "who": st.none() | st.fixed_dictionaries({"x": st.none() | st.integers(0, 9), "y": st.none() | TEXT}),
+        "map": st.none() | st.dictionaries(TEXT, st.none() | DOUBLE),
+    }
+)
+
+
+@given(ROWS)
+def test_what_is_written_is_read_again(row: dict[str, Any]) -> None:
+    found = decode(encode(row, COLUMNS), COLUMNS)
+    assert found == row
+    assert found is not None
+    assert str(found["m"]) == str(row["m"])
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | DOUBLE | TEXT,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
+)
+
+
+@given(st.dictionaries(st.sampled_from([column.name for column in COLUMNS]), JSON))
+def test_any_object_gives_a_row_or_a_reason(content: dict[str, Any]) -> None:
+    with suppress(Unfit):
+        row = decode(json.dumps(content).encode(), COLUMNS)
+        assert row is not None
+        assert decode(encode(row, COLUMNS), COLUMNS) == row
+
+
+@given(st.binary())
+def test_any_bytes_give_a_row_or_a_reason(data: bytes) -> None:
+    with suppress(Unfit):
+        decode(data, COLUMNS)
+
+
+@given(DOUBLE.filter(math.isfinite))
+def test_a_double_as_java_writes_it_is_that_double(value: float) -> None:
+    text = java_double(value)
+    assert float(text) == value
+    assert "." in text
+    assert ("E" in text) == (value != 0 and not 1e-3 <= abs(value) < 1e7)
+
+
+def test_half_a_surrogate_pair_can_be_written() -> None:
+    assert no_surrogates("a\ud800b") == "a?b"

@@ -1,0 +1,68 @@
+"""Whole records: key and value through their source, nulls, and the reason of a bad one."""
+
+from __future__ import annotations
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.formats.decode import decode, decode_columns
+from lakehouse.formats.encode import encode_key, encode_value
+from lakehouse.formats.unfit import Unfit
+from lakehouse.plan.model import Bad, Decoded
+from lakehouse.plan.schema import Column
+from lakehouse.semantics.record import Record
+
+SOURCE = lh.stream("t", key="id int", schema="a int").source
+PAIR = lh.stream("t", key="x string, y int", schema="a int").source
+ONE = b"\x00\x00\x00\x01"
+
+
+def record(key: bytes | None, value: bytes | None) -> Record:
+    return Record("t", "id", 0, 0, 0, key, value, tick=1, order_time=0)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        (ONE, b'{"a":5}', Decoded({"id": 1}, {"a": 5})),
+        (None, b'{"a":5}', Decoded(None, {"a": 5})),
+        (ONE, None, Decoded({"id": 1}, None)),
+        (ONE, b"null", Decoded({"id": 1}, None)),
+        (ONE, b"{}", Decoded({"id": 1}, {"a": None})),
+        (None, None, Decoded(None, None)),
+        (ONE, b'{"a":"x"}', Bad("value: field a: expected int, found 'x'")),
+        (b"1", b'{"a":"x"}', Bad("key: expected 4 bytes (int), found 1: 0x31")),
+        (ONE, b"", Bad("value: expected a JSON object, found nothing")),
+        (b"1", None, Bad("key: expected 4 bytes (int), found 1: 0x31")),
+    ],
+)
+def test_records(key: bytes | None, value: bytes | None, expected: Decoded | Bad) -> None:
+    assert decode(SOURCE, record(key, value)) == expected
+
+
+def test_a_json_key_may_be_null_or_have_nulls() -> None:
+    assert decode(PAIR, record(b"null", b"{}")) == Decoded(None, {"a": None})
+    assert decode(PAIR, record(b"{}", b"{}")) == Decoded({"x": None, "y": None}, {"a": None})
+
+
+def test_what_spark_hands_over_one_by_one() -> None:
+    columns = (Column("a", "int"), Column("b", "string"))
+    assert decode_columns("delimited", columns, b"1,x") == {"a": 1, "b": "x"}
+    assert decode_columns("delimited", columns, None) is None
+    with pytest.raises(Unfit, match="expected 2 fields"):
+        decode_columns("delimited", columns, b"1")
+
+
+@pytest.mark.parametrize("format", ["json", "delimited", "kafka"])
+def test_null_is_null_and_a_row_comes_back(format: str) -> None:
+    columns = (Column("a", "int"),)
+    assert encode_key(format, columns, None) is None
+    assert encode_value(format, columns, None) is None
+    assert decode_columns(format, columns, encode_value(format, columns, {"a": 7})) == {"a": 7}
+
+
+def test_a_null_column_is_a_row_except_for_primitives() -> None:
+    columns = (Column("a", "int"),)
+    assert encode_value("json", columns, {"a": None}) == b'{"a":null}'
+    assert encode_value("delimited", columns, {"a": None}) == b""
+    assert encode_value("kafka", columns, {"a": None}) is None

@@ -1,0 +1,157 @@
+"""Declarations: what they hold, and what is refused, with a message that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.errors import ExpressionError, PlanError
+
+orders = lh.stream("orders", key="id string", schema="customer string, amount decimal(10, 2), n bigint")
+
+
+def declared(**changed: str) -> Callable[[], object]:
+    """A stream declared with some of its arguments changed."""
+    arguments = {"topic": "t", "key": "id string", "schema": "v int"} | changed
+    return lambda: lh.stream(arguments.pop("topic"), **arguments)  # type: ignore[arg-type]
+
+
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    # names and topics
+    (declared(topic="no topic"), "topic 'no topic': Kafka allows"),
+    (declared(topic=".."), "Kafka allows"),
+    (declared(topic="x" * 250), "249 at the most"),
+    (declared(topic="1st"), "stream '1st': expected a letter"),
+    (declared(name="_own"), "leading underscore"),
+    (declared(key=" "), "expected the key's column"),
+    (declared(key="id string, ID int"), "differ in more than case"),
+    (declared(key="V string"), "differ in more than case"),
+    # schemas
+    (declared(schema="v"), "can't be read as a schema|not a column and its type"),
+    (declared(schema="v int, V string"), "differ in more than case"),
+    (declared(schema="v varchar(3)"), "unknown type"),
+    (declared(schema="v int not null"), "not a column and its type"),
+    (declared(schema="rowtime bigint"), "pseudo column"),
+    (declared(key="id", schema="id string"), "no value column"),
+    # formats
+    (declared(format="avro"), "expected one of json, delimited, kafka"),
+    (declared(key_format="xml"), "key_format='xml'"),
+    (declared(format="kafka", schema="a int, b int"), "format kafka holds one column"),
+    (declared(format="kafka", schema="a date"), "format kafka holds one column"),
+    (declared(format="csv", schema="a array<int>"), "delimited can't hold a array<int>"),
+    # event time
+    (declared(event_time="v = 1"), "is a boolean; expected a timestamp"),
+    (declared(event_time="nowhere"), "'nowhere', which does not exist"),
+    # steps
+    (lambda: orders.filter("missing > 1"), "'missing', which does not exist. There are: id, customer"),
+    (lambda: orders.filter("n >"), "can't be parsed as Spark SQL"),
+    (lambda: orders.filter("n > 1 AS big"), "names a column with AS"),
+    (lambda: orders.filter("n > 1; SELECT 1"), "one expression and nothing else|parsed"),
+    (lambda: orders.filter("sum(n) > 1"), "no aggregate"),
+    (lambda: orders.filter("n IN (SELECT 1)"), "no subquery"),
+    (lambda: orders.filter("rand() > 0.5"), "no dice"),
+    (lambda: orders.select("now() AS t"), "no clock"),
+    (lambda: orders.select("raise_error('x') AS t"), "without stopping the job"),
+    (lambda: orders.select("n + 1"), "makes a column without a name"),
+    (lambda: orders.select("id"), "no column is left beside the key"),
+    (lambda: orders.select(id="upper(customer)"), "'id' is the key"),
+    (lambda: orders.select("n", "customer AS N"), "differ in more than case"),
+    (lambda: orders.select("n AS rowtime"), "pseudo column"),
+    (lambda: orders.rekey(), "at least one expression"),
+    (lambda: orders.rekey("upper(customer) AS id"), "a column 'id' exists already"),
+    (lambda: orders.rekey("id", "customer", "amount", "n"), "no value column would be left"),
+    # tables
+    (lambda: orders.latest("9"), "table '9': expected a letter"),
+    (lambda: orders.group_by(), "at least one expression"),
+    (lambda: orders.group_by("rowtime").agg(n=lh.count()).table("t"), "pseudo column"),
+    (lambda: orders.group_by("id").agg(), "at least one aggregate"),
+    (lambda: orders.group_by("id").agg(id=lh.count()), "differ in more than case"),
+    (lambda: orders.group_by("id").agg(total=lh.sum("customer")), "sums a string. Cast it"),
+    (lambda: orders.group_by("id").agg(total="sum(n)"), "is not an aggregate"),  # type: ignore[arg-type]
+    # applications
+    (lambda: lh.app(), "at least one table or sink"),
+    (lambda: lh.app(orders), "alone keeps nothing"),  # type: ignore[arg-type]
+    (lambda: lh.app("orders"), "expected tables and sinks"),  # type: ignore[arg-type]
+    (lambda: lh.app(orders.latest("a"), orders.filter("n > 1").latest("a")), "declared twice, differently"),
+    (lambda: lh.app(orders.latest("a"), orders.rekey("n").latest("A")), "differ in more than case"),
+    (lambda: lh.app(orders.to_topic("out"), orders.filter("n > 1").to_topic("out")), "written by two sinks"),
+    (lambda: lh.app(orders.to_topic("orders")), "read and written"),
+    (lambda: orders.to_topic("out", partitions=0), "expected 1 to 10000"),
+    (lambda: lh.app(orders.latest("a")).table("b"), "There are: a"),
+    (
+        lambda: lh.app(orders.latest("a"), lh.stream("orders", key="id string", schema="n int").latest("b")),
+        "stream 'orders' is declared twice",
+    ),
+]
+
+
+@pytest.mark.parametrize(("declare", "message"), REFUSED, ids=[message[:40] for _, message in REFUSED])
+def test_refused(declare: Callable[[], object], message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        declare()
+
+
+def test_an_expression_that_can_not_be_kept_is_an_expression_error() -> None:
+    with pytest.raises(ExpressionError):
+        orders.filter("rand() > 0.5")
+
+
+def test_a_stream_takes_its_name_from_the_topic_and_its_key_from_the_schema() -> None:
+    stream = lh.stream("eu.orders-1", key="id", schema="id bigint, v int")
+    assert stream.source.name == "eu_orders_1"
+    assert [str(column) for column in stream.source.key] == ["id bigint"]
+    assert [str(column) for column in stream.source.value] == ["v int"]
+    assert (stream.source.key_format, stream.source.value_format) == ("kafka", "json")
+
+
+def test_a_key_of_several_columns_is_json_and_a_date_can_be() -> None:
+    assert lh.stream("t", key="a string, b int", schema="v int").source.key_format == "json"
+    assert lh.stream("t", key="d date", key_format="json", schema="v int").source.key_format == "json"
+    with pytest.raises(PlanError, match="Use json or delimited"):
+        lh.stream("t", key="d date", schema="v int")
+
+
+def test_a_select_keeps_the_key_and_nothing_else() -> None:
+    stream = orders.select("id", "cast(n AS int) AS next", town="upper(customer)")
+    assert [str(column) for column in stream.columns] == ["id string", "next int", "town string"]
+
+
+def test_a_rekey_makes_the_old_key_a_value() -> None:
+    stream = orders.rekey("upper(customer) AS name")
+    assert stream.key == ("name",)
+    assert [column.name for column in stream.columns] == ["name", "id", "customer", "amount", "n"]
+
+
+def test_declarations_are_values() -> None:
+    def declare() -> lh.App:
+        stream = lh.stream("orders", key="id string", schema="n bigint")
+        return lh.app(stream.latest("a"), stream.group_by("id").agg(total=lh.sum("n")).table("b"))
+
+    assert declare() == declare()
+    assert hash(declare()) == hash(declare())
+
+
+def test_one_table_may_be_kept_and_published() -> None:
+    table = orders.latest("a")
+    made = lh.app(table, table.changes().to_topic("x"), table.changes(net=True).to_topic("y"))
+    assert [item.name for item in made.tables] == ["a"]
+    assert [(sink.topic, sink.mode) for sink in made.sinks] == [("x", "event"), ("y", "net")]
+    assert made.topics == ("orders",)
+
+
+def test_a_plan_as_text() -> None:
+    totals = orders.filter("n > 1").group_by("customer").agg(total=lh.sum("amount")).table("totals")
+    assert lh.describe(lh.app(totals.changes().to_topic("out"))) == "\n".join(
+        [
+            "TABLE totals (key customer)",
+            "  sum(amount) AS total",
+            "  GROUP BY customer",
+            "  FILTER n > 1",
+            "  FROM topic orders (stream orders)",
+            "    key   kafka: id string",
+            "    value json: customer string, amount decimal(10, 2), n bigint",
+            "TOPIC out <- table totals, event changelog",
+        ]
+    )

@@ -1,0 +1,64 @@
+"""Expressions in Python: what they give is what Spark gives, and where that can't be told they say so."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from lakehouse.errors import NeedsSpark
+from lakehouse.plan.evaluate import evaluate
+from lakehouse.plan.expression import Expression
+
+VALUES: dict[str, Any] = {
+    "n": 7, "z": 0, "neg": -7, "d": 2.5, "nan": float("nan"), "big": 2**31, "s": "Paris", "blank": "  x ",
+    "t": True, "f": False, "nothing": None, "price": Decimal("1.10"), "who": {"First": "Ada", "last": None},
+    "at": datetime(2020, 1, 1, tzinfo=UTC),
+}  # fmt: skip
+
+GIVES: list[tuple[str, Any]] = [
+    ("N", 7), ("n + 1", 8), ("n - 1", 6), ("n * 2", 14), ("n / 2", 3.5), ("-n", -7), ("n / z", None), ("n % z", None),
+    ("n % 4", 3), ("neg % 4", -3), ("n + d", 9.5), ("n + nothing", None), ("big * big * 2 + big", -(2**63) + 2**31),
+    ("n = 7", True), ("n <> 7", False), ("n > d", True), ("price > d", False), ("s < 'Q'", True), ("n = nothing", None),
+    ("price = 1.1e0", True), ("t AND nothing", None), ("f AND nothing", False), ("t OR nothing", True),
+    ("f OR nothing", None), ("NOT nothing", None), ("NOT f", True), ("nothing IS NULL", True), ("n IS NOT NULL", True),
+    ("t IS TRUE", True), ("nothing IS TRUE", False), ("n IN (1, 7)", True), ("n IN (1, NULL)", None),
+    ("n IN (1, 2)", False), ("nothing IN (1)", None), ("n NOT IN (1, NULL)", None), ("n BETWEEN 7 AND 9", True),
+    ("n BETWEEN NULL AND 3", False), ("n NOT BETWEEN NULL AND 3", True), ("n BETWEEN NULL AND 9", None),
+    ("coalesce(nothing, s)", "Paris"), ("coalesce(nothing, nothing)", None), ("who.first", "Ada"), ("who.last", None),
+    ("nothing.x", None), ("upper(s)", "PARIS"), ("lower(s)", "paris"), ("length(s)", 5), ("trim(blank)", "x"),
+    ("concat(s, '-', n)", "Paris-7"), ("concat(s, nothing)", None), ("s || t", "Paristrue"), ("abs(neg)", 7),
+    ("substring(s, 2)", "aris"), ("substring(s, 2, 2)", "ar"), ("substring(s, 0, 2)", "Pa"),
+    ("substring(s, -3)", "ris"), ("substring(s, -3, 2)", "ri"), ("substring(s, -7, 3)", "P"),
+    ("substring(s, 2, -1)", ""), ("substring(s, 9)", ""), ("struct(n, s AS town)", {"n": 7, "town": "Paris"}),
+    ("CASE WHEN n > 9 THEN 'big' WHEN n > 5 THEN 'mid' END", "mid"), ("CASE WHEN nothing THEN 1 ELSE 2 END", 2),
+    ("CASE WHEN f THEN 1 END", None), ("CAST('42' AS int)", 42), ("CAST(' 42 ' AS bigint)", 42),
+    ("CAST('1.9' AS int)", 1), ("CAST('x' AS int)", None), ("CAST('1_0' AS int)", None), ("CAST('' AS int)", None),
+    ("CAST('2147483648' AS int)", None), ("CAST(big AS int)", -(2**31)), ("CAST(d AS int)", 2),
+    ("CAST(nan AS bigint)", 0), ("CAST(1e30 AS bigint)", 2**63 - 1), ("CAST(t AS int)", 1),
+    ("CAST('1.5e1' AS double)", 15.0), ("CAST('x' AS double)", None), ("CAST(n AS double)", 7.0),
+    ("CAST(n AS string)", "7"), ("CAST(t AS string)", "true"), ("CAST(nothing AS string)", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), GIVES, ids=[text for text, _ in GIVES])
+def test_gives(text: str, expected: Any) -> None:
+    found = evaluate(Expression(text), VALUES)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sha2(s, 256)", "ltrim(blank)", "trim(BOTH 'x' FROM blank)", "price + 1", "price / 2", "d % 2", "n = s",
+        "n = t",
+        "nan > n", "CAST(price AS string)", "CAST(d AS string)", "CAST(price AS int)", "CAST(s AS date)",
+        "CAST('1d' AS double)", "2147483647 + n", "CASE n WHEN 7 THEN 1 END", "concat(d, s)", "at > s",
+    ],
+)  # fmt: skip
+def test_says_that_it_needs_spark_rather_than_guess(text: str) -> None:
+    with pytest.raises(NeedsSpark, match="Spark"):
+        evaluate(Expression(text), VALUES)
