@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli import broker, check, demo, init, produce, read, restore, run_app, status
+from lakehouse.cli import broker, changes, check, demo, init, produce, read, restore, run_app, status
 from lakehouse.cli.failure import FAILED, INTERRUPTED, exit_code
 from lakehouse.errors import LakehouseError
 
@@ -35,7 +35,7 @@ def common(
 
 
 for command in (
-    broker.up, broker.down, status.status, produce.produce, run_app.run, read.query, read.log, read.changes, read.tables,
+    broker.up, broker.down, status.status, produce.produce, run_app.run, read.query, read.log, changes.changes, read.tables,
     read.describe, init.init, restore.restore, check.check, demo.demo,
 ):  # fmt: skip
     app.command()(command)

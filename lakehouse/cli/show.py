@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -16,12 +17,14 @@ from rich.table import Table
 from rich.text import Text
 
 BYTES_SHOWN = 200
+PIPE_WIDTH = 160
 ABSENT = "-"
 
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console for the stream as it is now: tests, and pipes, exchange it."""
-    return Console(stderr=stderr, highlight=False, soft_wrap=False)
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else PIPE_WIDTH)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, caption: str | None = None) -> None:
@@ -56,15 +59,13 @@ def cell(value: Any) -> str:
 
 
 def moment(value: datetime | int | None) -> str:
-    """Return a moment, or milliseconds since the epoch, as 2013-06-01 12:30:00Z; whole seconds where they suffice."""
+    """Return a moment, or milliseconds since the epoch, as 2013-06-01 12:30:00Z."""
     if value is None:
         return ABSENT
     if isinstance(value, int):
         value = datetime.fromtimestamp(value / 1000, UTC)
     value = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-    # Cut off, not rounded: a moment must not seem later than it is.
-    spec = "milliseconds" if value.microsecond else "seconds"
-    return value.replace(tzinfo=None).isoformat(" ", spec) + "Z"
+    return value.replace(tzinfo=None).isoformat(" ", "seconds") + "Z"
 
 
 def plain(value: Any) -> Any:

@@ -93,7 +93,7 @@ class SqlAggregate:
 
     def shown(self, accumulator: Column) -> Column:
         """The column that people see, made from the accumulator; null where the type has no room for it."""
-        return accumulator if self.accumulator_type is None else accumulator.cast(self.column_type)
+        return accumulator if self.accumulator_type is None else accumulator.try_cast(self.column_type)
 
 
 def sql_aggregate(item: NamedAggregation, kind: str) -> SqlAggregate:

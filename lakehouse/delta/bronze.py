@@ -3,9 +3,10 @@
 One append and one commit a tick, however many topics there are. The commit of the main table comes last and marks the
 tick complete; a topic with a physical table of its own is appended before it. What a tick covers stands in the commit:
 
-    {"tick": 7, "topics": {"flights": {"id": "KzT...", "next": {"0": 120, "1": 98}, "last": {"0": 7, "1": 5}}}}
+    {"tick": 7, "topics": {"flights": {"id": "KzT...", "next": {"0": 120}, "last": {"0": 7}, "order": {"0": 1357}}}}
 
-`next` is the first offset not yet here, `last` the tick that last brought rows of the partition.
+`next` is the first offset not yet here, `last` the tick that last moved the partition, `order` the order time
+(milliseconds) that the partition's rows carried into the tick.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 from delta.tables import DeltaTable
@@ -40,6 +42,10 @@ PROPERTIES = {
 }
 
 
+# A writer looks for its last tick: behind it are only the commits of starts that found nothing new.
+HISTORY_GLANCE = 20
+
+
 @dataclass(frozen=True, slots=True)
 class TopicState:
     """How far bronze is with one topic. Offsets and ticks by partition; order times in milliseconds."""
@@ -61,9 +67,9 @@ class BronzeState:
     def covers(self) -> dict[str, Any]:
         """Return what a commit says of the tick."""
         topics = {
-            name: {"id": t.id, "next": _by_text(t.next), "last": _by_text(t.last)}
+            name: {"id": t.id, "next": _by_text(t.next), "last": _by_text(t.last), "order": _by_text(t.order)}
             for name, t in self.topics.items()
-        }  # fmt: skip
+        }
         return {"tick": self.tick, "topics": topics}
 
 
@@ -71,10 +77,14 @@ def _by_text(values: Mapping[int, int]) -> dict[str, int]:
     return {str(partition): value for partition, value in values.items()}
 
 
+def _by_number(values: Mapping[str, int]) -> dict[int, int]:
+    return {int(partition): value for partition, value in values.items()}
+
+
 def state_of(covers: Mapping[str, Any], epoch: int) -> BronzeState:
-    """Return the state that a commit's text says; the order times are not in it."""
+    """Return the state that a commit's text says; its order times are those before the tick's own rows."""
     topics = {
-        name: TopicState(t["id"], {int(p): n for p, n in t["next"].items()}, {int(p): n for p, n in t["last"].items()})
+        name: TopicState(t["id"], _by_number(t["next"]), _by_number(t["last"]), _by_number(t["order"]))
         for name, t in covers["topics"].items()
     }
     return BronzeState(epoch, covers["tick"], topics)
@@ -98,68 +108,63 @@ def _schema(spark: SparkSession) -> Any:
 
 def take_over(spark: SparkSession, layout: Layout, own: Iterable[str] = ()) -> BronzeState:
     """Open the next epoch of bronze and of its own tables; return the state that the new writer goes on from."""
-    for topic in own:
-        open_epoch(spark, layout.own_records(topic), NAME)
-    epoch = open_epoch(spark, layout.records, NAME).epoch
-    return replace(read_state(spark, layout), epoch=epoch)
+    paths = [*map(layout.own_records, own), layout.records]
+    # One number for all of them, whatever table a killed writer had opened already: a tick is written under one epoch.
+    epoch = 1 + max(read_progress(spark, path, NAME).epoch for path in paths)
+    for path in paths:
+        open_epoch(spark, path, NAME, epoch)
+    return replace(read_state(spark, layout, own), epoch=epoch)
 
 
-def read_state(spark: SparkSession, layout: Layout) -> BronzeState:
+def read_state(spark: SparkSession, layout: Layout, own: Iterable[str] = ()) -> BronzeState:
     """Return how far bronze is, from the last tick's commit; from the rows where the log no longer has it."""
     progress = read_progress(spark, layout.records, NAME)
     if progress.tick == NO_TICK:
         return BronzeState(progress.epoch)
-    covers = last_covers(spark, layout.records)
-    if covers is None or covers["tick"] != progress.tick:
-        return replace(state_from_rows(spark, layout), epoch=progress.epoch)
-    state = state_of(covers, progress.epoch)
-    return replace(state, topics=_with_order_times(records(spark, layout), state.topics))
+    covers = last_covers(spark, layout.records, progress.tick)
+    if covers is None:
+        return replace(state_from_rows(spark, layout, own), epoch=progress.epoch)
+    return _with_order_times(_all(spark, layout, own), state_of(covers, progress.epoch))
 
 
-def last_covers(spark: SparkSession, path: str) -> dict[str, Any] | None:
-    """Return what the last tick's commit in a table's log says of it; None if the log has none."""
-    history = DeltaTable.forPath(spark, path).history()
-    rows = history.where(F.col("userMetadata").contains('"topics"')).orderBy(F.desc("version")).select("userMetadata")
-    row = rows.first()
-    return json.loads(row[0]) if row else None
+def last_covers(spark: SparkSession, path: str, tick: int | None = None) -> dict[str, Any] | None:
+    """Return what the commit of the last tick, or of a tick, says in a table's log; None if the log has none."""
+    table = DeltaTable.forPath(spark, path)
+    # The newest commits first: a long log takes long to read.
+    for limit in (HISTORY_GLANCE, None):
+        history = (table.history() if limit is None else table.history(limit)).orderBy(F.desc("version"))
+        ticks = history.where(F.col("userMetadata").contains('"topics"')).select("userMetadata")
+        for row in ticks.collect():
+            covers: dict[str, Any] = json.loads(row[0])
+            if tick is None or covers["tick"] == tick:
+                return covers
+    return None
 
 
 def next_offsets(spark: SparkSession, layout: Layout, topic: str, tick: int) -> dict[str, dict[str, int]]:
     """Return the first offset of a topic after a complete tick, from its commit: {topic id: {partition: offset}}."""
-    history = DeltaTable.forPath(spark, layout.records).history()
-    for row in history.where(F.col("userMetadata").contains(f'"tick": {tick},')).select("userMetadata").collect():
-        covers = json.loads(row[0])
-        if covers.get("tick") == tick and topic in covers.get("topics", {}):
-            found = covers["topics"][topic]
-            return {found["id"]: found["next"]}
-    rows = (
-        records(spark, layout, [topic])
-        .where(F.col("tick") <= tick)
-        .groupBy("topic_id", "partition")
-        .agg(F.max("offset"))
-    )
+    covers = last_covers(spark, layout.records, tick)
+    if covers is not None and topic in covers["topics"]:
+        found = covers["topics"][topic]
+        return {found["id"]: found["next"]}
+    own = [topic] if DeltaTable.isDeltaTable(spark, layout.own_records(topic)) else []
+    rows = records(spark, layout, [topic], own).where(F.col("tick") <= tick)
     result: dict[str, dict[str, int]] = {}
-    for topic_id, partition, offset in map(tuple, rows.collect()):
+    for topic_id, partition, offset in map(tuple, rows.groupBy("topic_id", "partition").agg(F.max("offset")).collect()):
         result.setdefault(topic_id, {})[str(partition)] = offset + 1
     return result
 
 
-def _with_order_times(rows: DataFrame, topics: Mapping[str, TopicState]) -> dict[str, TopicState]:
-    """Read the order time that each partition carries on: that of its last row."""
-    ticks = sorted({tick for topic in topics.values() for tick in topic.last.values()})
-    if not ticks:
-        return dict(topics)
-    found = rows.where(F.col("tick").isin(ticks)).groupBy("topic", "topic_id", "partition")
-    order: dict[str, dict[int, int]] = {name: {} for name in topics}
-    for row in found.agg(F.unix_millis(F.max("order_time")).alias("order")).collect():
-        if row.topic in topics and topics[row.topic].id == row.topic_id:
-            order[row.topic][row.partition] = row.order
-    return {name: replace(topic, order=order[name]) for name, topic in topics.items()}
+def _with_order_times(rows: DataFrame, state: BronzeState) -> BronzeState:
+    """Raise the order times, which are those before the state's tick, by the tick's own rows."""
+    found = rows.where(F.col("tick") == state.tick).groupBy("topic", "partition")
+    return _carry(state, found.agg(F.unix_millis(F.max("order_time")).alias("order")).collect())
 
 
-def state_from_rows(spark: SparkSession, layout: Layout) -> BronzeState:
+def state_from_rows(spark: SparkSession, layout: Layout, own: Iterable[str] = ()) -> BronzeState:
     """Derive the state from the rows alone; offsets at a tick's end that held no record are not known from rows."""
-    rows = records(spark, layout)
+    tick = read_progress(spark, layout.records, NAME).tick
+    rows = _all(spark, layout, own).where(F.col("tick") <= tick)
     groups = rows.groupBy("topic", "topic_id", "partition").agg(
         F.max("offset").alias("offset"), F.max("tick").alias("tick"), F.unix_millis(F.max("order_time")).alias("order")
     )
@@ -176,27 +181,25 @@ def state_from_rows(spark: SparkSession, layout: Layout) -> BronzeState:
             {**topic.order, row.partition: row.order},
         )
         newest[row.topic] = row.tick
-    return BronzeState(0, read_progress(spark, layout.records, NAME).tick, topics)
+    return BronzeState(0, tick, topics)
 
 
-def records(
-    spark: SparkSession, layout: Layout, topics: Iterable[str] | None = None, own: Iterable[str] = ()
-) -> DataFrame:
-    """Return the rows of bronze: of these topics, or of all. Topics in `own` have a physical table of their own.
+def _all(spark: SparkSession, layout: Layout, own: Iterable[str]) -> DataFrame:
+    paths = [layout.records, *map(layout.own_records, own)]
+    return reduce(DataFrame.unionByName, [spark.read.format("delta").load(path) for path in paths])
+
+
+def records(spark: SparkSession, layout: Layout, topics: Iterable[str], own: Iterable[str] = ()) -> DataFrame:
+    """Return the bronze rows of these topics. Topics in `own` have a physical table of their own.
 
     The rows may hold a tick that is not complete yet (own tables are written first): select by tick.
     """
     own = set(own)
     frame = spark.read.format("delta").load(layout.records)
-    if topics is None:
-        return frame
     wanted = list(topics)
     parts = [frame.where(F.col("topic").isin(shared))] if (shared := [t for t in wanted if t not in own]) else []
     parts += [spark.read.format("delta").load(layout.own_records(topic)) for topic in wanted if topic in own]
-    result = parts[0]
-    for part in parts[1:]:
-        result = result.unionByName(part)
-    return result
+    return reduce(DataFrame.unionByName, parts)
 
 
 def stamp(frame: DataFrame, state: BronzeState, tick: int) -> DataFrame:
@@ -237,12 +240,12 @@ def append_tick(
     covered = _advance(state, ends, tick)
     metadata = {**covered.covers(), "run": run}
     number = Progress(state.epoch, tick)
-    observation = Observation()
     last = F.when(F.col("_next").isNull(), F.struct("topic", "partition", F.unix_millis("order_time").alias("order")))
     stamped = stamp(frame, state, tick)
     spark = frame.sparkSession
     orders: list[Any] = []
     count = 0
+    skipped = False
     own = [topic for topic in own if topic in ends]
     parts = [(layout.own_records(topic), F.col("topic") == topic) for topic in own]
     parts.append((layout.records, ~F.col("topic").isin(own) if own else F.lit(True)))
@@ -254,9 +257,11 @@ def append_tick(
             append(seen.select(*COLUMNS), path, NAME, number, metadata)
             orders += observation.get["orders"]
             count += observation.get["count"]
-    if own:
-        # A replayed own table was skipped, so its order times are read back.
-        return replace(covered, topics=_with_order_times(records(spark, layout, ends, own), covered.topics)), count
+        else:
+            skipped = True
+    if skipped:
+        # A killed writer had written an own table already: nothing was observed, so its order times are read back.
+        return _with_order_times(_all(spark, layout, own), covered), count
     return _carry(covered, orders), count
 
 
@@ -276,5 +281,7 @@ def _advance(state: BronzeState, ends: Mapping[str, Mapping[int, int]], tick: in
 def _carry(state: BronzeState, orders: Iterable[Any]) -> BronzeState:
     topics = dict(state.topics)
     for row in orders:
-        topics[row.topic] = replace(topics[row.topic], order={**topics[row.topic].order, row.partition: row.order})
+        order = topics[row.topic].order
+        largest = max(row.order, order.get(row.partition, row.order))
+        topics[row.topic] = replace(topics[row.topic], order={**order, row.partition: largest})
     return replace(state, topics=topics)

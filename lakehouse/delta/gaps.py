@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
@@ -55,10 +55,9 @@ def find_gaps(known: Mapping[str, TopicState], now: Mapping[str, TopicNow], topi
             why = "the topic was deleted" if here is None else f"the topic was deleted and created anew (id {here.id})"
             gaps += [Gap(name, state.id, p, offset, None, why) for p, offset in sorted(state.next.items())]
             continue
-        for partition, expected in sorted(state.next.items()):
-            if partition not in here.offsets:
-                continue
-            earliest, end = here.offsets[partition]
+        for partition, (earliest, end) in sorted(here.offsets.items()):
+            # A partition that bronze knows nothing of is a new one: its first record is awaited.
+            expected = state.next.get(partition, 0)
             if earliest > expected:
                 why = "expired before it was ingested (retention, or records deleted)"
                 gaps.append(Gap(name, state.id, partition, expected, earliest, why))
@@ -68,15 +67,38 @@ def find_gaps(known: Mapping[str, TopicState], now: Mapping[str, TopicNow], topi
     return gaps
 
 
+def go_on_after(topics: Mapping[str, TopicState], gaps: Iterable[Gap]) -> dict[str, TopicState]:
+    """Return the state with these gaps accepted: the offsets after them come next; a lost topic is forgotten."""
+    after = dict(topics)
+    for gap in gaps:
+        state = after.get(gap.topic)
+        if state is None or state.id != gap.topic_id:
+            continue
+        if gap.to_offset is None:
+            del after[gap.topic]
+        else:
+            expected = max(gap.to_offset, state.next.get(gap.partition, 0))
+            after[gap.topic] = replace(state, next={**state.next, gap.partition: expected})
+    return after
+
+
+def accepted(spark: SparkSession, layout: Layout) -> list[Gap]:
+    """Return the gaps that were written down."""
+    if not DeltaTable.isDeltaTable(spark, layout.gaps):
+        return []
+    columns = ("topic", "topic_id", "partition", "from_offset", "to_offset", "reason")
+    rows = spark.read.format("delta").load(layout.gaps).orderBy("tick", "found_at").select(*columns)
+    return [Gap(*row) for row in rows.collect()]
+
+
 def record(spark: SparkSession, layout: Layout, gaps: list[Gap], tick: int) -> None:
     """Write accepted gaps down, once each. `tick` is the last complete tick before them."""
     if not DeltaTable.isDeltaTable(spark, layout.gaps):
         DeltaTable.createIfNotExists(spark).location(layout.gaps).addColumns(
             spark.createDataFrame([], SCHEMA).schema
         ).execute()
-    known = spark.read.format("delta").load(layout.gaps).select("topic_id", "partition", "from_offset").collect()
-    written = {tuple(row) for row in known}
-    gaps = [gap for gap in gaps if (gap.topic_id, gap.partition, gap.from_offset) not in written]
+    written = {(g.topic_id, g.partition, g.from_offset, g.to_offset) for g in accepted(spark, layout)}
+    gaps = [g for g in gaps if (g.topic_id, g.partition, g.from_offset, g.to_offset) not in written]
     moment = datetime.datetime.now(datetime.UTC)
     rows = [(g.topic, g.topic_id, g.partition, g.from_offset, g.to_offset, g.reason, tick, moment) for g in gaps]
     if rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -13,17 +13,20 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from lakehouse.delta import bronze, checkpoint, gaps
+from lakehouse.delta import bronze, checkpoint, gaps, tables
 from lakehouse.delta.failure import Catching, raise_failure
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
 from lakehouse.delta.transaction import read_progress
-from lakehouse.errors import DataLoss, NotFound
+from lakehouse.errors import DataLoss, LakehouseError, NotFound, StorageError
 
 QUERY = "ingest"
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 # Answers what Kafka has now, of the topics in a list or matching a pattern.
 Look = Callable[[], Mapping[str, gaps.TopicNow]]
+Offsets = Mapping[str, Mapping[int, int]]
+ACCEPT = 'To accept the loss, write it down in bronze/gaps and go on, set [run] on_data_loss = "record".'
+WHILE_RUNNING = f"It was found while running; nothing was skipped. Start again. {ACCEPT}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,11 @@ class Ingest:
     def __enter__(self) -> Ingest:
         self._lease.acquire()
         try:
+            self._check_places()
             bronze.create(self._spark, self._layout, self._feed.own)
-            self._state = bronze.take_over(self._spark, self._layout, self._feed.own)
+            state = bronze.take_over(self._spark, self._layout, self._feed.own)
+            past = gaps.accepted(self._spark, self._layout)
+            self._state = replace(state, topics=gaps.go_on_after(state.topics, past))
             self._find_gaps()
             self._finish_pending()
         except BaseException:
@@ -73,35 +79,52 @@ class Ingest:
     def __exit__(self, *_: object) -> None:
         self._lease.release()
 
+    def _check_places(self) -> None:
+        """A topic's rows lie in one place: a table of its own is given with the topic's first tick, and stays."""
+        if not tables.exists(self._spark, self._layout.records):
+            return
+        known = (bronze.last_covers(self._spark, self._layout.records) or {"topics": {}})["topics"]
+        for topic in self._feed.topics:
+            lies = "own" if tables.exists(self._spark, self._layout.own_records(topic)) else "shared"
+            wanted = "own" if topic in self._feed.own else "shared"
+            if lies != wanted and known.get(topic, {}).get("next"):
+                raise StorageError(
+                    f"topic {topic!r}: its rows lie in {'a table of its own' if lies == 'own' else 'the shared table'} "
+                    f"of {self._layout.root}. Declare it with own_table={lies == 'own'}, or begin another lake."
+                )
+
     def _find_gaps(self) -> None:
         """Compare bronze with Kafka; fail with the exact ranges, or record them and go on after them."""
         now = self._feed.look()
-        found = gaps.find_gaps(self._state.topics, now, self._subscribed(now))
+        found = gaps.find_gaps(self._state.topics, now, self._subscribed())
         if found and self._feed.on_data_loss == "fail":
-            ranges = "\n".join(f"  {gap}" for gap in found)
-            raise DataLoss(
-                f"Kafka no longer has records that bronze expects next:\n{ranges}\n"
-                "Nothing was skipped and nothing was written. "
-                'To accept the loss, write it down in bronze/gaps and go on, set [run] on_data_loss = "record".'
-            )
+            raise _loss(found, "Nothing was skipped and nothing was written. " + ACCEPT)
         if missing := [name for name in self._feed.topics if name not in now]:
             raise NotFound(
                 f"Kafka has no topic {', '.join(missing)}. Create it, or correct the name in the application."
             )
         if found:
             gaps.record(self._spark, self._layout, found, self._state.tick)
+            self._state = replace(self._state, topics=gaps.go_on_after(self._state.topics, found))
+        self._meet(now, now)
+
+    def _meet(self, now: Mapping[str, gaps.TopicNow], names: Iterable[str]) -> None:
+        """Take topics that are new here into the state: what Kafka had dropped before was never expected."""
         topics = dict(self._state.topics)
-        for name, topic in now.items():
-            known = topics.get(name)
-            if known is None or known.id != topic.id:
-                known = bronze.TopicState(topic.id)
-            lost = {gap.partition: gap.to_offset for gap in found if gap.topic == name and gap.topic_id == topic.id}
-            skipped = {p: to for p, to in lost.items() if to is not None and to > known.next.get(p, 0)}
-            topics[name] = replace(known, next={**known.next, **skipped})
+        for name in names:
+            if name not in topics:
+                dropped = {p: earliest for p, (earliest, _) in now[name].offsets.items() if earliest > 0}
+                topics[name] = bronze.TopicState(now[name].id, dropped)
         self._state = replace(self._state, topics=topics)
 
-    def _subscribed(self, now: Mapping[str, gaps.TopicNow]) -> list[str]:
-        return sorted({*self._feed.topics, *(now if self._feed.pattern else ())})
+    def _subscribed(self) -> list[str]:
+        """The topics that bronze has and that this feed goes on with, whether Kafka still has them or not."""
+        pattern = re.compile(self._feed.pattern) if self._feed.pattern else None
+        return sorted(
+            name
+            for name in self._state.topics
+            if name in self._feed.topics or (pattern is not None and pattern.fullmatch(name))
+        )
 
     def _finish_pending(self) -> None:
         """Complete a tick whose own tables were written and whose main table was not, over the same offsets."""
@@ -112,22 +135,26 @@ class Ingest:
             covers = bronze.last_covers(self._spark, path)
             if covers is None:
                 continue
-            pinned = bronze.state_of(covers, self._state.epoch).topics
-            starts = {n: dict(self._start(n, t.next)) for n, t in pinned.items()}
-            ends = {name: dict(t.next) for name, t in pinned.items()}
-            frame = (
-                self._kafka(self._spark.read)
-                .options(startingOffsets=_offsets(starts), endingOffsets=_offsets(ends))
-                .load()
-            )
+            starts, ends = self._pinned(bronze.state_of(covers, self._state.epoch).topics)
+            assigned = json.dumps({name: list(partitions) for name, partitions in ends.items()})
+            reader = self._kafka(self._spark.read, {"assign": assigned})
+            frame = reader.options(startingOffsets=_offsets(starts), endingOffsets=_offsets(ends)).load()
             self._append(frame, ends)
             return
 
-    def _start(self, name: str, partitions: Mapping[int, int]) -> Mapping[int, int]:
-        known = self._state.topics.get(name)
-        return {p: (known.next.get(p, -2) if known else -2) for p in partitions}
+    def _pinned(self, until: Mapping[str, bronze.TopicState]) -> tuple[Offsets, Offsets]:
+        """Where the reading of a pinned tick begins and ends, over the partitions that it moves."""
+        starts: dict[str, dict[int, int]] = {}
+        ends: dict[str, dict[int, int]] = {}
+        for name, topic in until.items():
+            known = self._state.topics.get(name, bronze.TopicState(topic.id))
+            moved = {p: end for p, end in topic.next.items() if end > known.next.get(p, 0)}
+            if moved and known.id == topic.id:
+                starts[name] = {p: known.next.get(p, 0) for p in moved}
+                ends[name] = moved
+        return starts, ends
 
-    def _kafka(self, reader: Reader) -> Reader:
+    def _kafka(self, reader: Reader, topics: Mapping[str, str]) -> Reader:
         options = {f"kafka.{name}": value for name, value in self._feed.options.items()}
         options |= {
             "kafka.bootstrap.servers": self._feed.bootstrap_servers,
@@ -135,12 +162,12 @@ class Ingest:
             "includeHeaders": "true",
             "failOnDataLoss": "true",
         }
+        return reader.format("kafka").options(**options, **topics)
+
+    def _subscription(self) -> dict[str, str]:
         if self._feed.pattern:
-            listed = "|".join([*map(re.escape, self._feed.topics), self._feed.pattern])
-            options["subscribePattern"] = f"^(?:{listed})$"
-        else:
-            options["subscribe"] = ",".join(self._feed.topics)
-        return reader.format("kafka").options(**options)
+            return {"subscribePattern": "|".join([*map(re.escape, self._feed.topics), f"(?:{self._feed.pattern})"])}
+        return {"subscribe": ",".join(self._feed.topics)}
 
     def start(self, *, available_now: bool, trigger_seconds: float = 0.0) -> StreamingQuery:
         """Start the query: until what Kafka has now is ingested, or for good. Its checkpoint is always a fresh one."""
@@ -150,7 +177,7 @@ class Ingest:
             for name, topic in now.items()
             if name in self._state.topics
         }
-        reader = self._kafka(self._spark.readStream).option("startingOffsets", _offsets(starts))
+        reader = self._kafka(self._spark.readStream, self._subscription()).option("startingOffsets", _offsets(starts))
         stream = reader.option("maxOffsetsPerTrigger", str(self._feed.max_records_per_tick)).load()
         writer = stream.writeStream.queryName(QUERY).foreachBatch(self._catching)
         writer = writer.option("checkpointLocation", checkpoint.fresh(self._spark, self._checkpoint))
@@ -162,33 +189,31 @@ class Ingest:
 
     def check(self, query: StreamingQuery) -> None:
         """Raise what ended the query, if an error did: DataLoss with the exact range where that is the reason."""
-        if self._catching.error is None and query.exception() is not None and self._feed.on_data_loss == "fail":
-            self._find_gaps()
+        ours = isinstance(self._catching.error, LakehouseError)
+        if query.exception() is not None and not ours:
+            found = gaps.find_gaps(self._state.topics, self._feed.look(), self._subscribed())
+            if found:
+                raise _loss(found, WHILE_RUNNING)
         raise_failure(query, self._catching)
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
         ends = checkpoint.batch_end(self._spark, self._checkpoint, batch_id)
-        self._check_ids(ends)
+        # Spark goes on in silence when a topic is deleted and created anew: Kafka is asked for the topics' ids.
+        now = self._feed.look()
+        if found := gaps.find_gaps(self._state.topics, now, ends):
+            raise _loss(found, WHILE_RUNNING)
+        self._meet(now, [name for name in ends if name in now])
         self._append(frame, ends)
 
-    def _check_ids(self, ends: Mapping[str, Mapping[int, int]]) -> None:
-        """Spark goes on in silence when a topic is deleted and created anew: ask Kafka for the topics' ids."""
-        now = self._feed.look()
-        known = self._state.topics
-        found = [gap for gap in gaps.find_gaps(known, now, ends) if gap.to_offset is None]
-        if found:
-            ranges = "\n".join(f"  {gap}" for gap in found)
-            raise DataLoss(
-                f"While running, Kafka lost records that bronze expects next:\n{ranges}\n"
-                "Nothing was skipped. Start again to decide."
-            )
-        fresh = {name: bronze.TopicState(now[name].id) for name in ends if name not in known and name in now}
-        self._state = replace(self._state, topics={**known, **fresh})
-
-    def _append(self, frame: DataFrame, ends: Mapping[str, Mapping[int, int]]) -> None:
+    def _append(self, frame: DataFrame, ends: Offsets) -> None:
         self._state, rows = bronze.append_tick(frame, self._layout, self._state, ends, self._run, self._feed.own)
         self._on_tick(self._state.tick, rows)
 
 
-def _offsets(starts: Mapping[str, Mapping[int, int]]) -> str:
+def _loss(found: list[gaps.Gap], what_now: str) -> DataLoss:
+    ranges = "\n".join(f"  {gap}" for gap in found)
+    return DataLoss(f"Kafka no longer has records that bronze expects next:\n{ranges}\n{what_now}")
+
+
+def _offsets(starts: Offsets) -> str:
     return json.dumps({name: {str(p): offset for p, offset in of.items()} for name, of in starts.items()})

@@ -19,7 +19,7 @@ from lakehouse.plan.declare import Source
 from lakehouse.semantics.epoch import Progress
 
 SCHEMA = f"{bronze.SCHEMA}, reason string"
-EVENT_TIME = "event time: {} is null for this record"
+EVENT_TIME = "the event time {} is null"
 
 
 def name_of(source: Source) -> str:

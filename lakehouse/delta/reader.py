@@ -70,10 +70,15 @@ def read_progress(table: DeltaTable, name: str) -> Progress:
 
 def count_rows(table: DeltaTable, partition: str | None = None) -> int:
     """Return the rows of a table, or of one of its topics, from the log's statistics."""
-    actions = pa.table(table.get_add_actions(flatten=True))
+    actions = _arrow(table.get_add_actions(flatten=True))
     if partition is not None:
         actions = actions.filter(pc.equal(actions["partition.topic"], partition))
     return sum(actions["num_records"].to_pylist())
+
+
+def _arrow(data: Any) -> pa.Table:
+    """Any Arrow data as pyarrow's; `pa.table` would import pandas only to ask whether it is a frame of that kind."""
+    return pa.RecordBatchReader.from_stream(data).read_all()
 
 
 def names(layout: Layout, layer: str) -> list[str]:
@@ -83,7 +88,7 @@ def names(layout: Layout, layer: str) -> list[str]:
         own = [path.name for path in sorted((root / "bronze" / "own").glob("*")) if (path / "_delta_log").is_dir()]
         if not Path(layout.records, "_delta_log").is_dir():
             return own
-        actions = pa.table(DeltaTable(layout.records).get_add_actions(flatten=True))
+        actions = _arrow(DeltaTable(layout.records).get_add_actions(flatten=True))
         shared = set(actions["partition.topic"].to_pylist()) if actions.num_rows else set()
         return sorted(shared | set(own))
     return [path.name for path in sorted((root / layer).glob("*")) if (path / "_delta_log").is_dir()]
@@ -171,7 +176,7 @@ def changes(layout: Layout, name: str, first: int | None, last: int | None) -> p
     if first is not None and last is not None and first > last:
         raise ConfigError(f"--from {first} comes after --to {last}; expected the smaller version first.")
     feed = table.load_cdf(starting_version=first or 0, ending_version=newest if last is None else last)
-    return pa.table(feed.read_all())
+    return _arrow(feed.read_all())
 
 
 def dataset(path: str, version: int | None = None) -> ds.Dataset:

@@ -87,10 +87,10 @@ class Silver:
         """Raise what ended the query, if an error did."""
         raise_failure(query, self._catching)
 
-    def catch_up(self) -> None:
-        """Bring all tables to the latest complete tick, in batches of bounded size."""
+    def catch_up(self, to: int | None = None) -> None:
+        """Bring all tables to tick `to`, or to the latest complete one, in batches of bounded size."""
         latest = latest_complete_tick(self._spark, self._layout)
-        for tick in self._batches(latest):
+        for tick in self._batches(latest if to is None else min(to, latest)):
             work = [self._pool.submit(writer.apply, tick, self._quarantine.write) for writer in self.writers]
             records = sum(job.result() for job in work)
             self._on_batch(tick, records)

@@ -34,6 +34,8 @@ JSON_OPTIONS = {
     "columnNameOfCorruptRecord": "_corrupt",
     "allowSingleQuotes": "false",
     "allowComments": "false",
+    # Without this a date "1" would be a day of 1970.
+    "enableDateTimeParsingFallback": "false",
 }
 
 
@@ -80,8 +82,9 @@ def _decode(name: str, columns: tuple[PlanColumn, ...], part: str) -> tuple[Colu
         text = F.col(part).cast("string")
         schema = ", ".join([*map(_quoted, columns), "_corrupt string"])
         raw = F.col(f"_raw_{part}").cast("string")
-        literal_null = F.coalesce(F.trim(raw) == "null", F.lit(False))
-        open_ended = ~F.rtrim(F.translate(raw, "\t\r\n", "   ")).endswith("}")
+        trimmed = F.trim(F.translate(raw, "\t\r\n", "   "))
+        literal_null = F.coalesce(trimmed == "null", F.lit(False))
+        open_ended = ~trimmed.endswith("}")
         unfit = data.isNull() | data["_corrupt"].isNotNull() | ~F.is_valid_utf8(raw) | open_ended
         bad = ~missing & ~literal_null & unfit
         return F.from_json(text, schema, JSON_OPTIONS), bad, missing | literal_null

@@ -85,7 +85,7 @@ def _fields(frame: DataFrame) -> list[StructField]:
     return [StructField(field.name, field.dataType, True) for field in frame.schema]
 
 
-def create(spark: SparkSession, layout: Layout, table: Table, properties: dict[str, str] | None = None) -> None:
+def create(spark: SparkSession, layout: Layout, table: Table) -> None:
     """Create a silver table, or check that the one that exists has this declaration. Raises PlanError if it has not."""
     path, plan = layout.silver(table.name), describe(table)
     if DeltaTable.isDeltaTable(spark, path):
@@ -99,9 +99,24 @@ def create(spark: SparkSession, layout: Layout, table: Table, properties: dict[s
             )
         return
     builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema(spark, table))
-    for name, value in {**PROPERTIES, PLAN: plan, KEY: ",".join(table.key), **(properties or {})}.items():
+    for name, value in _properties(table).items():
         builder = builder.property(name, value)
     builder.execute()
+
+
+def create_filled(frame: DataFrame, layout: Layout, table: Table, skip: str) -> None:
+    """Create a silver table with rows, hidden columns too, in one commit: whole or not at all.
+
+    skip: the offsets that the rows hold already, as the property `SKIP` says them.
+    """
+    writer = frame.writeTo(f"delta.`{layout.silver(table.name)}`").using("delta")
+    for name, value in {**_properties(table), SKIP: skip}.items():
+        writer = writer.tableProperty(name, value)
+    writer.create()
+
+
+def _properties(table: Table) -> dict[str, str]:
+    return {**PROPERTIES, PLAN: describe(table), KEY: ",".join(table.key)}
 
 
 def skipped_offsets(spark: SparkSession, layout: Layout, table: Table) -> str | None:

@@ -34,6 +34,14 @@ def read_progress(spark: SparkSession, path: str, name: str) -> Progress:
     return progress(found.get()) if found.isDefined() else Progress(0, 0)
 
 
+def table_id(spark: SparkSession, path: str) -> str:
+    """Return the id that Delta gave the table at `path` when it was made: no other table ever has it."""
+    jvm: Any = spark._jvm
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
+    none = jvm.scala.Option.empty()
+    return str(log.update(False, none, none).metadata().id())
+
+
 class Numbered:
     """Give every Delta write in the block the number of one progress; then check that it stands in the table.
 
@@ -74,13 +82,13 @@ def append(
     check_progress(frame.sparkSession, path, name, target)
 
 
-def open_epoch(spark: SparkSession, path: str, name: str) -> Progress:
-    """Open the next epoch of a table, so that whatever an older writer still sends is skipped; return the progress.
+def open_epoch(spark: SparkSession, path: str, name: str, epoch: int | None = None) -> Progress:
+    """Open the next epoch of a table, or a given later one; return the progress.
 
-    The commit holds no rows: it only raises the number.
+    Whatever an older writer still sends is skipped then. The commit holds no rows: it only raises the number.
     """
     last = read_progress(spark, path, name)
-    target = Progress(last.epoch + 1, last.tick)
+    target = Progress(last.epoch + 1 if epoch is None else epoch, last.tick)
     append(spark.read.format("delta").load(path).limit(0), path, name, target, {"operation": "open epoch"})
     return target
 

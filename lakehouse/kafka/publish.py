@@ -2,7 +2,9 @@
 
 A reader with isolation level read_committed sees whole batches only, each once, in order, whatever was killed when. The
 progress (the last tick published) is the committed offset of a consumer group that nobody else uses, so it is written
-with the records or not at all. Kafka forgets a group that is idle for a week; a file in the lake remembers.
+with the records or not at all. Kafka forgets a group that is idle for a week; a file in the lake remembers. A tick means
+something in one lake only, so the group carries the lake's id: a lake that was restored from the topic and publishes to
+it begins with its own first tick.
 """
 
 from __future__ import annotations
@@ -31,15 +33,15 @@ EVENT_TIME = "lakehouse.event-time"
 class Publisher:
     """The one publisher of a topic. Opening one fences an older one that still runs. A context manager.
 
-    `remembered` is the file that remembers the progress. Raises KafkaUnavailable when Kafka does not take part.
+    `lake` is the lake's id, `remembered` the file that remembers the progress. Raises KafkaUnavailable when Kafka does not take part.
     """
 
-    def __init__(self, cluster: Cluster, options: Mapping[str, str], topic: str, remembered: str) -> None:
+    def __init__(self, cluster: Cluster, options: Mapping[str, str], topic: str, lake: str, remembered: str) -> None:
         self.topic = topic
         self._id = cluster.topics([topic])[topic].id
         self._remembered = Path(remembered) if "://" not in remembered else None
         common = {**for_librdkafka(options), "bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
-        group = f"lakehouse.publish.{topic}.{self._id}"
+        group = f"lakehouse.publish.{topic}.{self._id}.{lake}"
         self._consumer = Consumer({**common, "group.id": group, "enable.auto.commit": False})
         self._producer = Producer(
             {

@@ -152,7 +152,10 @@ def expression_type(item: Expression, columns: Iterable[Column]) -> str | None:
     for column in tree.find_all(exp.Column):
         column.set("this", exp.to_identifier(column.name.lower()))
         column.set("table", exp.to_identifier("t"))
-    kind = annotate_types(tree, schema=schema, dialect="spark").type
+    query = annotate_types(exp.select(tree).from_("t"), schema=schema, dialect="spark")
+    kind = query.selects[0].type
+    if any("." in literal.name for literal in tree.find_all(exp.Literal) if not literal.is_string):
+        return None  # 1.5 is a DECIMAL to Spark, a DOUBLE to sqlglot
     if kind is None or kind.this in (exp.DataType.Type.UNKNOWN, exp.DataType.Type.NULL):
         return None
     text = kind.sql("spark").lower()

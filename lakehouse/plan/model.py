@@ -141,14 +141,14 @@ def _row(stream: Stream, values: dict[str, Any]) -> Row:
 
 
 def _key(names: Iterable[str], values: dict[str, Any]) -> Key:
-    return tuple(_hashable(values.get(name.lower())) for name in names)
+    return tuple(hashable(values.get(name.lower())) for name in names)
 
 
-def _hashable(value: Any) -> Any:
-    """A struct becomes a tuple of its fields, so that it can be a dict's key."""
+def hashable(value: Any) -> Any:
+    """Return a value in a form that can be a dict's key: a struct becomes a tuple of its fields."""
     if isinstance(value, dict):
-        return tuple((name, _hashable(item)) for name, item in value.items())
-    return tuple(_hashable(item) for item in value) if isinstance(value, list) else value
+        return tuple((name, hashable(item)) for name, item in value.items())
+    return tuple(hashable(item) for item in value) if isinstance(value, list) else value
 
 
 def _stream_change(stream: Stream, event: Event) -> Change:

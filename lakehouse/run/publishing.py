@@ -7,9 +7,10 @@ from contextlib import ExitStack
 from pyspark.sql import SparkSession
 
 from lakehouse.config import Settings
-from lakehouse.delta import published
+from lakehouse.delta import bronze, published
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.silver import own_topics
+from lakehouse.delta.transaction import table_id
 from lakehouse.kafka.publish import Publisher
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.declare import App, Sink, Table
@@ -29,10 +30,14 @@ class Publishing:
 
     def __enter__(self) -> Publishing:
         with ExitStack() as stack:
+            if self._app.sinks:
+                # Bronze's id is the lake's: a publisher's progress is told in bronze's ticks.
+                bronze.create(self._spark, self._layout, own_topics(self._app))
+                lake = table_id(self._spark, self._layout.records)
             for sink in self._app.sinks:
                 self._make_topic(sink)
                 remembered = self._layout.published(sink.topic)
-                publisher = Publisher(self._cluster, self._settings.kafka.options, sink.topic, remembered)
+                publisher = Publisher(self._cluster, self._settings.kafka.options, sink.topic, lake, remembered)
                 self._publishers.append((sink, stack.enter_context(publisher)))
                 self._done[sink.topic] = publisher.progress()
             self._stack = stack.pop_all()

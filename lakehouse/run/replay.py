@@ -7,21 +7,22 @@ tables take the ticks in by the code that the silver query uses. What comes out 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from lakehouse.delta import bronze, changefeed
+from lakehouse.delta import bronze, changefeed, published, reader
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.silver import own_topics
 from lakehouse.delta.silver_query import Silver
-from lakehouse.plan.declare import App, Stream, Table
-from lakehouse.plan.model import Result
+from lakehouse.plan.declare import App, Stream
+from lakehouse.plan.model import Result, hashable
 from lakehouse.semantics.changelog import Change, Key
-from lakehouse.semantics.position import Position
+from lakehouse.semantics.position import Identity, Position
 from lakehouse.semantics.record import Record
 
 KAFKA_SCHEMA = (
@@ -39,43 +40,83 @@ class SparkReplay:
         self._calls = 0
 
     def __call__(self, app: App, records: list[Record], batches: Iterable[int] | None = None) -> Result:
-        """Replay records; their ticks are those of bronze. `batches`: the ticks up to which the tables take them in, one
-        after the other, each by a new writer; without it, tick by tick.
+        """Replay records, whose ticks become those of bronze.
+
+        batches: the ticks up to which the tables take them in, each by a new writer, as after a restart. Without it one
+        writer takes in tick by tick.
         """
         self._calls += 1
         layout = Layout(str(self._folder / f"replay-{self._calls}"))
-        write_bronze(self._spark, layout, app, records)
-        last = max((record.tick for record in records), default=0)
-        null_keys = {table.name: 0 for table in app.tables}
-        if batches is None:
+        last = write_bronze(self._spark, layout, app, records)
+        writers = [range(1, last + 1)] if batches is None else [[tick] for tick in (*batches, last)]
+        for ticks in writers:
             with Silver(self._spark, layout, app, lambda tick, count: None) as silver:
-                for tick in range(1, last + 1):
+                for tick in ticks:
                     silver.catch_up(tick)
-        else:
-            for tick in [*batches, last]:
-                with Silver(self._spark, layout, app, lambda tick, count: None) as silver:
-                    silver.catch_up(tick)
-        return self._result(layout, app, last, null_keys)
+        return read_result(self._spark, layout, app, records, last)
 
-    def _result(self, layout: Layout, app: App, last: int, null_keys: dict[str, int]) -> Result:
-        own = own_topics(app)
-        result = Result(null_keys=null_keys)
-        for table in app.tables:
-            rows = self._spark.read.format("delta").load(layout.silver(table.name))
-            result.tables[table.name] = {key_of(table.key, row): value_of(table.key, row) for row in dicts(rows)}
-            changes = changefeed.per_event(self._spark, layout, table, 0, last, own)
-            result.changelogs[table.name] = [change_of(table.key, row) for row in dicts(changes)]
-            result.null_keys[table.name] = _null_keys(self._spark, layout, table)
-        for sink in app.sinks:
-            if isinstance(sink.of, Stream):
-                events = changefeed.stream_events(self._spark, layout, sink.of, 0, last, own)
-                result.topics[sink.topic] = [change_of(sink.of.key, row) for row in dicts(events)]
-            else:
-                result.topics[sink.topic] = result.changelogs[sink.of.name]
-        by_identity = {r.identity: r for r in _records_of(self._spark, layout, app)}
-        for source in app.sources:
-            bad = self._spark.read.format("delta").load(layout.quarantine(source.name)).orderBy("tick", "order_time", "offset")
-            result.quarantine[source.name] = [
-                (by_identity[row["topic_id"], row["partition"], row["offset"]], row["reason"]) for row in dicts(bad)
-            ]
-        return result
+
+def write_bronze(spark: SparkSession, layout: Layout, app: App, records: Iterable[Record]) -> int:
+    """Write records into a new bronze, one commit a tick; return the last tick."""
+    own = own_topics(app)
+    bronze.create(spark, layout, own)
+    state = bronze.take_over(spark, layout, own)
+    ordered = sorted(records, key=lambda record: (record.tick, record.topic, record.partition, record.offset))
+    ids = {record.topic: bronze.TopicState(record.topic_id) for record in ordered}
+    state = replace(state, topics=ids)
+    for tick, group in groupby(ordered, key=lambda record: record.tick):
+        rows = list(group)
+        ends: dict[str, dict[int, int]] = {}
+        for record in rows:
+            ends.setdefault(record.topic, {})[record.partition] = record.offset + 1
+        frame = spark.createDataFrame([_kafka_row(record) for record in rows], KAFKA_SCHEMA)
+        state, _ = bronze.append_tick(frame, layout, state, ends, "replay", own)
+        if state.tick != tick:
+            raise ValueError(f"tick {tick} follows tick {state.tick - 1}: expected ticks from 1 on, without a hole")
+    return state.tick
+
+
+def _kafka_row(record: Record) -> tuple[Any, ...]:
+    moment = EPOCH + timedelta(milliseconds=record.timestamp)
+    headers = [*record.headers] or None
+    place = (record.topic, record.partition, record.offset)
+    return (*place, moment, record.timestamp_type, headers, record.key, record.value)
+
+
+def read_result(spark: SparkSession, layout: Layout, app: App, records: Iterable[Record], last: int) -> Result:
+    """Read what an application made of its records up to tick `last`, in the model's form."""
+    own = own_topics(app)
+    result = Result()
+    for table in app.tables:
+        rows = reader.dataset(layout.silver(table.name)).to_table().to_pylist()
+        result.tables[table.name] = {_key(table.key, row): _value(table.key, row) for row in rows}
+        changes = changefeed.per_event(spark, layout, table, 0, last, own)
+        result.changelogs[table.name] = [_change(table.key, row) for row in published.rows(changes)]
+        commits = reader.open_table(layout.silver(table.name), table.name).history()
+        result.null_keys[table.name] = sum(reader.user_metadata(commit).get("null_keys", 0) for commit in commits)
+    for sink in app.sinks:
+        if isinstance(sink.of, Stream):
+            events = changefeed.stream_events(spark, layout, sink.of, 0, last, own)
+            result.topics[sink.topic] = [_change(sink.of.key, row) for row in published.rows(events)]
+        else:
+            result.topics[sink.topic] = result.changelogs[sink.of.name]
+    by_identity = {record.identity: record for record in records}
+    for source in app.sources:
+        bad = reader.dataset(layout.quarantine(source.name)).to_table().to_pylist()
+        found = [(by_identity[Identity(r["topic_id"], r["partition"], r["offset"])], r["reason"]) for r in bad]
+        result.quarantine[source.name] = sorted(found, key=lambda pair: pair[0].position)
+    return result
+
+
+def _key(names: tuple[str, ...], row: dict[str, Any]) -> Key:
+    return tuple(hashable(row[name]) for name in names)
+
+
+def _value(key: tuple[str, ...], row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in key and not name.startswith("_")}
+
+
+def _change(key: tuple[str, ...], row: dict[str, Any]) -> Change:
+    value = None if row["_tombstone"] else _value(key, row)
+    position = Position(**row["_position"])
+    return Change(None if row.get("_null_key") else _key(key, row), value, row["_event_time_ms"], position)

@@ -20,14 +20,12 @@ from pyspark.sql.types import StructType
 from lakehouse.delta import published, tables
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
-from lakehouse.delta.transaction import append, read_progress
 from lakehouse.errors import NotFound, StorageError
 from lakehouse.formats.decode import decode_columns
 from lakehouse.kafka.drain import drain
 from lakehouse.kafka.publish import ACCUMULATORS, EVENT_TIME, OFFSETS, POSITION
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.declare import Table
-from lakehouse.semantics.epoch import Progress
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -49,10 +47,7 @@ def restore(
         last, covers = _read(Cluster(bootstrap_servers, options), options, topic)
         schema = tables.schema(spark, table)
         rows = _rows(spark, table, last, schema)
-        tables.create(spark, layout, table, {tables.SKIP: json.dumps(covers["next"])})
-        frame = spark.createDataFrame(rows, schema)
-        epoch = read_progress(spark, path, table.name).epoch + 1
-        append(frame, path, table.name, Progress(epoch, 0), {"operation": f"restore from {topic}", "from_tick": 0})
+        tables.create_filled(spark.createDataFrame(rows, schema), layout, table, json.dumps(covers["next"]))
     return len(rows)
 
 

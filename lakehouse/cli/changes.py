@@ -1,0 +1,128 @@
+"""`lakehouse changes`: a table's changelog, net per commit without Spark, or per event with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+
+from lakehouse.cli import show
+from lakehouse.cli.options import ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.read import ROWS_SHOWN, LimitOption, shown
+from lakehouse.config import Settings
+from lakehouse.errors import ConfigError
+
+KINDS = {"insert": "insert", "update_postimage": "update", "delete": "delete"}
+
+
+def changes(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A keyed table, such as visits.")],
+    first: Annotated[int | None, typer.Option("--from", min=0, help="The first version, or tick with --per-event.")] = None,
+    last: Annotated[int | None, typer.Option("--to", min=0, help="The last version, or tick with --per-event.")] = None,
+    key: Annotated[str | None, typer.Option(help="Only this key; commas between the columns of a key of several.")] = None,
+    per_event: Annotated[bool, typer.Option("--per-event", help="One change a record, derived from bronze by Spark.")] = False,
+    app: Annotated[str | None, typer.Option("--app", metavar="APP", help="The application, for --per-event.")] = None,
+    limit: LimitOption = None,
+    config: ConfigOption = None,
+    lake: LakeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show how a table's rows changed: net per commit, or per event.
+
+    Net is what Delta's change data feed has: several changes of a key in one commit are one.
+
+    Example: lakehouse changes visits --key N14228 --from 2
+    """
+    from lakehouse.plan.schema import check_name
+
+    check_name(table, "table")
+    settings = settings_of(config, lake)
+    if per_event and app is None:
+        raise ConfigError("changes: --per-event needs the declaration; name the application with --app APP.")
+    cut = limit or (None if json else ROWS_SHOWN + 1)
+    if per_event:
+        found = _per_event(settings, str(app), table, first, last, key, cut)
+    else:
+        found = _net(settings, table, first, last, key, cut)
+    if json:
+        for change in found:
+            show.as_json(change)
+        return
+    columns = ("tick" if per_event else "version", "event time" if per_event else "time", "change", "key", "value")
+    rows = [
+        (c.get("tick", c.get("version")), show.moment(c["time"]), c["change"], _text(c["key"]), _text(c["value"]))
+        for c in found
+    ]
+    shown(rows, limit, lambda some, caption: show.table(table, columns, some, caption=caption))
+
+
+def _net(
+    settings: Settings, name: str, first: int | None, last: int | None, key: str | None, limit: int | None
+) -> list[dict[str, Any]]:
+    from lakehouse.delta import reader
+    from lakehouse.delta.layout import Layout
+
+    layout = Layout(settings.lake.path)
+    keys = reader.facts(layout, "silver", name).key
+    feed = reader.changes(layout, name, first, last).to_pylist()
+    found = []
+    for row in sorted(feed, key=lambda row: (row["_commit_version"], *_order(row["_position"]))):
+        if row["_change_type"] not in KINDS or not _is_key(row, keys, key):
+            continue
+        kind = KINDS[row["_change_type"]]
+        values = {} if kind == "delete" else {n: v for n, v in row.items() if n[0] != "_" and n not in keys}
+        found.append(
+            {
+                "version": row["_commit_version"],
+                "time": row["_commit_timestamp"],
+                "change": kind,
+                "key": {n: row[n] for n in keys},
+                "value": values or None,
+            }
+        )
+        if len(found) == limit:
+            break
+    return found
+
+
+def _per_event(
+    settings: Settings, app: str, name: str, first: int | None, last: int | None, key: str | None, limit: int | None
+) -> list[dict[str, Any]]:
+    from pyspark.sql import functions as F
+
+    from lakehouse.run.application import load_app
+    from lakehouse.run.lake import Lake
+
+    table = load_app(app).table(name)
+    frame = Lake(settings=settings).changes(table, after=max((first or 0) - 1, 0), to=last)
+    if key is not None:
+        frame = frame.where(F.concat_ws(",", *[F.col(n).cast("string") for n in table.key]) == key)
+    rows = (frame if limit is None else frame.limit(limit)).toLocalIterator()
+    return [event(row.asDict(recursive=True), table.key) for row in rows]
+
+
+def event(row: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    """Return a row of the per-event changelog in the form that is shown."""
+    values = {n: v for n, v in row.items() if n[0] != "_" and n not in keys}
+    return {
+        "tick": row["_position"]["tick"],
+        "time": row["_event_time_ms"],
+        "change": "delete" if row["_tombstone"] else "upsert",
+        "key": {n: row[n] for n in keys},
+        "value": None if row["_tombstone"] else values,
+    }
+
+
+def _order(position: dict[str, Any] | None) -> tuple[Any, ...]:
+    return tuple((position or {}).values())
+
+
+def _is_key(row: dict[str, Any], keys: Iterable[str], wanted: str | None) -> bool:
+    return wanted is None or ",".join(str(show.plain(row[n])) if row[n] is not None else "" for n in keys) == wanted
+
+
+def _text(values: dict[str, Any] | None) -> str | None:
+    return None if values is None else ", ".join(f"{name}={show.cell(value)}" for name, value in values.items())
+
+

@@ -1,0 +1,121 @@
+"""`lakehouse run`: an application, with its progress."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakehouse.cli import show
+from lakehouse.cli.options import AppArgument, ConfigOption, JsonOption, LakeOption, settings_of
+
+if TYPE_CHECKING:
+    from lakehouse.config import Settings
+    from lakehouse.plan.declare import App
+    from lakehouse.run.job import Event, Part
+
+
+class Until(StrEnum):
+    """When a run ends by itself."""
+
+    caught_up = "caught-up"
+
+
+class Only(StrEnum):
+    """One part of a run."""
+
+    ingest = "ingest"
+    silver = "silver"
+
+
+def run(
+    app: AppArgument,
+    until: Annotated[Until | None, typer.Option(help="End when all is taken in that Kafka has at the start.")] = None,
+    only: Annotated[Only | None, typer.Option(help="Run one part: Kafka to bronze, or bronze to the tables.")] = None,
+    config: ConfigOption = None,
+    lake: LakeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run an application: ingest its topics, keep its tables, publish its changelogs.
+
+    Keeps running until Ctrl-C or SIGTERM, and starts again where it stopped; with --until caught-up it ends by itself.
+
+    Example: lakehouse run shop/app.py --until caught-up
+    """
+    from lakehouse.cli.job import STOPPED, as_event, run_until
+    from lakehouse.run.application import load_app
+    from lakehouse.run.kafka import kafka
+
+    settings, application = settings_of(config, lake), load_app(app)
+    parts: tuple[Part, ...] = ("ingest", "silver") if only is None else (only.value,)
+    with kafka(settings) as servers:
+        if json:
+            last = run_until(
+                settings, application, parts, until or STOPPED, lambda event: show.as_json(as_event(event))
+            )
+            show.as_json(last)
+            return
+        waiting = waiting_records(settings, application, servers) if "ingest" in parts else 0
+        with progress(application, waiting) as listen:
+            last = run_until(settings, application, parts, until or STOPPED, listen)
+    summary(last)
+
+
+def waiting_records(settings: Settings, app: App, servers: str) -> int:
+    """Return how many records Kafka has that bronze does not."""
+    from lakehouse.delta import reader
+    from lakehouse.delta.layout import Layout
+    from lakehouse.kafka.topics import Cluster
+
+    known = {} if "://" in settings.lake.path else reader.bronze_covers(Layout(settings.lake.path)).get("topics", {})
+    cluster = Cluster(servers, settings.kafka.options)
+    facts = cluster.topics(sorted(set(app.topics) & set(cluster.names())))
+    ends = cluster.offsets((name, p) for name, fact in facts.items() for p in range(fact.partitions))
+    next_of = {name: said["next"] for name, said in known.items() if name in facts and said["id"] == facts[name].id}
+    return sum(max(end - next_of.get(name, {}).get(str(p), first), 0) for (name, p), (first, end) in ends.items())
+
+
+@contextmanager
+def progress(app: App, waiting: int) -> Iterator[Callable[[Event], None]]:
+    """Show a run on stderr while it goes on; give what listens to it. `waiting`: the records to ingest, as known now."""
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description:8}"), BarColumn(), TextColumn("{task.fields[said]}"))
+    with Progress(*columns, TimeElapsedColumn(), console=show.console(stderr=True)) as bars:
+        ingest = bars.add_task("ingest", total=waiting or None, said="starting")
+        silver = bars.add_task("tables", total=waiting * _tables_per_record(app) or None, said="waiting")
+        published: int | None = None
+
+        def listen(event: Event) -> None:
+            nonlocal published
+            match event.kind:
+                case "tick":
+                    bars.advance(ingest, event.records)
+                    said = f"tick {event.tick:,}: {bars.tasks[0].completed:,.0f} records of {max(waiting, int(bars.tasks[0].completed)):,}"
+                    bars.update(ingest, said=said)
+                case "batch":
+                    bars.advance(silver, event.records)
+                    bars.update(silver, said=f"tick {event.tick:,}: {len(app.tables)} tables")
+                case "published":
+                    if published is None:
+                        published = bars.add_task("publish", total=None, said="")
+                    bars.advance(published, event.records)
+                    count = bars.tasks[-1].completed
+                    bars.update(published, said=f"tick {event.tick:,}: {count:,.0f} records to topics")
+
+        yield listen
+
+
+def _tables_per_record(app: App) -> int:
+    """A record of a topic is taken in once by each table that reads it; a rough total is enough for a bar."""
+    return max(1, round(len(app.tables) / max(1, len(app.topics))))
+
+
+def summary(done: dict[str, Any]) -> None:
+    """Print what a run left behind."""
+    rows = [(name, of.get("rows"), of.get("version"), of.get("tick")) for name, of in done["tables"].items()]
+    show.table("Tables", ("table", "rows", "version", "tick"), rows)
+    typer.echo(f"{done['rows']:,} records ingested in {done['seconds']:.1f} s; bronze is at tick {done.get('tick', 0):,}.")
