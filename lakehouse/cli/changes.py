@@ -18,10 +18,16 @@ KINDS = {"insert": "insert", "update_postimage": "update", "delete": "delete"}
 
 def changes(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A keyed table, such as visits.")],
-    first: Annotated[int | None, typer.Option("--from", min=0, help="The first version, or tick with --per-event.")] = None,
+    first: Annotated[
+        int | None, typer.Option("--from", min=0, help="The first version, or tick with --per-event.")
+    ] = None,
     last: Annotated[int | None, typer.Option("--to", min=0, help="The last version, or tick with --per-event.")] = None,
-    key: Annotated[str | None, typer.Option(help="Only this key; commas between the columns of a key of several.")] = None,
-    per_event: Annotated[bool, typer.Option("--per-event", help="One change a record, derived from bronze by Spark.")] = False,
+    key: Annotated[
+        str | None, typer.Option(help="Only this key; commas between the columns of a key of several.")
+    ] = None,
+    per_event: Annotated[
+        bool, typer.Option("--per-event", help="One change a record, derived from bronze by Spark.")
+    ] = False,
     app: Annotated[str | None, typer.Option("--app", metavar="APP", help="The application, for --per-event.")] = None,
     limit: LimitOption = None,
     config: ConfigOption = None,
@@ -124,5 +130,3 @@ def _is_key(row: dict[str, Any], keys: Iterable[str], wanted: str | None) -> boo
 
 def _text(values: dict[str, Any] | None) -> str | None:
     return None if values is None else ", ".join(f"{name}={show.cell(value)}" for name, value in values.items())
-
-

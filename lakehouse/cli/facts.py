@@ -60,7 +60,9 @@ def tables(layout: Layout, covers: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
     for name in reader.names(layout, "silver"):
         facts = asdict(reader.facts(layout, "silver", name))
-        ticks = [covers.get("topics", {}).get(topic, {}).get("last", {}) for topic in READS.findall(facts["plan"] or "")]
+        ticks = [
+            covers.get("topics", {}).get(topic, {}).get("last", {}) for topic in READS.findall(facts["plan"] or "")
+        ]
         wanted = max((tick for last in ticks for tick in last.values()), default=0)
         late = wanted > (facts["tick"] or 0)
         facts["behind"] = covers["tick"] - (facts["tick"] or 0) if late else 0
@@ -78,12 +80,11 @@ def gaps(layout: Layout, topic: str | None = None) -> list[dict[str, Any]]:
 
 def offsets(layout: Layout, topic: str) -> list[dict[str, Any]]:
     """Return, by topic id and partition: records, distinct offsets, the first and the last offset that bronze has."""
-    return reader.query(layout, OFFSETS.format(topic=topic.replace('"', '""'))).to_arrow_table().to_pylist()
+    found = reader.query(layout, OFFSETS.format(topic=topic.replace('"', '""')))
+    return list(found.to_arrow_table().to_pylist())
 
 
-def _topics(
-    settings: Settings, layout: Layout, known: dict[str, Any], kafka: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _topics(settings: Settings, layout: Layout, known: dict[str, Any], kafka: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the topics of bronze, with how many records wait in Kafka: None where Kafka can't say."""
     names = reader.names(layout, "bronze")
     ends: dict[tuple[str, int], tuple[int, int]] = {}

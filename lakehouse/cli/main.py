@@ -24,19 +24,25 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def common(
-    debug: Annotated[bool, typer.Option(DEBUG, help="Show the trace of an error.")] = False,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
-) -> None:
-    if version:
+def _version(wanted: bool) -> None:
+    if wanted:
         typer.echo(importlib.metadata.version("lakehouse"))
         raise typer.Exit
 
 
+@app.callback()
+def common(
+    debug: Annotated[bool, typer.Option(DEBUG, help="Show the trace of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Read what stands before the command. `main` has taken --debug out already: it may stand anywhere."""
+
+
 for command in (
-    broker.up, broker.down, status.status, produce.produce, run_app.run, read.query, read.log, changes.changes, read.tables,
-    read.describe, init.init, restore.restore, check.check, demo.demo,
+    broker.up, broker.down, status.status, produce.produce, run_app.run, read.query, read.log, changes.changes,
+    read.tables, read.describe, init.init, restore.restore, check.check, demo.demo,
 ):  # fmt: skip
     app.command()(command)
 

@@ -17,10 +17,14 @@ LakeOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 AppOption = Annotated[
-    str, typer.Option("--app", metavar="APP", help="The application: a file (app.py) or a module, with :NAME if need be.")
+    str,
+    typer.Option("--app", metavar="APP", help="The application: a file (app.py) or a module, with :NAME if need be."),
 ]
 AppArgument = Annotated[
-    str, typer.Argument(metavar="APP", help="A file (app.py) or a module that declares an application, with :NAME if need be.")
+    str,
+    typer.Argument(
+        metavar="APP", help="A file (app.py) or a module that declares an application, with :NAME if need be."
+    ),
 ]
 
 

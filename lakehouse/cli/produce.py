@@ -28,9 +28,12 @@ class Format(StrEnum):
 def produce(
     topic: Annotated[str, typer.Argument(help="The topic.")],
     file: Annotated[Path, typer.Argument(help="Lines of text; - is stdin.")] = STDIN,
-    format: Annotated[Format, typer.Option(help="json: {key, value, timestamp, headers}; tsv: key, value, timestamp.")] = Format.json,
+    format: Annotated[
+        Format, typer.Option(help="json: {key, value, timestamp, headers}; tsv: key, value, timestamp.")
+    ] = Format.json,
     partitions: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="Create the topic with so many partitions if it does not exist.")
+        int | None,
+        typer.Option(min=1, max=10_000, help="Create the topic with so many partitions if it does not exist."),
     ] = None,
     config: ConfigOption = None,
     lake: LakeOption = None,
@@ -53,7 +56,7 @@ def produce(
     if file != STDIN and not file.is_file():
         raise ConfigError(f"{file}: no such file; expected lines of text, or - for stdin.")
     settings = settings_of(config, lake)
-    with kafka(settings) as servers, (sys.stdin if file == STDIN else file.open(encoding="utf-8")) as lines:
+    with kafka(settings) as servers, sys.stdin if file == STDIN else file.open(encoding="utf-8") as lines:
         if partitions is not None:
             cluster = Cluster(servers, settings.kafka.options)
             if topic not in cluster.names():

@@ -21,7 +21,8 @@ ROWS_SHOWN = 100
 LAYERS = ("bronze", "silver", "quarantine")
 
 LimitOption = Annotated[
-    int | None, typer.Option("--limit", min=1, help=f"So many rows at the most; a table shows {ROWS_SHOWN} if left out.")
+    int | None,
+    typer.Option("--limit", min=1, help=f"So many rows at the most; a table shows {ROWS_SHOWN} if left out."),
 ]
 TableArgument = Annotated[
     str, typer.Argument(metavar="TABLE", help="A table (visits), or bronze.TOPIC, or quarantine.STREAM.")
@@ -62,7 +63,9 @@ def query(
         writer = csv_lines.writer(sys.stdout, lineterminator="\n")
         writer.writerow(names)
         for row in rows:
-            writer.writerow(["" if v is None else v if isinstance(v, str | int | float) else show.plain(v) for v in row])
+            writer.writerow(
+                ["" if v is None else v if isinstance(v, str | int | float) else show.plain(v) for v in row]
+            )
     else:
         shown(rows, limit, lambda some, caption: show.table("", names, some, caption=caption))
 
@@ -91,7 +94,13 @@ def tables(config: ConfigOption = None, lake: LakeOption = None, json: JsonOptio
         typer.echo(f"{layout.root} has no tables yet; `lakehouse run APP` makes them.")
     else:
         rows = [
-            (f.name if f.layer == "silver" else f"{f.layer}.{f.name}", f.rows, f.version, f.tick, show.moment(f.last_commit_ms))
+            (
+                f.name if f.layer == "silver" else f"{f.layer}.{f.name}",
+                f.rows,
+                f.version,
+                f.tick,
+                show.moment(f.last_commit_ms),
+            )
             for f in found
         ]
         show.table("", ("table", "rows", "version", "tick", "last commit"), rows)
@@ -111,13 +120,18 @@ def describe(
     facts = reader.facts(layout, layer, name)
     opened = _open(layout, layer, name)
     columns = [{"name": field.name, "type": _type(field.type)} for field in opened.schema().fields]
-    properties = {k: v for k, v in sorted(opened.metadata().configuration.items()) if not k.startswith("lakehouse.plan")}
+    properties = {
+        k: v for k, v in sorted(opened.metadata().configuration.items()) if not k.startswith("lakehouse.plan")
+    }
     if json:
         show.as_json(
             {"table": table, "key": list(facts.key), "columns": columns, "plan": facts.plan, "properties": properties}
         )
         return
-    rows = [(c["name"], c["type"], "key" if c["name"] in facts.key else "hidden" if c["name"][0] == "_" else "") for c in columns]
+    rows = [
+        (c["name"], c["type"], "key" if c["name"] in facts.key else "hidden" if c["name"][0] == "_" else "")
+        for c in columns
+    ]
     show.table(table, ("column", "type", ""), rows)
     typer.echo(f"{facts.plan}\n" if facts.plan else "", nl=False)
     show.table("Properties", ("property", "value"), list(properties.items()))
@@ -145,8 +159,8 @@ def log(
     columns = ("version", "time", "operation", "ticks", "records", "inserted", "updated", "deleted", "offsets")
     rows = [
         (
-            v["version"], show.moment(v["time_ms"]), v["operation"], _ticks(v), v["records"], v["inserted"], v["updated"],
-            v["deleted"], _offsets(v["offsets"]),
+            v["version"], show.moment(v["time_ms"]), v["operation"], _ticks(v), v["records"], v["inserted"],
+            v["updated"], v["deleted"], _offsets(v["offsets"]),
         )
         for v in versions
     ]  # fmt: skip

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,31 +80,29 @@ def waiting_records(settings: Settings, app: App, servers: str) -> int:
 
 @contextmanager
 def progress(app: App, waiting: int) -> Iterator[Callable[[Event], None]]:
-    """Show a run on stderr while it goes on; give what listens to it. `waiting`: the records to ingest, as known now."""
+    """Show a run on stderr while it goes on; give what listens to it. `waiting`: the records to ingest, known now."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description:8}"), BarColumn(), TextColumn("{task.fields[said]}"))
+    done = {"tick": 0, "batch": 0, "published": 0}
     with Progress(*columns, TimeElapsedColumn(), console=show.console(stderr=True)) as bars:
-        ingest = bars.add_task("ingest", total=waiting or None, said="starting")
-        silver = bars.add_task("tables", total=waiting * _tables_per_record(app) or None, said="waiting")
-        published: int | None = None
+        tasks = {
+            "tick": bars.add_task("ingest", total=waiting or None, said="starting"),
+            "batch": bars.add_task("tables", total=waiting * _tables_per_record(app) or None, said="waiting"),
+        }
+        if app.sinks:
+            tasks["published"] = bars.add_task("publish", total=None, said="waiting")
 
         def listen(event: Event) -> None:
-            nonlocal published
-            match event.kind:
-                case "tick":
-                    bars.advance(ingest, event.records)
-                    said = f"tick {event.tick:,}: {bars.tasks[0].completed:,.0f} records of {max(waiting, int(bars.tasks[0].completed)):,}"
-                    bars.update(ingest, said=said)
-                case "batch":
-                    bars.advance(silver, event.records)
-                    bars.update(silver, said=f"tick {event.tick:,}: {len(app.tables)} tables")
-                case "published":
-                    if published is None:
-                        published = bars.add_task("publish", total=None, said="")
-                    bars.advance(published, event.records)
-                    count = bars.tasks[-1].completed
-                    bars.update(published, said=f"tick {event.tick:,}: {count:,.0f} records to topics")
+            if event.kind not in tasks:
+                return
+            done[event.kind] += event.records
+            said = {
+                "tick": f"{done['tick']:,} records of {max(waiting, done['tick']):,}",
+                "batch": f"{done['batch']:,} records into {len(app.tables)} tables",
+                "published": f"{done['published']:,} records to topics",
+            }[event.kind]
+            bars.update(tasks[event.kind], completed=done[event.kind], said=f"tick {event.tick:,}: {said}")
 
         yield listen
 
@@ -118,4 +116,6 @@ def summary(done: dict[str, Any]) -> None:
     """Print what a run left behind."""
     rows = [(name, of.get("rows"), of.get("version"), of.get("tick")) for name, of in done["tables"].items()]
     show.table("Tables", ("table", "rows", "version", "tick"), rows)
-    typer.echo(f"{done['rows']:,} records ingested in {done['seconds']:.1f} s; bronze is at tick {done.get('tick', 0):,}.")
+    typer.echo(
+        f"{done['rows']:,} records ingested in {done['seconds']:.1f} s; bronze is at tick {done.get('tick', 0):,}."
+    )

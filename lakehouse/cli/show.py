@@ -30,7 +30,9 @@ def console(*, stderr: bool = False) -> Console:
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, caption: str | None = None) -> None:
     """Print a table; numbers stand to the right. Nothing in a cell is taken as markup."""
     cells = [list(row) for row in rows]
-    shown = Table(title=Text(title, "bold"), title_justify="left", caption=caption, caption_justify="left")
+    if title:  # as a line of its own: a table's title is broken at the table's width
+        console().print(Text(f"\n{title}", "bold"))
+    shown = Table(caption=caption, caption_justify="left")
     for number, name in enumerate(columns):
         values = [row[number] for row in cells if row[number] is not None]
         numbers = bool(values) and all(isinstance(value, int | float | Decimal) for value in values)

@@ -27,7 +27,9 @@ def status(config: ConfigOption = None, lake: LakeOption = None, json: JsonOptio
     tick = f"bronze is at tick {found['tick']:,}" if found["tick"] else "no tick yet"
     typer.echo(f"Lake   {found['lake']}: {tick}")
     if found["topics"]:
-        rows = [(t["name"], t["partitions"], t["rows"], t["lag"], show.moment(t["last_commit_ms"])) for t in found["topics"]]
+        rows = [
+            (t["name"], t["partitions"], t["rows"], t["lag"], show.moment(t["last_commit_ms"])) for t in found["topics"]
+        ]
         show.table("Topics", ("topic", "partitions", "rows", "lag", "last commit"), rows)
     if found["tables"]:
         columns = ("table", "rows", "version", "tick", "behind", "last commit")

@@ -2,7 +2,8 @@
 
 A table is current when no row of its topic has a tick after the table's own. An offset of a partition, from the first
 that bronze has to the next that it expects, is a row of bronze exactly once; a hole is either written down in
-bronze/gaps (Kafka lost it before it was ingested) or Kafka's own: a transaction's marker, an aborted or compacted record.
+bronze/gaps (Kafka lost it before it was ingested) or Kafka's own: a transaction's marker, an aborted or a compacted
+record.
 Where a table's log still has all its commits, the records that these say they saw must be as many as its topic has.
 """
 
@@ -18,7 +19,7 @@ from lakehouse.plan.declare import App, Table
 
 
 def verify(layout: Layout, app: App) -> dict[str, Any]:
-    """Return {"ok", "problems", "tick", "tables", "topics", "quarantined"}. Raises NotFound when nothing has run yet."""
+    """Return {"ok", "problems", "tick", "tables", "topics", "quarantined"}. Raises NotFound before the first tick."""
     covers = reader.bronze_covers(layout)
     if not covers:
         raise NotFound(f"lake {layout.root} holds no tick yet. Run the application first: lakehouse run APP.")

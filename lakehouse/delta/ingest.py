@@ -166,7 +166,9 @@ class Ingest:
 
     def _subscription(self) -> dict[str, str]:
         if self._feed.pattern:
-            return {"subscribePattern": "|".join([*map(re.escape, self._feed.topics), f"(?:{self._feed.pattern})"])}
+            # Spark looks for the pattern anywhere in a name; here a pattern stands for whole names.
+            listed = "|".join([*map(re.escape, self._feed.topics), self._feed.pattern])
+            return {"subscribePattern": f"^(?:{listed})$"}
         return {"subscribe": ",".join(self._feed.topics)}
 
     def start(self, *, available_now: bool, trigger_seconds: float = 0.0) -> StreamingQuery:
@@ -203,7 +205,10 @@ class Ingest:
         if found := gaps.find_gaps(self._state.topics, now, ends):
             raise _loss(found, WHILE_RUNNING)
         self._meet(now, [name for name in ends if name in now])
-        self._append(frame, ends)
+        # Every query begins with a batch, also when nothing came since the last one ended.
+        known = self._state.topics
+        if any(end > known[name].next.get(p, 0) for name, of in ends.items() for p, end in of.items()):
+            self._append(frame, ends)
 
     def _append(self, frame: DataFrame, ends: Offsets) -> None:
         self._state, rows = bronze.append_tick(frame, self._layout, self._state, ends, self._run, self._feed.own)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
@@ -71,9 +70,12 @@ def read_progress(table: DeltaTable, name: str) -> Progress:
 def count_rows(table: DeltaTable, partition: str | None = None) -> int:
     """Return the rows of a table, or of one of its topics, from the log's statistics."""
     actions = _arrow(table.get_add_actions(flatten=True))
-    if partition is not None:
-        actions = actions.filter(pc.equal(actions["partition.topic"], partition))
-    return sum(actions["num_records"].to_pylist())
+    counts = actions["num_records"].to_pylist()
+    if partition is None:
+        return sum(counts)
+    # In plain Python: pyarrow.compute would import pandas to look at the scalar.
+    topics = actions["partition.topic"].to_pylist()
+    return sum(count for topic, count in zip(topics, counts, strict=True) if topic == partition)
 
 
 def _arrow(data: Any) -> pa.Table:

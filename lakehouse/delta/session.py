@@ -24,7 +24,10 @@ DEFAULTS = {
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     # Ingest and silver share the cores: a long job of one must not starve the other.
     "spark.scheduler.mode": "FAIR",
+    # It cuts the observed part out of a plan whose result turns out to be empty, and the counts with it.
+    "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.streaming.ui.enabled": "false",

@@ -19,6 +19,7 @@ from lakehouse.delta.layout import Layout
 from lakehouse.delta.transaction import app_id, read_progress
 from lakehouse.errors import NotFound
 from lakehouse.plan.declare import Table
+from lakehouse.semantics.epoch import NO_TICK
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +49,25 @@ def version_at_tick(spark: SparkSession, layout: Layout, table: Table, tick: int
         raise NotFound(f"table {table.name!r} does not exist in {layout.root}. Run its application first.")
     complete = read_progress(spark, layout.records, bronze.NAME).tick
     known = commits(spark, path, table.name)
-    before = [commit for commit in known if commit.tick <= tick]
-    if before and tick <= complete:
-        last = before[-1]
-        later = known[known.index(last) + 1 :]
-        if (later and tick <= later[0].from_tick) or not _has_rows(spark, layout, table, last.tick, tick):
-            return last.version
+    if tick <= complete and (found := _last_before(spark, layout, table, known, tick)) is not None:
+        return found.version
     ticks = sorted({commit.tick for commit in known})
     shown = ", ".join(map(str, ticks[-8:])) or "none yet"
     raise NotFound(
         f"table {table.name!r} has no version for tick {tick}. "
         f"The last ticks that it has: {shown}; bronze is at {complete}."
     )
+
+
+def _last_before(spark: SparkSession, layout: Layout, table: Table, known: list[Commit], tick: int) -> Commit | None:
+    """Return the commit that is the table at a tick; None if it went past the tick in one batch."""
+    before = [commit for commit in known if commit.tick <= tick]
+    if not before:
+        return None
+    last = before[-1]
+    later = known[known.index(last) + 1 :]
+    reached = bool(later) and tick <= later[0].from_tick
+    return last if reached or not _has_rows(spark, layout, table, last.tick, tick) else None
 
 
 def _has_rows(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> bool:
@@ -74,14 +82,29 @@ def common_tick(spark: SparkSession, layout: Layout, tables: Iterable[Table]) ->
     """Return the last tick that all of these tables have taken in: read at it, they are consistent with each other."""
     complete = read_progress(spark, layout.records, bronze.NAME).tick
     ticks = [complete]
+    reached: list[tuple[Table, int]] = []
     for table in tables:
         done = read_progress(spark, layout.silver(table.name), table.name).tick
+        reached.append((table, done))
         source = table.stream.source
         rows = bronze.records(spark, layout, [source.topic], [source.topic] if source.own_table else [])
         waiting = rows.where((F.col("tick") > done) & (F.col("tick") <= complete)).agg(F.min("tick")).first()
         if waiting and waiting[0] is not None:
             ticks.append(done)
-    return min(ticks)
+    tick = min(ticks)
+    # A table may have gone past that tick in one batch: then the common one is earlier.
+    while (earlier := _tick_before(spark, layout, [table for table, done in reached if done > tick], tick)) < tick:
+        tick = earlier
+    return tick
+
+
+def _tick_before(spark: SparkSession, layout: Layout, tables: Iterable[Table], tick: int) -> int:
+    """Return the tick itself if all of these tables have it, else the last one before it of one that has not."""
+    for table in tables:
+        known = commits(spark, layout.silver(table.name), table.name)
+        if _last_before(spark, layout, table, known, tick) is None:
+            return max((commit.tick for commit in known if commit.tick < tick), default=NO_TICK)
+    return tick
 
 
 def read_version(spark: SparkSession, layout: Layout, table: str, version: int | None) -> DataFrame:

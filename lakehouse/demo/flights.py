@@ -128,6 +128,7 @@ def load(bootstrap: str, progress: Progress | None = None, options: Mapping[str,
             "batch.num.messages": 100_000,
             "queue.buffering.max.messages": 500_000,
             "queue.buffering.max.kbytes": 262_144,
+            "log_level": 3,  # a broker that has just started is asked twice; that is no news
             "delivery.report.only.error": True,  # no Python call per delivered record
             "on_delivery": on_delivery,
             **common,

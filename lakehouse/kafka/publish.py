@@ -2,9 +2,9 @@
 
 A reader with isolation level read_committed sees whole batches only, each once, in order, whatever was killed when. The
 progress (the last tick published) is the committed offset of a consumer group that nobody else uses, so it is written
-with the records or not at all. Kafka forgets a group that is idle for a week; a file in the lake remembers. A tick means
-something in one lake only, so the group carries the lake's id: a lake that was restored from the topic and publishes to
-it begins with its own first tick.
+with the records or not at all. Kafka forgets a group that is idle for a week; a file in the lake remembers. A tick is a
+number of one lake only, so the group carries the lake's id: a lake that was restored from the topic and publishes to it
+begins with its own first tick.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ EVENT_TIME = "lakehouse.event-time"
 class Publisher:
     """The one publisher of a topic. Opening one fences an older one that still runs. A context manager.
 
-    `lake` is the lake's id, `remembered` the file that remembers the progress. Raises KafkaUnavailable when Kafka does not take part.
+    `lake` is the lake's id, `remembered` the file that remembers the progress. Raises KafkaUnavailable when Kafka does
+    not take part.
     """
 
     def __init__(self, cluster: Cluster, options: Mapping[str, str], topic: str, lake: str, remembered: str) -> None:

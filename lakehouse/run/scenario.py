@@ -29,10 +29,12 @@ from types import ModuleType
 from typing import Any, Literal, Protocol
 
 from lakehouse.errors import ConfigError, LakehouseError
+from lakehouse.formats.decode import decode
 from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.formats.json_text import write
 from lakehouse.formats.text_value import from_text
 from lakehouse.formats.unfit import Unfit
+from lakehouse.plan import model
 from lakehouse.plan.declare import App, Source
 from lakehouse.plan.model import Result
 from lakehouse.plan.schema import Column, base_type
@@ -48,6 +50,11 @@ class Engine(Protocol):
     """Runs an application over records, whose ticks say which of them arrive in one batch."""
 
     def __call__(self, app: App, records: list[Record]) -> Result: ...
+
+
+def on_model(app: App, records: list[Record]) -> Result:
+    """The model as an engine: no Spark, no Kafka, milliseconds. Raises NeedsSpark for what only Spark can evaluate."""
+    return model.run(app, records, decode)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,161 @@
+"""What the demo shows: progress of the load, tables, a changelog, the past, and the proof."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from pyspark.sql import functions as F
+
+import lakehouse.demo
+from lakehouse.cli import show
+from lakehouse.cli.changes import event
+from lakehouse.config import Settings
+from lakehouse.delta import reader
+from lakehouse.delta.layout import Layout
+from lakehouse.demo import app as flying
+from lakehouse.errors import JobFailed
+from lakehouse.kafka.drain import drain
+from lakehouse.kafka.topics import Cluster
+
+if TYPE_CHECKING:
+    from lakehouse.run.lake import Lake
+
+PLANE = "N14228"
+DAY = datetime(2013, 6, 1, tzinfo=UTC)
+CHANGELOG = "visits-changelog"
+CHANGES_SHOWN = 5
+
+LAST_PLACES = """
+    SELECT tailnum, manufacturer, model, dest AS "to", departed_at AS "left at"
+    FROM location LEFT JOIN planes USING (tailnum) ORDER BY departed_at DESC, tailnum LIMIT 8
+"""
+MOST_FLIGHTS = "SELECT tailnum, flights, miles FROM visits ORDER BY flights DESC, tailnum LIMIT 10"
+IN_THE_AIR = """
+    SELECT tailnum, carrier || flight AS flight, origin AS "from", dest AS "to", took_off_at AS "took off"
+    FROM airborne ORDER BY took_off_at DESC LIMIT 12
+"""
+
+
+@contextmanager
+def loading(topics: Mapping[str, int]) -> Iterator[Callable[[str, int, int], None]]:
+    """Show a bar a topic while the year is produced; give what is told of it."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:8}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=show.console(stderr=True)) as bars:
+        tasks = {name: bars.add_task(name, total=None, start=False) for name in topics}
+
+        def told(topic: str, done: int, total: int) -> None:
+            bars.start_task(tasks[topic])
+            bars.update(tasks[topic], completed=done, total=total)
+
+        yield told
+
+
+def tables(settings: Settings) -> None:
+    """The tables as they are now."""
+    layout = Layout(settings.lake.path)
+    for title, sql in (
+        ("Last known place of the planes that left last (location)", LAST_PLACES),
+        ("Flights per plane, the ten with most (visits)", MOST_FLIGHTS),
+        ("In the air at the year's end: took off, and no landing on record since (airborne)", IN_THE_AIR),
+    ):
+        found = reader.query(layout, sql).to_arrow_table()
+        rows = [tuple(row.values()) for row in found.to_pylist()]
+        show.table(title, found.column_names, rows)
+
+
+def changelog(lake: Lake, servers: str) -> None:
+    """The last changes of one plane's visits: per event, derived from bronze, and as they stand in the Kafka topic."""
+    changes = lake.changes(flying.visits).where(F.col("tailnum") == PLANE).orderBy(F.col("_position").desc())
+    derived = [
+        event(row.asDict(recursive=True), flying.visits.key) for row in reversed(changes.limit(CHANGES_SHOWN).collect())
+    ]
+    rows = [(show.moment(c["time"]), c["value"]["flights"], c["value"]["miles"]) for c in derived]
+    show.table(
+        f"Changelog of visits, {PLANE}, the last {CHANGES_SHOWN}, per event", ("event time", "flights", "miles"), rows
+    )
+    cluster = Cluster(servers, lake.settings.kafka.options)
+    found = [m for m in drain(cluster, lake.settings.kafka.options, CHANGELOG) if m.key() == PLANE.encode()]
+    published = [
+        (f"{m.partition()}/{m.offset()}", show.moment(m.timestamp()[1]), m.key(), m.value())
+        for m in found[-CHANGES_SHOWN:]
+    ]
+    show.table(f"The same in the Kafka topic {CHANGELOG}", ("partition/offset", "timestamp", "key", "value"), published)
+
+
+def where_was(lake: Lake) -> None:
+    """Where a plane was at a past moment: its last change of location up to then."""
+    changes = lake.changes(flying.location)
+    until = changes.where((F.col("tailnum") == PLANE) & (F.col("_event_time_ms") <= _ms(DAY)))
+    rows = until.orderBy(F.col("_position").desc()).limit(1).collect()
+    place = (
+        f"on the way to, or at, {rows[0]['dest']}; it left at {show.moment(rows[0]['departed_at'])}"
+        if rows
+        else "nowhere yet"
+    )
+    typer.echo(f"\nWhere was {PLANE} on {DAY:%Y-%m-%d}, 00:00 UTC?  {place}.")
+
+
+def picture(lake: Lake, at: datetime, out: Path) -> None:
+    """Draw the planes in the air at a moment: the changelog of airborne, folded up to it."""
+    from lakehouse.demo.picture import planes_in_the_air
+
+    changes = lake.changes(flying.airborne).where(F.col("_event_time_ms") <= _ms(at))
+    last = changes.groupBy("tailnum").agg(F.max_by(F.struct(*changes.columns), "_position").alias("last"))
+    rows = [row["last"].asDict() for row in last.where(~F.col("last._tombstone")).collect()]
+    flown = [{**row, **{name: _aware(row[name]) for name in ("took_off_at", "lands_at")}} for row in rows]
+    drawn = planes_in_the_air(at, flown, out)
+    typer.echo(f"In the air at {show.moment(at)}: {drawn.placed:,} planes. The picture: {out}")
+
+
+def proof(settings: Settings, servers: str) -> bool:
+    """Run the independent fold as a process of its own and show what it found; return whether everything is equal."""
+    script = Path(lakehouse.demo.__file__).with_name("independent_fold.py")
+    command = [sys.executable, str(script), "--bootstrap", servers, "--lake", settings.lake.path]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode not in (0, 1):
+        raise JobFailed(f"the independent fold ended with exit code {done.returncode}; see above.")
+    found: dict[str, Any] = json.loads(done.stdout)
+    rows = [
+        (
+            name,
+            part["equal"],
+            part["rows_expected"],
+            part["rows_found"],
+            part["missing"] + part["extra"],
+            part["different"],
+        )
+        for name, part in found["tables"].items()
+    ]
+    columns = ("table", "equal", "rows expected", "rows found", "missing or extra", "different")
+    show.table("The proof: every table against an independent fold of the topics", columns, rows)
+    show.table("Every offset accounted for", ("topic", "equal", "in Kafka", "in bronze", "gaps"), list(_topics(found)))
+    typer.echo("Everything is equal." if found["equal"] else "NOT EQUAL: the tables above say where.")
+    return bool(found["equal"])
+
+
+def _topics(found: dict[str, Any]) -> Iterator[tuple[str, bool, int, int, int]]:
+    by_topic: dict[str, list[dict[str, Any]]] = {}
+    for partition, part in found["partitions"].items():
+        by_topic.setdefault(partition.rpartition("/")[0], []).append(part)
+    for topic, parts in by_topic.items():
+        sums = [sum(part[name] for part in parts) for name in ("offsets_kafka", "offsets_bronze", "gaps_in_kafka")]
+        yield topic, all(part["equal"] for part in parts), sums[0], sums[1], sums[2]
+
+
+def _ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
+
+
+def _aware(moment: datetime | None) -> datetime | None:
+    """Spark gives a timestamp in this machine's zone, without saying so."""
+    return None if moment is None else moment.astimezone(UTC)

@@ -1,0 +1,100 @@
+"""What `lakehouse init` writes: a runnable application, its test, its settings and sample records."""
+
+from __future__ import annotations
+
+APP = '''\
+"""{name}: what each customer ordered, kept as tables.
+
+    lakehouse up                                            # a Kafka of your own; `lakehouse down` ends it
+    lakehouse produce orders orders.jsonl --partitions 2    # sample records into the topic
+    lakehouse run app.py --until caught-up                  # Kafka -> bronze -> the tables below
+    lakehouse query "SELECT * FROM totals"
+"""
+
+import lakehouse as lh
+
+# A topic seen through a schema: the key, and the value as JSON. What does not fit goes to the quarantine.
+orders = lh.stream("orders", key="order_id string", schema="customer string, item string, amount decimal(10, 2)")
+
+# The newest order of each customer. A record with a null value would delete the row.
+latest = orders.rekey("customer").latest("latest_order")
+
+# An aggregate per customer, and its changelog as a Kafka topic.
+totals = orders.group_by("customer").agg(orders=lh.count(), total=lh.sum("amount")).table("totals")
+
+app = lh.app(latest, totals, totals.changes().to_topic("totals-changelog"))
+'''
+
+TEST = '''\
+"""Runs scenario.json through the application on the model: no Kafka, no Spark, milliseconds."""
+
+from pathlib import Path
+
+import pytest
+from lakehouse.run.scenario import check, on_model, read
+
+SCENARIO = Path(__file__).with_name("scenario.json")
+
+
+@pytest.mark.parametrize("batch", ["all", "one"])
+def test_the_tables_are_as_expected(batch):
+    failures = check(read(SCENARIO), on_model, batch)
+    assert not failures, "\\n".join(failures)
+'''
+
+SCENARIO = """\
+{
+  "name": "two customers, three orders, one bad record",
+  "app": "app:app",
+  "inputs": [
+    {"topic": "orders", "key": "1", "value": {"customer": "ann", "item": "tea", "amount": 2.50}, "timestamp": 1000},
+    {"topic": "orders", "key": "2", "value": {"customer": "bob", "item": "pie", "amount": 4.00}, "timestamp": 2000},
+    {"topic": "orders", "key": "3", "value": {"customer": "ann", "item": "jam", "amount": 3.25}, "timestamp": 3000},
+    {"topic": "orders", "key": "4", "value": "no order", "timestamp": 4000}
+  ],
+  "tables": {
+    "latest_order": [
+      {"key": "ann", "value": {"order_id": "3", "item": "jam", "amount": 3.25}},
+      {"key": "bob", "value": {"order_id": "2", "item": "pie", "amount": 4.00}}
+    ],
+    "totals": [
+      {"key": "ann", "value": {"orders": 2, "total": 5.75}},
+      {"key": "bob", "value": {"orders": 1, "total": 4.00}}
+    ]
+  },
+  "outputs": [
+    {"topic": "totals-changelog", "key": "ann", "value": {"orders": 1, "total": 2.50}},
+    {"topic": "totals-changelog", "key": "bob", "value": {"orders": 1, "total": 4.00}},
+    {"topic": "totals-changelog", "key": "ann", "value": {"orders": 2, "total": 5.75}}
+  ],
+  "quarantine": {"orders": [{"offset": 3, "reason contains": "value"}]}
+}
+"""
+
+SETTINGS = """\
+# Everything may be left out; see `lakehouse --help` and the comments.
+[lake]
+path = "./lake"
+
+# [kafka]
+# bootstrap_servers = "one:9092"    # left out: an embedded Kafka, its data in .kafka
+"""
+
+RECORDS = """\
+{"key": "1", "value": {"customer": "ann", "item": "tea", "amount": 2.50}, "timestamp": "2026-01-31T12:00:00Z"}
+{"key": "2", "value": {"customer": "bob", "item": "pie", "amount": 4.00}, "timestamp": "2026-01-31T12:01:00Z"}
+{"key": "3", "value": {"customer": "ann", "item": "jam", "amount": 3.25}, "timestamp": "2026-01-31T12:02:00Z"}
+{"key": "4", "value": {"customer": "eve", "item": "cake", "amount": 9.00}, "timestamp": "2026-01-31T12:03:00Z"}
+{"key": "5", "value": "no order: this one goes to the quarantine", "timestamp": "2026-01-31T12:04:00Z"}
+"""
+
+
+def files(name: str) -> dict[str, str]:
+    """Return the files of an application by their names."""
+    return {
+        "app.py": APP.replace("{name}", name),
+        "test_app.py": TEST,
+        "scenario.json": SCENARIO,
+        "lakehouse.toml": SETTINGS,
+        "orders.jsonl": RECORDS,
+    }

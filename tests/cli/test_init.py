@@ -1,0 +1,36 @@
+"""`lakehouse init`: what it writes runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from lakehouse.kafka.produce import parse_lines
+from lakehouse.run.application import load_app
+
+
+def test_the_application_passes_its_test(lakehouse, folder):
+    assert lakehouse("init", "shop").code == 0
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_app.py"]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    done = subprocess.run(
+        command, cwd=folder / "shop", env=environ, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+
+
+def test_its_records_can_be_produced_and_its_application_loaded(lakehouse, folder):
+    lakehouse("init", "shop")
+    lines = (folder / "shop" / "orders.jsonl").read_text().splitlines()
+    assert len(list(parse_lines(lines, "json"))) == len(lines)
+    assert [table.name for table in load_app(str(folder / "shop" / "app.py")).tables] == ["latest_order", "totals"]
+
+
+def test_it_overwrites_nothing(lakehouse, folder):
+    (folder / "shop").mkdir()
+    found = lakehouse("init", "shop")
+    assert found.code == 2
+    assert "exists already" in found.err
+    assert list((folder / "shop").iterdir()) == []

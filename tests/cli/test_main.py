@@ -1,0 +1,108 @@
+"""The command itself: help, exit codes, messages, and what it does not import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lakehouse.cli.failure import exit_code
+from lakehouse.errors import BrokerError, ConfigError, JobFailed, LeaseHeld, NotFound, PlanError
+
+COMMANDS = (
+    "up", "down", "status", "produce", "run", "query", "log", "changes", "tables", "describe", "init", "restore",
+    "check", "demo",
+)  # fmt: skip
+
+
+def test_help_lists_every_command(lakehouse):
+    found = lakehouse("--help")
+    assert found.code == 0
+    assert all(name in found.out for name in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(lakehouse, command):
+    found = lakehouse(command, "--help")
+    assert found.code == 0
+    assert f"Example: lakehouse {command}" in " ".join(found.out.split())
+
+
+def test_version(lakehouse):
+    assert lakehouse("--version").out.strip()
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(ConfigError, 2), (PlanError, 2), (NotFound, 2), (LeaseHeld, 3), (BrokerError, 1), (JobFailed, 1)],
+)
+def test_an_error_has_its_exit_code(error, code):
+    assert exit_code(error("what was found")) == code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["describe", "../etc"], "expected a letter"),
+        (["log", "bronze.a/b"], "Kafka allows letters"),
+        (["changes", "nothing"], "does not exist"),
+        (["changes", "visits", "--per-event"], "--app"),
+        (["query", "DROP TABLE visits"], "expected one SELECT"),
+        (["query", "SELECT 1; SELECT 2"], "expected one SELECT"),
+        (["query", "SELECT * FROM read_csv('/etc/passwd')"], "disabled"),
+        (["query", "SELECT nope FROM nothing"], "nothing"),
+        (["query", "SELECT 1", "--json", "--csv"], "one of them"),
+        (["run", "missing.py"], "no such file"),
+        (["run", "app.py; rm -rf x"], "expected a Python file"),
+        (["produce", "a topic"], "Kafka allows letters"),
+        (["produce", "topic", "missing.jsonl"], "no such file"),
+        (["status", "--config", "missing.toml"], "no such file"),
+        (["init", "../outside"], "expected a letter"),
+        (["demo", "--at", "yesterday"], "ISO 8601"),
+        (["demo", "--out", "picture.gif"], ".png"),
+    ],
+)
+def test_bad_input_is_said_in_one_message(lakehouse, arguments, said):
+    found = lakehouse(*arguments)
+    assert found.code == 2
+    assert found.err.startswith("error: ")
+    assert said in found.err
+    assert "Traceback" not in found.err
+    assert found.out == ""
+
+
+def test_a_wrong_option_is_bad_input(lakehouse):
+    assert lakehouse("status", "--nope").code == 2
+
+
+def test_debug_shows_the_trace(lakehouse):
+    with pytest.raises(NotFound):
+        lakehouse("log", "nothing", "--debug")
+
+
+NO_SPARK = """
+import sys
+from lakehouse.cli.main import main
+for arguments in {lines!r}:
+    assert main(arguments) == 0, arguments
+print([name for name in ("pyspark", "py4j", "matplotlib") if name in sys.modules])
+"""
+
+
+def test_what_needs_no_spark_does_not_import_it(folder: Path):
+    lines = [["--help"], ["status", "--json"], ["tables"], ["query", "SELECT 1 AS one"], ["down"], ["init", "shop"]]
+    code = NO_SPARK.format(lines=lines)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_demo_removes_nothing_but_its_own(lakehouse, folder):
+    (folder / "mine").mkdir()
+    (folder / "mine" / "letter.txt").write_text("keep me")
+    found = lakehouse("demo", "--lake", "mine")
+    assert found.code == 2
+    assert "no demo made it" in found.err
+    assert (folder / "mine" / "letter.txt").read_text() == "keep me"

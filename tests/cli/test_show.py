@@ -1,0 +1,43 @@
+"""What a person, and a program, reads."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+
+import pytest
+
+from lakehouse.cli import show
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        (True, "yes"),
+        (1234567, "1,234,567"),
+        (0.5, "0.5"),
+        (datetime(2013, 6, 1, 12, 30, tzinfo=UTC), "2013-06-01 12:30:00Z"),
+        (datetime(2013, 6, 1, 12, 30, tzinfo=timezone(timedelta(hours=2))), "2013-06-01 10:30:00Z"),
+        (b"N14228", "N14228"),
+        (b"\xff", "\\xff"),
+        ("[red]no markup[/red]", "[red]no markup[/red]"),
+    ],
+)
+def test_a_cell(value, text):
+    assert show.cell(value) == text
+
+
+def test_json_has_no_numbers_that_json_does_not_know(capsys):
+    show.as_json({"nan": float("nan"), "sums": [float("inf"), Decimal("2.50")], "at": datetime(2013, 6, 1, tzinfo=UTC)})
+    assert json.loads(capsys.readouterr().out) == {
+        "nan": "NaN",
+        "sums": ["Infinity", "2.50"],
+        "at": "2013-06-01T00:00:00Z",
+    }
+
+
+def test_markup_in_a_cell_is_shown_as_it_is(capsys):
+    show.table("title", ("a",), [("[bold]x[/bold]",)])
+    assert "[bold]x[/bold]" in capsys.readouterr().out

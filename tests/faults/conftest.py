@@ -1,0 +1,134 @@
+"""Child processes that are killed, and what must be there afterwards, folded in plain Python."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.drain import drain
+from lakehouse.kafka.produce import ProducerRecord, produce
+from lakehouse.kafka.topics import Cluster
+
+if TYPE_CHECKING:
+    from lakehouse.run.lake import Lake
+
+DRIVER = Path(__file__).with_name("driver.py")
+T = 1_700_000_000_000
+
+
+@pytest.fixture(scope="session")
+def driver() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("faults_driver", DRIVER)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class World:
+    """The two topics, what was produced into them, and the children that ran over them."""
+
+    def __init__(self, broker: Broker, folder: Path, driver: ModuleType) -> None:
+        self.servers, self.folder, self.driver = broker.bootstrap_servers, folder, driver
+        self.cluster = Cluster(self.servers)
+        self._random = random.Random(7)
+        for topic in (driver.ORDERS, driver.OWN, driver.CHANGELOG):
+            if topic in self.cluster.names():
+                self.cluster.delete(topic)
+        self.cluster.create(driver.ORDERS, partitions=3)
+        self.cluster.create(driver.OWN, partitions=2)
+
+    def send(self, count: int) -> None:
+        """Produce so many records to each topic; one of eight is a tombstone."""
+        orders, own = [], []
+        for _ in range(count):
+            n = self._random.randrange(1000)
+            key, stamp = f"o{n % 40}".encode(), T + n
+            value = {"customer": f"c{n % 5}", "amount": n}
+            orders.append(ProducerRecord(key, None if n % 8 == 0 else json.dumps(value).encode(), stamp))
+            own.append(ProducerRecord(key, None if n % 8 == 1 else struct.pack(">q", n), stamp))
+        produce(self.servers, {}, self.driver.ORDERS, orders)
+        produce(self.servers, {}, self.driver.OWN, own)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, str(DRIVER), str(self.folder), self.servers, *arguments]
+        log = (self.folder.parent / "driver.log").open("a")
+        root = str(DRIVER.parents[2])
+        environ = {**os.environ, "PYTHONPATH": root}
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environ)
+
+    def log(self) -> str:
+        return (self.folder.parent / "driver.log").read_text()[-3000:]
+
+    def check(self, lake: Lake) -> None:
+        """Compare every table and the changelog with what was produced, drained here and folded in plain Python."""
+        app = self.driver.application()
+        orders = list(drain(self.cluster, {}, self.driver.ORDERS))
+        by_id: dict[str, tuple[str, int]] = {}
+        totals: dict[str, tuple[int, int]] = {}
+        for message in orders:
+            key, value = message.key().decode(), message.value()
+            by_id.pop(key, None)
+            if value is not None:
+                said = json.loads(value)
+                by_id[key] = (said["customer"], said["amount"])
+                n, amount = totals.get(said["customer"], (0, 0))
+                totals[said["customer"]] = (n + 1, amount + said["amount"])
+        own: dict[str, int] = {}
+        for message in drain(self.cluster, {}, self.driver.OWN):
+            own.pop(message.key().decode(), None)
+            if message.value() is not None:
+                own[message.key().decode()] = struct.unpack(">q", message.value())[0]
+        assert self._rows(lake, app, "totals") == sorted((k, *v) for k, v in totals.items())
+        assert self._rows(lake, app, "by_id") == sorted((k, *v) for k, v in by_id.items())
+        assert self._rows(lake, app, "own") == sorted(own.items())
+        self._check_changelog(orders)
+
+    def _rows(self, lake: Lake, app: Any, table: str) -> list[tuple[Any, ...]]:
+        return sorted(tuple(row) for row in lake.read(app.table(table)).collect())
+
+    def _check_changelog(self, orders: list[Any]) -> None:
+        """Each order with a value is one change, at its position; a customer's changes add up one by one."""
+        values = {(m.partition(), m.offset()): json.loads(m.value()) for m in orders if m.value() is not None}
+        seen: list[tuple[int, int]] = []
+        totals: dict[str, tuple[int, int]] = {}
+        for message in drain(self.cluster, {}, self.driver.CHANGELOG):
+            position = json.loads(dict(message.headers() or [])["lakehouse.position"])
+            place = (position[3], position[4])
+            seen.append(place)
+            customer = message.key().decode()
+            n, amount = totals.get(customer, (0, 0))
+            totals[customer] = (n + 1, amount + values[place]["amount"])
+            assert json.loads(message.value()) == dict(zip(("n", "amount"), totals[customer], strict=True))
+        assert sorted(seen) == sorted(values)
+
+
+@pytest.fixture
+def world(broker: Broker, tmp_path: Path, driver: ModuleType) -> Iterator[World]:
+    folder = tmp_path / "lake"
+    folder.mkdir()
+    return World(broker, folder, driver)
+
+
+@pytest.fixture
+def killed(world: World) -> Callable[[str], None]:
+    """killed(point): run a child that ends itself at the point, and see that it did."""
+
+    def run(point: str) -> None:
+        child = world.start(point)
+        assert child.wait(240) == -9, f"{point}: the child was not killed there\n{world.log()}"
+
+    return run

@@ -1,0 +1,101 @@
+"""A process that runs the faults' application, and kills itself where it is told to.
+
+    driver.py LAKE SERVERS [POINT:before|after:N] [--stay]
+
+It kills itself (SIGKILL) before or after the N-th call at the point; without a point it ends when it has caught up.
+The points are wrapped from here: the engine knows nothing of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import lakehouse as lh
+from lakehouse.config import load
+from lakehouse.run.lake import Lake
+
+ORDERS, OWN, CHANGELOG = "faults-orders", "faults-own", "faults-totals"
+POINTS = {
+    "bronze": ("lakehouse.delta.bronze", "append_tick"),  # the tick is planned | written
+    "append": ("lakehouse.delta.bronze", "append"),  # each of its tables: the own one first, the shared one last
+    "merge": ("lakehouse.delta.silver", "SilverWriter._commit"),  # a table is not merged | is merged
+    "publish": ("lakehouse.run.publishing", "Publishing.publish"),  # all tables merged, not published | published
+    "transaction": ("lakehouse.kafka.publish", "Publisher._remember"),  # published, and not remembered in the lake
+}
+
+
+def application() -> lh.App:
+    """Two topics, one with a bronze table of its own; a table over each, and a changelog in a topic."""
+    schema = "customer string, amount bigint"
+    orders = lh.stream(ORDERS, key="id string", schema=schema)
+    own = lh.stream(OWN, key="id string", schema="amount bigint", format="kafka", own_table=True)
+    totals = orders.group_by("customer").agg(n=lh.count(), amount=lh.sum("amount")).table("totals")
+    return lh.app(totals, orders.latest("by_id"), own.latest("own"), totals.changes().to_topic(CHANGELOG))
+
+
+def kill_at(point: str, when: str, nth: int) -> None:
+    """Wrap the point, so that this process ends at its n-th call as if the power had gone."""
+    module_name, path = POINTS[point]
+    holder: Any = importlib.import_module(module_name)
+    *owners, name = path.split(".")
+    for owner in owners:
+        holder = getattr(holder, owner)
+    real = getattr(holder, name)
+    calls = 0
+    lock = threading.Lock()
+
+    @functools.wraps(real)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        with lock:
+            calls += 1
+            here = calls == nth
+        if here and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = real(*args, **kwargs)
+        if here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(holder, name, wrapped)
+
+
+def kill_after_checkpoint(root: Path, query: str) -> None:
+    """End this process as soon as Spark has written the query's first commit to its checkpoint."""
+
+    def watch() -> None:
+        while not (root / "control" / "checkpoints" / query / "commits" / "0").exists():
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main(arguments: list[str]) -> None:
+    folder, servers, *rest = arguments
+    environ = {"LAKEHOUSE_LAKE_PATH": folder, "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS": servers}
+    lake = Lake(settings=load(environ=environ, start=Path(folder)))
+    stay = "--stay" in rest
+    for text in (part for part in rest if part != "--stay"):
+        point, when, nth = text.split(":")
+        if point == "checkpoint":
+            kill_after_checkpoint(Path(folder), when)
+        else:
+            kill_at(point, when, int(nth))
+    print("ready", flush=True)
+    if stay:
+        lake.run(application(), listen=lambda event: print(event.kind, event.tick, flush=True))
+    else:
+        lake.run(application(), until="caught_up")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

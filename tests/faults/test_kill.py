@@ -1,0 +1,95 @@
+"""SIGKILL at each commit point, and at any moment: nothing lost, nothing doubled. Real processes, a real broker.
+
+Every child begins with what the one before left behind, so each kill is also a recovery from the last one.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+
+import pytest
+
+from lakehouse.delta import reader
+from lakehouse.delta.layout import Layout
+
+
+def bronze_places(path: str) -> list[tuple[str, int, int]]:
+    rows = reader.dataset(path).to_table(columns=["topic", "partition", "offset"]).to_pylist()
+    return [(row["topic"], row["partition"], row["offset"]) for row in rows]
+
+
+def check_bronze(world) -> None:
+    """Every offset of both topics is there once."""
+    layout = Layout(str(world.folder))
+    found = bronze_places(layout.records) + bronze_places(layout.own_records(world.driver.OWN))
+    wanted = []
+    for topic, partitions in ((world.driver.ORDERS, 3), (world.driver.OWN, 2)):
+        for (_, partition), (_, end) in world.cluster.offsets((topic, p) for p in range(partitions)).items():
+            wanted += [(topic, partition, offset) for offset in range(end)]
+    assert sorted(found) == sorted(wanted)
+
+
+def run_points(world, killed, lake, points: tuple[str, ...]) -> None:
+    for point in points:
+        world.send(60)
+        killed(point)
+    one = lake("lake")
+    one.run(world.driver.application(), until="caught_up")
+    check_bronze(world)
+    world.check(one)
+
+
+def test_killed_between_the_tables_of_a_tick_and_between_the_merges_of_a_batch(world, killed, lake) -> None:
+    run_points(world, killed, lake, ("append:after:1", "merge:after:1"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_killed_at_each_commit_point(world, killed, lake) -> None:
+    run_points(
+        world, killed, lake,
+        (
+            "bronze:before:1", "bronze:after:1", "checkpoint:ingest:0", "merge:before:1", "merge:after:1",
+            "merge:after:3", "publish:before:2", "transaction:before:1", "publish:after:2", "checkpoint:silver:0",
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_killed_at_random_moments_while_records_come(world, lake) -> None:
+    done = threading.Event()
+    failure: list[BaseException] = []
+
+    def produce() -> None:
+        try:
+            while not done.wait(0.05):
+                world.send(10)
+        except BaseException as error:
+            failure.append(error)
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    moments = random.Random(11)
+    try:
+        for _ in range(5):
+            child = world.start("--stay")
+            assert child.stdout is not None
+            for line in child.stdout:  # the first commit: from here on any moment will do
+                if not line.startswith("ready"):
+                    break
+            else:
+                pytest.fail(f"the child ended by itself\n{world.log()}")
+            time.sleep(moments.uniform(0.0, 6.0))
+            child.kill()
+            child.wait(30)
+    finally:
+        done.set()
+        producer.join(60)
+    assert not failure
+    one = lake("lake")
+    one.run(world.driver.application(), until="caught_up")
+    check_bronze(world)
+    world.check(one)

@@ -1,0 +1,79 @@
+"""What the tests of ingest and publishing share: records in, bronze's rows and a topic's records out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Message
+
+import lakehouse as lh
+from lakehouse.delta import reader
+from lakehouse.delta.layout import Layout
+from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.drain import drain
+from lakehouse.kafka.produce import ProducerRecord, produce
+from lakehouse.kafka.topics import Cluster
+
+if TYPE_CHECKING:
+    from lakehouse.run.lake import Lake
+
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture
+def cluster(broker: Broker) -> Cluster:
+    return Cluster(broker.bootstrap_servers)
+
+
+@pytest.fixture
+def send(broker: Broker) -> Callable[..., int]:
+    """send(topic, records): each (key, value), with a timestamp in milliseconds and a partition if given."""
+
+    def send(topic: str, records: Iterable[tuple[Any, ...]]) -> int:
+        made = []
+        for key, value, *rest in records:
+            stamp, partition = (*rest, None, None)[:2]
+            made.append(ProducerRecord(_bytes(key), _bytes(value), stamp, partition=partition))
+        return produce(broker.bootstrap_servers, {}, topic, made)
+
+    return send
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
+
+@pytest.fixture
+def latest() -> Callable[..., lh.App]:
+    """latest(*topics): the latest value of each key, a table a topic; what the topics hold is a word."""
+
+    def make(*topics: str, own_table: bool = False) -> lh.App:
+        tables = [
+            lh.stream(topic, key="k string", schema="word string", format="kafka", own_table=own_table).latest(
+                topic.replace("-", "_")
+            )
+            for topic in topics
+        ]
+        return lh.app(*tables)
+
+    return make
+
+
+@pytest.fixture
+def bronze() -> Callable[..., Rows]:
+    """bronze(lake): all rows of its shared bronze table in position order; bronze(lake, topic): of a topic's own."""
+
+    def read(lake: Lake, own: str | None = None) -> Rows:
+        layout = Layout(lake.settings.lake.path)
+        rows = reader.dataset(layout.records if own is None else layout.own_records(own)).to_table().to_pylist()
+        return sorted(rows, key=lambda row: (row["tick"], row["topic"], row["partition"], row["offset"]))
+
+    return read
+
+
+@pytest.fixture
+def records(cluster: Cluster) -> Callable[[str], list[Message]]:
+    """records(topic): its committed records, each partition in order."""
+    return lambda topic: list(drain(cluster, {}, topic))

@@ -1,0 +1,182 @@
+"""A changelog in a topic: what is in it, each change once whatever was killed when, and a lake made from it alone."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from confluent_kafka import Message
+
+import lakehouse as lh
+from lakehouse.delta.layout import Layout
+from lakehouse.errors import JobFailed, NotFound, StorageError
+from lakehouse.kafka.publish import EVENT_TIME, OFFSETS, POSITION
+from lakehouse.run.lake import Lake
+from lakehouse.run.publishing import Publishing
+
+T = 1_700_000_000_000
+
+
+def orders(topic: str) -> lh.Stream:
+    return lh.stream(
+        topic, key="id string", schema="customer string, amount decimal(10, 2), weight double, at bigint",
+        event_time="at",
+    )  # fmt: skip
+
+
+def order(n: int, customer: str, amount: str, weight: float, partition: int | None = None) -> tuple[Any, ...]:
+    value = {"customer": customer, "amount": Decimal(amount), "weight": weight, "at": T + 1000 * n}
+    return (f"o{n % 7}", json.dumps(value, default=float), T + n, partition)
+
+
+def headers(message: Message) -> dict[str, bytes]:
+    return dict(message.headers() or [])
+
+
+def facts(message: Message) -> tuple[Any, ...]:
+    """Partition, key, value, event time, position: what a reader of the changelog goes by."""
+    value = message.value()
+    said = headers(message)
+    return (
+        message.partition(), message.key(), json.loads(value) if value is not None else None,
+        int(said[EVENT_TIME]), json.loads(said[POSITION]),
+    )  # fmt: skip
+
+
+def rows(lake: Lake, table: lh.Table) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in lake.read(table).collect())
+
+
+def test_the_changelog_of_a_table_is_published_once_over_restarts(lake, cluster, send, records) -> None:
+    cluster.create("pub-in", partitions=3)
+    words = lh.stream("pub-in", key="k string", schema="word string", format="kafka").latest("words")
+    app = lh.app(words.changes().to_topic("pub-words"))
+    one = lake()
+    batches = [
+        [("a", "1", T + 5), ("b", "2", T + 6), ("c", "3", T + 7)],
+        [("a", None, T + 8), ("b", "4", T + 1), (None, "nobody", T)],
+        [("a", "5", T + 9), ("zz", None, T + 10)],
+    ]
+    wanted = []
+    for batch in batches:
+        send("pub-in", batch)
+        one.run(app, until="caught_up")
+        wanted += [(k.encode(), {"word": v} if v is not None else None, ts) for k, v, ts in batch if k is not None]
+    one.run(app, until="caught_up")
+    found = records("pub-words")
+    source = {(m.key(), m.timestamp()[1]): m.partition() for m in records("pub-in")}
+    by_key = lambda items: {k: [i for i in items if i[0] == k] for k, *_ in items}  # noqa: E731
+    assert by_key([facts(m)[1:4] for m in found]) == by_key(wanted)
+    for message in found:
+        partition, key, _, stamp, position = facts(message)
+        assert partition == source[key, stamp]  # a key keeps its partition
+        assert message.timestamp()[1] == stamp
+        assert position[2:4] == ["pub-in", partition]
+    changes = one.changes(words).collect()
+    positions = sorted(list(row["_position"]) for row in changes)
+    assert sorted(facts(m)[4] for m in found) == positions
+    covered = [json.loads(headers(m)[OFFSETS]) for m in found if OFFSETS in headers(m)]
+    assert sorted(said["tick"] for said in covered) == [1, 2, 3]
+    topic_id = cluster.topics(["pub-in"])["pub-in"].id
+    ends = {str(p): end for (_, p), (_, end) in cluster.offsets(("pub-in", p) for p in range(3)).items() if end}
+    assert max(covered, key=lambda said: said["tick"])["next"] == {topic_id: ends}
+    assert cluster.cleanup_policy("pub-words") == "compact"
+
+
+def test_a_new_sink_publishes_the_whole_history_and_a_crash_before_publishing_loses_nothing(
+    lake, cluster, send, records, monkeypatch
+) -> None:
+    cluster.create("pub-old")
+    visits = lh.stream("pub-old", key="k string", schema="word string", format="kafka")
+    counted = visits.group_by("word").agg(n=lh.count()).table("counted")
+    one = lake()
+    for word in ("x", "y"):
+        send("pub-old", [("k", word, T), ("k", "x", T)])
+        one.run(lh.app(counted), until="caught_up")
+    app = lh.app(counted.changes().to_topic("pub-counted"))
+    one.run(app, until="caught_up")
+    history = [(b"x", {"n": 1}), (b"x", {"n": 2}), (b"y", {"n": 1}), (b"x", {"n": 3})]
+    assert [facts(m)[1:3] for m in records("pub-counted")] == history
+
+    def killed(self: Publishing, tick: int) -> dict[str, int]:
+        if tick == 3:
+            raise OSError("out of power")  # after every MERGE of the batch, before its transaction
+        return {}
+
+    send("pub-old", [("k", "y", T)])
+    with monkeypatch.context() as patched:
+        patched.setattr(Publishing, "publish", killed)
+        with pytest.raises(JobFailed, match="out of power"):
+            one.run(app, until="caught_up")
+    assert rows(one, counted) == [("x", 3), ("y", 2)]
+    assert len(records("pub-counted")) == 4
+    one.run(app, until="caught_up")
+    assert [facts(m)[1:3] for m in records("pub-counted")] == [*history, (b"y", {"n": 2})]
+
+
+def test_a_lake_restored_from_the_topics_alone_goes_on(lake, cluster, send, records) -> None:
+    cluster.create("pub-orders", partitions=2)
+    stream = orders("pub-orders")
+    last = stream.rekey("customer").latest("last")
+    totals = (
+        stream.group_by("customer")
+        .agg(n=lh.count(), amount=lh.sum("amount"), weight=lh.sum("weight"), whole=lh.sum("cast(amount as bigint)"))
+        .table("totals")
+    )
+    by_id = stream.latest("by_id")
+    sinks = [t.changes().to_topic(f"pub-{t.name}") for t in (last, totals, by_id)]
+    app = lh.app(*sinks)
+    first = lake("first")
+    customers = ["ann", "bob", "cyd"]
+    made = [order(n, customers[n % 3], f"{n}.{n % 10}7", 0.1 * n, n % 2) for n in range(30)]
+    send("pub-orders", [*made, ("o3", None, T, 1), ("o4", None, T, 0)])
+    first.run(app, until="caught_up")
+    send("pub-orders", [order(n, customers[n % 2], "-1.05", 1e-3 * n, n % 2) for n in range(30, 40)])
+    first.run(app, until="caught_up")
+
+    second = lake("second")
+    for sink in sinks:
+        assert isinstance(sink.of, lh.Table)
+        count = second.restore(sink.of, sink.topic)
+        assert rows(second, sink.of) == rows(first, sink.of)
+        assert count == len(rows(first, sink.of))
+    with pytest.raises(StorageError, match="table 'last' exists"):
+        second.restore(last, "pub-last")
+    more = [order(n, customers[n % 3], "0.01", 1 / 3, n % 2) for n in range(40, 47)]
+    send("pub-orders", [*more, ("o1", None, T, 0), ("o1", None, T, 1)])
+    before = {sink.topic: len(records(sink.topic)) for sink in sinks}
+    second.run(app, until="caught_up")
+    added = {sink.topic: [facts(m)[1:4] for m in _by_position(records(sink.topic), before)] for sink in sinks}
+    first.run(lh.app(*app.tables), until="caught_up")
+    for table in app.tables:
+        assert rows(second, table) == rows(first, table), table.name
+        wanted = first.changes(table, after=2).collect()
+        assert len(added[f"pub-{table.name}"]) == len(wanted), table.name
+    with pytest.raises(NotFound, match="expected a changelog that lakehouse published"):
+        lake("third").restore(last, "pub-orders")
+
+
+def _by_position(found: list[Message], before: dict[str, int]) -> list[Message]:
+    """The records that the restored lake added: its ticks begin anew, so they are the last by offset."""
+    topic = found[0].topic()
+    return sorted(found, key=lambda m: m.timestamp()[1])[before[topic] :] if topic else []
+
+
+def test_a_stream_keeps_null_keys_and_null_values(lake, cluster, send, records) -> None:
+    cluster.create("pub-raw", partitions=2)
+    stream = lh.stream("pub-raw", key="k string", schema="word string", format="kafka")
+    app = lh.app(stream.to_topic("pub-copy", partitions=1))
+    sent = [("a", "1"), (None, "2"), ("b", None), ("a", ""), (None, None)]
+    send("pub-raw", [(k, v, T + n, 0) for n, (k, v) in enumerate(sent)])
+    one = lake()
+    one.run(app, until="caught_up")
+    one.run(app, until="caught_up")
+    found = [(m.key(), m.value(), m.timestamp()[1]) for m in records("pub-copy")]
+    assert found == [
+        (b"a", b'{"word":"1"}', T), (None, b'{"word":"2"}', T + 1), (b"b", None, T + 2), (b"a", b'{"word":""}', T + 3),
+        (None, None, T + 4),
+    ]  # fmt: skip
+    assert cluster.cleanup_policy("pub-copy") == "delete"
+    assert Layout(one.settings.lake.path).published("pub-copy").endswith("pub-copy.json")

@@ -1,0 +1,120 @@
+"""Two writers of one table: the lease keeps the second out; where it can't see the first, the epoch fences that one."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+import lakehouse as lh
+from lakehouse.delta import bronze as bronze_table
+from lakehouse.delta.ingest import Ingest
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.lease import Lease
+from lakehouse.delta.silver import SilverWriter
+from lakehouse.delta.transaction import read_progress
+from lakehouse.errors import Fenced, LeaseHeld
+from lakehouse.run.job import Job
+
+T = 1_700_000_000_000
+HOLD = """
+import sys
+from lakehouse.delta.lease import Lease
+Lease(sys.argv[1], "x").acquire()
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def nothing(*_: object) -> None:
+    """No quarantine is written, and nobody listens."""
+
+
+def test_a_second_process_is_told_who_writes(tmp_path: Path) -> None:
+    path = tmp_path / "leases" / "silver-t.lock"
+    child = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"held\n"
+        with pytest.raises(LeaseHeld, match=rf"table 't' is being written by another process: .*process {child.pid},"):
+            Lease(str(path), "table 't'").acquire()
+    finally:
+        child.kill()
+        child.wait(30)
+    # The operating system took it back; no clean-up was needed.
+    with Lease(str(path), "table 't'"), pytest.raises(LeaseHeld):
+        Lease(str(path), "table 't'").acquire()
+
+
+def test_a_zombie_writer_of_a_table_is_fenced(lake, cluster, send, spark: SparkSession) -> None:
+    cluster.create("zombie-silver")
+    stream = lh.stream("zombie-silver", key="k string", schema="n bigint", format="kafka")
+    table = stream.group_by("k").agg(records=lh.count(), total=lh.sum("n")).table("zombie")
+    one, app = lake(), lh.app(table)
+    layout = Layout(one.settings.lake.path)
+
+    def tick(n: int) -> None:
+        send("zombie-silver", [("k", n.to_bytes(8, "big").decode("latin-1"), T)])
+        one.run(app, until="caught_up", parts=("ingest",))
+
+    def rows() -> list[tuple[object, ...]]:
+        return [tuple(row) for row in one.read(table).collect()]
+
+    tick(1)
+    zombie = SilverWriter(spark, layout, table, [], uuid.uuid4().hex)
+    successor = SilverWriter(spark, layout, table, [], uuid.uuid4().hex)
+    with zombie:
+        assert zombie.apply(1, nothing) == 1
+        zombie._lease.release()  # as on a file system whose locks the other machine does not see
+        with successor:
+            tick(2)
+            # The zombie is first: its number is too small, though the tick is new.
+            with pytest.raises(Fenced, match="Another writer has taken it over"):
+                zombie.apply(2, nothing)
+            assert rows() == [("k", 1, 1)]
+            assert successor.apply(2, nothing) == 1
+            assert rows() == [("k", 2, 3)]
+            # And after it: the tick is there already.
+            with pytest.raises(Fenced):
+                zombie.apply(2, nothing)
+            assert rows() == [("k", 2, 3)]
+            tick(3)
+            assert successor.apply(3, nothing) == 1
+    assert rows() == [("k", 3, 6)]
+
+
+def finish(query: StreamingQuery, ingest: Ingest) -> None:
+    """Wait for the query's end, and raise what ended it."""
+    with contextlib.suppress(StreamingQueryException):
+        query.awaitTermination()
+    ingest.check(query)
+
+
+def test_a_zombie_writer_of_bronze_is_fenced(lake, cluster, send, latest, bronze, spark: SparkSession) -> None:
+    cluster.create("zombie-bronze")
+    one, app = lake(), latest("zombie-bronze")
+    layout = Layout(one.settings.lake.path)
+    send("zombie-bronze", [("k", "1", T)])
+    one.run(app, until="caught_up", parts=("ingest",))
+
+    def job() -> Ingest:
+        return Job(one.spark, one.settings, app, cluster.bootstrap_servers)._ingest()
+
+    with job() as zombie:
+        zombie._lease.release()
+        with job() as successor:
+            send("zombie-bronze", [("k", "2", T)])
+            query = zombie.start(available_now=True)
+            with pytest.raises(Fenced, match="Another writer has taken it over"):
+                finish(query, zombie)
+            assert read_progress(spark, layout.records, bronze_table.NAME).tick == 1
+            query = successor.start(available_now=True)
+            finish(query, successor)
+    assert [(row["tick"], row["offset"], row["value"]) for row in bronze(one)] == [(1, 0, b"1"), (2, 1, b"2")]
