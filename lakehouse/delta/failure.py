@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,14 +17,29 @@ class Catching:
 
     def __init__(self, work: Callable[[Any, int], None]) -> None:
         self._work = work
+        self._running = threading.Lock()
+        self._stopped = False
         self.error: Exception | None = None
 
     def __call__(self, frame: Any, batch_id: int) -> None:
-        try:
-            self._work(frame, batch_id)
-        except Exception as error:
-            self.error = error
-            raise
+        with self._running:
+            if self._stopped:
+                return
+            try:
+                self._work(frame, batch_id)
+            except Exception as error:
+                self.error = error
+                raise
+
+    def stop(self, query: StreamingQuery) -> None:
+        """Stop a query between two batches: one that is under way is finished first.
+
+        Spark would interrupt it, and a lease could be given back while its commit is still being written.
+        """
+        self._stopped = True
+        with self._running:
+            pass  # whatever comes after this returns at once
+        query.stop()
 
 
 def raise_failure(query: StreamingQuery, catching: Catching) -> None:

@@ -189,6 +189,10 @@ class Ingest:
             writer = writer.trigger(processingTime=f"{trigger_seconds} seconds")
         return writer.start()
 
+    def stop(self, query: StreamingQuery) -> None:
+        """Stop the query after the batch that is under way."""
+        self._catching.stop(query)
+
     def check(self, query: StreamingQuery) -> None:
         """Raise what ended the query, if an error did: DataLoss with the exact range where that is the reason."""
         ours = isinstance(self._catching.error, LakehouseError)

@@ -83,6 +83,10 @@ class Silver:
         row = history.where(F.col("userMetadata").contains('"topics"')).agg(F.max("version")).first()
         return row[0] if row and row[0] is not None else 0
 
+    def stop(self, query: StreamingQuery) -> None:
+        """Stop the query after the batch that is under way."""
+        self._catching.stop(query)
+
     def check(self, query: StreamingQuery) -> None:
         """Raise what ended the query, if an error did."""
         raise_failure(query, self._catching)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -11,6 +12,7 @@ from lakehouse.kafka.options import for_librdkafka
 from lakehouse.kafka.topics import Cluster
 
 SILENCE_SECONDS = 30.0
+POLL_SECONDS = 0.1
 
 
 def drain(cluster: Cluster, options: Mapping[str, str], topic: str) -> Iterator[Message]:
@@ -36,9 +38,13 @@ def drain(cluster: Cluster, options: Mapping[str, str], topic: str) -> Iterator[
     )
     try:
         consumer.assign([TopicPartition(topic, partition, offsets[topic, partition][0]) for partition in left])
+        heard = time.monotonic()
         while left:
-            messages = consumer.consume(10_000, SILENCE_SECONDS)
-            if not messages:
+            # It waits until so many have come or the time is over: a long time would be waited in full at the end.
+            messages = consumer.consume(10_000, POLL_SECONDS)
+            if messages:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > SILENCE_SECONDS:
                 raise KafkaUnavailable(
                     f"topic {topic!r}: nothing came for {SILENCE_SECONDS:g} s; expected {len(left)} more partitions."
                 )

@@ -20,7 +20,7 @@ from lakehouse.kafka.options import for_librdkafka, refused
 
 TIMEOUT_SECONDS = 15.0
 # Just after a topic was created or a broker came back; it passes by itself.
-NO_LEADER_YET = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
+NO_LEADER_YET = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._NOENT})
 T = TypeVar("T")
 
 

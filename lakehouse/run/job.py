@@ -10,10 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from typing import TYPE_CHECKING, Any, Literal
 
 from lakehouse.config import Settings
 from lakehouse.delta.gaps import TopicNow
@@ -25,6 +22,11 @@ from lakehouse.kafka.options import for_java
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.declare import App
 from lakehouse.run.publishing import Publishing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
 
 Part = Literal["ingest", "silver"]
 PARTS: tuple[Part, ...] = ("ingest", "silver")
@@ -73,28 +75,23 @@ class Job:
     def until_stopped(self, stop: threading.Event, parts: tuple[Part, ...] = PARTS) -> None:
         """Keep running until `stop` is set. Raises what stopped it otherwise."""
         with ExitStack() as stack:
-            running: list[tuple[StreamingQuery, Callable[[StreamingQuery], None]]] = []
+            running: list[tuple[StreamingQuery, Ingest | Silver]] = []
             seconds = self._settings.run.trigger_seconds
             if "ingest" in parts:
                 ingest = stack.enter_context(self._ingest())
-                running.append(
-                    (
-                        self._pooled("ingest", lambda: ingest.start(available_now=False, trigger_seconds=seconds)),
-                        ingest.check,
-                    )
-                )
+                query = self._pooled("ingest", lambda: ingest.start(available_now=False, trigger_seconds=seconds))
+                running.append((query, ingest))
             if "silver" in parts:
                 silver = stack.enter_context(self._silver())
-                running.append((self._pooled("silver", lambda: silver.start(available_now=False)), silver.check))
+                running.append((self._pooled("silver", lambda: silver.start(available_now=False)), silver))
             try:
                 while not stop.wait(0.2) and all(query.isActive for query, _ in running):
                     pass
             finally:
-                for query, _ in running:
-                    query.stop()
-            if not stop.is_set():
-                for query, check in running:
-                    check(query)
+                for query, owner in running:
+                    owner.stop(query)
+            for query, owner in running:
+                owner.check(query)
 
     def _pooled(self, pool: str, start: Callable[[], StreamingQuery]) -> StreamingQuery:
         """Start a query in a scheduler pool of its own, so that neither waits for the other's jobs."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from lakehouse.config import Settings
 from lakehouse.delta import bronze, published
@@ -14,6 +13,10 @@ from lakehouse.delta.transaction import table_id
 from lakehouse.kafka.publish import Publisher
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.declare import App, Sink, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 DAY_MS = 24 * 60 * 60 * 1000
 

@@ -11,9 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
-from typing import Any
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Any
 
 from lakehouse.delta import bronze, changefeed, published, reader
 from lakehouse.delta.layout import Layout
@@ -24,6 +22,10 @@ from lakehouse.plan.model import Result, hashable
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.position import Identity, Position
 from lakehouse.semantics.record import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 KAFKA_SCHEMA = (
     "topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "

@@ -11,11 +11,9 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from confluent_kafka import Message
-from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from lakehouse.delta import published, tables
 from lakehouse.delta.layout import Layout
@@ -26,6 +24,11 @@ from lakehouse.kafka.drain import drain
 from lakehouse.kafka.publish import ACCUMULATORS, EVENT_TIME, OFFSETS, POSITION
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.declare import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

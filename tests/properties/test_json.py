@@ -44,7 +44,9 @@ anything = st.recursive(
 )
 names = st.sampled_from([*(column.name for column in STREAM.source.value), "other", "I"])
 documents = st.dictionaries(names, anything, max_size=3).map(lambda row: json.dumps(row).encode())
-noise = st.sampled_from([b"", b" ", b"null", b" null\n", b"[]", b"5", b'{"i":1', b'{"i":1} x', b"\xff", b'{"s":"\xff"}'])
+noise = st.sampled_from(
+    [b"", b" ", b"null", b" null\n", b"[]", b"5", b'{"i":1', b'{"i":1} x', b"\xff", b'{"s":"\xff"}']
+)
 
 
 @settings(max_examples=3, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
