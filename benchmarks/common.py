@@ -55,7 +55,8 @@ def lake_and_broker() -> Iterator[tuple[Settings, Broker]]:
 def machine() -> str:
     """The machine in one line."""
     memory = psutil.virtual_memory().total / 2**30
-    return f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    system = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    return f"{os.cpu_count()} cores, {memory:.0f} GiB, {system}"
 
 
 def show(title: str, columns: list[str], rows: list[list[str]]) -> None:

@@ -1,4 +1,4 @@
-"""Fixtures for every test: one embedded broker and one Spark session for the whole run, each started when first asked for."""
+"""Fixtures for every test: one embedded broker and one Spark session a run, each started when first asked for."""
 
 from __future__ import annotations
 

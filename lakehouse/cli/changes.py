@@ -95,17 +95,13 @@ def _net(
 def _per_event(
     settings: Settings, app: str, name: str, first: int | None, last: int | None, key: str | None, limit: int | None
 ) -> list[dict[str, Any]]:
-    from pyspark.sql import functions as F
-
+    from lakehouse.delta import published
     from lakehouse.run.application import load_app
     from lakehouse.run.lake import Lake
 
     table = load_app(app).table(name)
-    frame = Lake(settings=settings).changes(table, after=max((first or 0) - 1, 0), to=last)
-    if key is not None:
-        frame = frame.where(F.concat_ws(",", *[F.col(n).cast("string") for n in table.key]) == key)
-    rows = (frame if limit is None else frame.limit(limit)).toLocalIterator()
-    return [event(row.asDict(recursive=True), table.key) for row in rows]
+    frame = Lake(settings=settings).changes(table, after=max((first or 0) - 1, 0), to=last, key=key)
+    return [event(row, table.key) for row in published.rows(frame if limit is None else frame.limit(limit))]
 
 
 def event(row: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from pyspark.sql import functions as F
 
 import lakehouse.demo
 from lakehouse.cli import show
 from lakehouse.cli.changes import event
 from lakehouse.config import Settings
-from lakehouse.delta import reader
+from lakehouse.delta import published, reader
 from lakehouse.delta.layout import Layout
 from lakehouse.demo import app as flying
 from lakehouse.errors import JobFailed
@@ -41,6 +40,11 @@ MOST_FLIGHTS = "SELECT tailnum, flights, miles FROM visits ORDER BY flights DESC
 IN_THE_AIR = """
     SELECT tailnum, carrier || flight AS flight, origin AS "from", dest AS "to", took_off_at AS "took off"
     FROM airborne ORDER BY took_off_at DESC LIMIT 12
+"""
+# The changelog of a table, folded: the last change of each key, where that is no tombstone.
+LAST_OF_EACH = """
+    SELECT last.* FROM (SELECT max_by(struct(*), _position) AS last FROM {changes} GROUP BY tailnum)
+    WHERE NOT last._tombstone
 """
 
 
@@ -75,30 +79,27 @@ def tables(settings: Settings) -> None:
 
 def changelog(lake: Lake, servers: str) -> None:
     """The last changes of one plane's visits: per event, derived from bronze, and as they stand in the Kafka topic."""
-    changes = lake.changes(flying.visits).where(F.col("tailnum") == PLANE).orderBy(F.col("_position").desc())
-    derived = [
-        event(row.asDict(recursive=True), flying.visits.key) for row in reversed(changes.limit(CHANGES_SHOWN).collect())
-    ]
+    changes = lake.changes(flying.visits, key=PLANE)
+    derived = [event(row, flying.visits.key) for row in published.rows(changes)][-CHANGES_SHOWN:]
     rows = [(show.moment(c["time"]), c["value"]["flights"], c["value"]["miles"]) for c in derived]
     show.table(
         f"Changelog of visits, {PLANE}, the last {CHANGES_SHOWN}, per event", ("event time", "flights", "miles"), rows
     )
     cluster = Cluster(servers, lake.settings.kafka.options)
     found = [m for m in drain(cluster, lake.settings.kafka.options, CHANGELOG) if m.key() == PLANE.encode()]
-    published = [
+    sent = [
         (f"{m.partition()}/{m.offset()}", show.moment(m.timestamp()[1]), m.key(), m.value())
         for m in found[-CHANGES_SHOWN:]
     ]
-    show.table(f"The same in the Kafka topic {CHANGELOG}", ("partition/offset", "timestamp", "key", "value"), published)
+    show.table(f"The same in the Kafka topic {CHANGELOG}", ("partition/offset", "timestamp", "key", "value"), sent)
 
 
 def where_was(lake: Lake) -> None:
     """Where a plane was at a past moment: its last change of location up to then."""
-    changes = lake.changes(flying.location)
-    until = changes.where((F.col("tailnum") == PLANE) & (F.col("_event_time_ms") <= _ms(DAY)))
-    rows = until.orderBy(F.col("_position").desc()).limit(1).collect()
+    changes = lake.changes(flying.location, key=PLANE)
+    rows = list(published.rows(changes.where(f"_event_time_ms <= {_ms(DAY)}")))
     place = (
-        f"on the way to, or at, {rows[0]['dest']}; it left at {show.moment(rows[0]['departed_at'])}"
+        f"on the way to, or at, {rows[-1]['dest']}; it left at {show.moment(rows[-1]['departed_at'])}"
         if rows
         else "nowhere yet"
     )
@@ -109,11 +110,9 @@ def picture(lake: Lake, at: datetime, out: Path) -> None:
     """Draw the planes in the air at a moment: the changelog of airborne, folded up to it."""
     from lakehouse.demo.picture import planes_in_the_air
 
-    changes = lake.changes(flying.airborne).where(F.col("_event_time_ms") <= _ms(at))
-    last = changes.groupBy("tailnum").agg(F.max_by(F.struct(*changes.columns), "_position").alias("last"))
-    rows = [row["last"].asDict() for row in last.where(~F.col("last._tombstone")).collect()]
-    flown = [{**row, **{name: _aware(row[name]) for name in ("took_off_at", "lands_at")}} for row in rows]
-    drawn = planes_in_the_air(at, flown, out)
+    changes = lake.changes(flying.airborne).where(f"_event_time_ms <= {_ms(at)}")
+    last = lake.spark.sql(LAST_OF_EACH, changes=changes)
+    drawn = planes_in_the_air(at, list(published.rows(last)), out)
     typer.echo(f"In the air at {show.moment(at)}: {drawn.placed:,} planes. The picture: {out}")
 
 
@@ -154,8 +153,3 @@ def _topics(found: dict[str, Any]) -> Iterator[tuple[str, bool, int, int, int]]:
 
 def _ms(moment: datetime) -> int:
     return int(moment.timestamp() * 1000)
-
-
-def _aware(moment: datetime | None) -> datetime | None:
-    """Spark gives a timestamp in this machine's zone, without saying so."""
-    return None if moment is None else moment.astimezone(UTC)

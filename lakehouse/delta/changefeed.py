@@ -50,6 +50,11 @@ def per_event(spark: SparkSession, layout: Layout, table: Table, after: int, to:
     return frame.select(*table.key, *shown, *kept, *CHANGE_COLUMNS).orderBy("_position")
 
 
+def of_key(changes: DataFrame, table: Table, key: str) -> DataFrame:
+    """Keep one key's changes. `key` is its text; the columns of a key of several are joined by commas."""
+    return changes.where(F.concat_ws(",", *[F.col(name).cast("string") for name in table.key]) == key)
+
+
 def stream_events(
     spark: SparkSession, layout: Layout, stream: Stream, after: int, to: int, own: list[str]
 ) -> DataFrame:

@@ -42,9 +42,7 @@ def drain(cluster: Cluster, options: Mapping[str, str], topic: str) -> Iterator[
         while left:
             # It waits until so many have come or the time is over: a long time would be waited in full at the end.
             messages = consumer.consume(10_000, POLL_SECONDS)
-            if messages:
-                heard = time.monotonic()
-            elif time.monotonic() - heard > SILENCE_SECONDS:
+            if not messages and time.monotonic() - heard > SILENCE_SECONDS:
                 raise KafkaUnavailable(
                     f"topic {topic!r}: nothing came for {SILENCE_SECONDS:g} s; expected {len(left)} more partitions."
                 )
@@ -58,5 +56,7 @@ def drain(cluster: Cluster, options: Mapping[str, str], topic: str) -> Iterator[
                     yield message
                 if error is not None or offset + 1 >= left[partition]:
                     del left[partition]
+            if messages:
+                heard = time.monotonic()  # now, not before they were handed over: their reader may take its time
     finally:
         consumer.close()

@@ -99,10 +99,13 @@ class Lake:
 
         return travel.common_tick(self.spark, Layout(self.settings.lake.path), tables)
 
-    def changes(self, table: Table, *, after: int = 0, to: int | None = None, net: bool = False) -> DataFrame:
+    def changes(
+        self, table: Table, *, after: int = 0, to: int | None = None, net: bool = False, key: str | None = None
+    ) -> DataFrame:
         """Return a table's changelog of the ticks in (after, to], in order: per event, or net per commit.
 
-        Columns: the table's, and `_tombstone`, `_event_time_ms`, `_position` of the record that caused the change.
+        key: one key's changes only, by its text; columns of a key of several are joined by commas. Columns: the
+        table's, and `_tombstone`, `_event_time_ms`, `_position` of the record that caused the change.
         """
         from lakehouse.delta import changefeed
         from lakehouse.delta.layout import Layout
@@ -110,9 +113,11 @@ class Lake:
         layout = Layout(self.settings.lake.path)
         to = self.tick(table) if to is None else to
         if net:
-            return changefeed.net(self.spark, layout, table, after, to)
-        own = [table.stream.source.topic] if table.stream.source.own_table else []
-        return changefeed.per_event(self.spark, layout, table, after, to, own)
+            frame = changefeed.net(self.spark, layout, table, after, to)
+        else:
+            own = [table.stream.source.topic] if table.stream.source.own_table else []
+            frame = changefeed.per_event(self.spark, layout, table, after, to, own)
+        return frame if key is None else changefeed.of_key(frame, table, key)
 
     def restore(self, table: Table, topic: str) -> int:
         """Make a table from its published changelog; return its rows. Running its application goes on from there."""
