@@ -104,7 +104,9 @@ def test_every_module_says_what_it_is() -> None:
 
 def test_forbidden_words() -> None:
     """No unfinished notes, no machine's folders, no registry's host."""
-    words = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b|/wo" r"rk/|https?://[a-z0-9.-]*(py" r"pi|pythonhosted|mav" r"en)")
+    words = re.compile(
+        r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b|/wo" r"rk/|https?://[a-z0-9.-]*(py" r"pi|pythonhosted|mav" r"en)"
+    )
     listed = subprocess.run(["git", "ls-files"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
     for name in listed.splitlines():
         path = PROJECT / name

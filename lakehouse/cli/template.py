@@ -16,13 +16,13 @@ import lakehouse as lh
 # A topic seen through a schema: the key, and the value as JSON. What does not fit goes to the quarantine.
 orders = lh.stream("orders", key="order_id string", schema="customer string, item string, amount decimal(10, 2)")
 
-# The newest order of each customer. A record with a null value would delete the row.
-latest = orders.rekey("customer").latest("latest_order")
+# Each order as it is now. A record with a null value, a tombstone, deletes its order.
+current = orders.latest("current_orders")
 
-# An aggregate per customer, and its changelog as a Kafka topic.
+# An aggregate per customer, over all that was ever ordered, and its changelog as a Kafka topic.
 totals = orders.group_by("customer").agg(orders=lh.count(), total=lh.sum("amount")).table("totals")
 
-app = lh.app(latest, totals, totals.changes().to_topic("totals-changelog"))
+app = lh.app(current, totals, totals.changes().to_topic("totals-changelog"))
 '''
 
 TEST = '''\
@@ -44,18 +44,19 @@ def test_the_tables_are_as_expected(batch):
 
 SCENARIO = """\
 {
-  "name": "two customers, three orders, one bad record",
+  "name": "two customers, three orders, one of them deleted, one bad record",
   "app": "app:app",
   "inputs": [
     {"topic": "orders", "key": "1", "value": {"customer": "ann", "item": "tea", "amount": 2.50}, "timestamp": 1000},
     {"topic": "orders", "key": "2", "value": {"customer": "bob", "item": "pie", "amount": 4.00}, "timestamp": 2000},
     {"topic": "orders", "key": "3", "value": {"customer": "ann", "item": "jam", "amount": 3.25}, "timestamp": 3000},
-    {"topic": "orders", "key": "4", "value": "no order", "timestamp": 4000}
+    {"topic": "orders", "key": "4", "value": "no order", "timestamp": 4000},
+    {"topic": "orders", "key": "2", "value": null, "timestamp": 5000}
   ],
   "tables": {
-    "latest_order": [
-      {"key": "ann", "value": {"order_id": "3", "item": "jam", "amount": 3.25}},
-      {"key": "bob", "value": {"order_id": "2", "item": "pie", "amount": 4.00}}
+    "current_orders": [
+      {"key": "1", "value": {"customer": "ann", "item": "tea", "amount": 2.50}},
+      {"key": "3", "value": {"customer": "ann", "item": "jam", "amount": 3.25}}
     ],
     "totals": [
       {"key": "ann", "value": {"orders": 2, "total": 5.75}},
@@ -86,6 +87,7 @@ RECORDS = """\
 {"key": "3", "value": {"customer": "ann", "item": "jam", "amount": 3.25}, "timestamp": "2026-01-31T12:02:00Z"}
 {"key": "4", "value": {"customer": "eve", "item": "cake", "amount": 9.00}, "timestamp": "2026-01-31T12:03:00Z"}
 {"key": "5", "value": "no order: this one goes to the quarantine", "timestamp": "2026-01-31T12:04:00Z"}
+{"key": "2", "value": null, "timestamp": "2026-01-31T12:05:00Z"}
 """
 
 

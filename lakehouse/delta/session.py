@@ -41,6 +41,8 @@ DEFAULTS = {
     "spark.sql.catalogImplementation": "in-memory",
 }
 
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # added to ours; every other setting replaces ours
+
 
 def open_session(settings: Settings) -> SparkSession:
     """Return the process's Spark session, started with the settings if there is none yet.
@@ -62,13 +64,15 @@ def open_session(settings: Settings) -> SparkSession:
             builder = builder.config("spark.driver.extraClassPath", os.pathsep.join(jars))
         else:
             builder = builder.config("spark.jars", ",".join(jars))
-        builder = builder.config("spark.driver.extraJavaOptions", _java_options())
+        java_options = f"{_java_options()} {settings.spark.options.get(JAVA_OPTIONS, '')}"
+        builder = builder.config(JAVA_OPTIONS, java_options.strip())
     if settings.spark.master.startswith("local"):
         builder = builder.config("spark.sql.shuffle.partitions", str(_cores(settings.spark.master)))
         # The workers need this environment's packages; "python3" of the PATH may be another one.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for name, value in settings.spark.options.items():
-        builder = builder.config(name, value)
+        if name != JAVA_OPTIONS:
+            builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session

@@ -25,7 +25,7 @@ def test_its_records_can_be_produced_and_its_application_loaded(lakehouse, folde
     lakehouse("init", "shop")
     lines = (folder / "shop" / "orders.jsonl").read_text().splitlines()
     assert len(list(parse_lines(lines, "json"))) == len(lines)
-    assert [table.name for table in load_app(str(folder / "shop" / "app.py")).tables] == ["latest_order", "totals"]
+    assert [table.name for table in load_app(str(folder / "shop" / "app.py")).tables] == ["current_orders", "totals"]
 
 
 def test_it_overwrites_nothing(lakehouse, folder):

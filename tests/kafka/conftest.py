@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from lakehouse.run.lake import Lake
 
 Rows = list[dict[str, Any]]
+INGEST = ("ingest",)
+WAIT_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -77,3 +81,58 @@ def bronze() -> Callable[..., Rows]:
 def records(cluster: Cluster) -> Callable[[str], list[Message]]:
     """records(topic): its committed records, each partition in order."""
     return lambda topic: list(drain(cluster, {}, topic))
+
+
+@pytest.fixture
+def ingest() -> Callable[[Lake, lh.App], list[tuple[int, int]]]:
+    """ingest(lake, app): run until caught up; the ticks: (tick, rows)."""
+
+    def run(lake: Lake, app: lh.App) -> list[tuple[int, int]]:
+        ticks: list[tuple[int, int]] = []
+        lake.run(app, until="caught_up", parts=INGEST, listen=lambda event: ticks.append((event.tick, event.records)))
+        return ticks
+
+    return run
+
+
+@pytest.fixture
+def running() -> Callable[..., AbstractContextManager[Callable[[int], None]]]:
+    """with running(lake, app) as wait: the job runs in a thread; wait(n) until its ticks have brought n records."""
+    return _running
+
+
+@contextmanager
+def _running(
+    lake: Lake, app: lh.App, parts: tuple[str, ...] = INGEST, kind: str = "tick"
+) -> Iterator[Callable[[int], None]]:
+    """Run in a thread; gives a function that waits until events of a kind have brought so many records."""
+    stop, came, rows = threading.Event(), threading.Condition(), 0
+    failure: list[BaseException] = []
+
+    def listen(event: Any) -> None:
+        nonlocal rows
+        with came:
+            rows += event.records if event.kind == kind else 0
+            came.notify_all()
+
+    def work() -> None:
+        try:
+            lake.run(app, stop=stop, parts=parts, listen=listen)
+        except BaseException as error:
+            failure.append(error)
+            with came:
+                came.notify_all()
+
+    def wait(wanted: int) -> None:
+        with came:
+            assert came.wait_for(lambda: rows >= wanted or failure, WAIT_SECONDS), f"{rows} of {wanted} rows came"
+
+    thread = threading.Thread(target=work, name="ingest-test")
+    thread.start()
+    try:
+        yield wait
+    finally:
+        stop.set()
+        thread.join(WAIT_SECONDS)
+        if failure:
+            raise failure[0]

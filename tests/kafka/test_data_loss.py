@@ -15,7 +15,6 @@ from lakehouse.errors import DataLoss
 from lakehouse.kafka.broker import Broker
 from lakehouse.run.lake import Lake
 
-INGEST = ("ingest",)
 T = 1_700_000_000_000
 WAIT_SECONDS = 60.0
 
@@ -32,12 +31,6 @@ def expire(broker: Broker):
     return remove
 
 
-def ingest(lake: Lake, app: Any) -> list[tuple[int, int]]:
-    ticks: list[tuple[int, int]] = []
-    lake.run(app, until="caught_up", parts=INGEST, listen=lambda event: ticks.append((event.tick, event.records)))
-    return ticks
-
-
 def written(spark: SparkSession, lake: Lake) -> list[tuple[Any, ...]]:
     frame = spark.read.format("delta").load(Layout(lake.settings.lake.path).gaps)
     names = ("topic", "topic_id", "partition", "from_offset", "to_offset", "tick")
@@ -49,7 +42,7 @@ def places(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
 
 
 def test_expired_offsets_are_named_then_written_down_once(
-    lake, cluster, send, latest, bronze, expire, spark: SparkSession
+    lake, cluster, send, latest, bronze, expire, spark: SparkSession, ingest
 ) -> None:
     cluster.create("dl-expired", partitions=2)
     topic_id = cluster.topics(["dl-expired"])["dl-expired"].id
@@ -77,7 +70,7 @@ def test_expired_offsets_are_named_then_written_down_once(
 
 
 def test_a_gap_that_was_accepted_and_has_grown_is_found_from_where_it_ended(
-    lake, cluster, send, latest, expire, spark: SparkSession
+    lake, cluster, send, latest, expire, spark: SparkSession, ingest
 ) -> None:
     cluster.create("dl-grown")
     topic_id = cluster.topics(["dl-grown"])["dl-grown"].id
@@ -96,7 +89,7 @@ def test_a_gap_that_was_accepted_and_has_grown_is_found_from_where_it_ended(
     assert written(spark, one) == [("dl-grown", topic_id, 0, 2, 6, 1), ("dl-grown", topic_id, 0, 6, 7, 1)]
 
 
-def test_what_expired_before_the_first_run_is_no_loss(lake, cluster, send, latest, bronze, expire) -> None:
+def test_what_expired_before_the_first_run_is_no_loss(lake, cluster, send, latest, bronze, expire, ingest) -> None:
     cluster.create("dl-before")
     send("dl-before", [("k", "v", T)] * 5)
     expire("dl-before", 0, 5)
@@ -108,7 +101,9 @@ def test_what_expired_before_the_first_run_is_no_loss(lake, cluster, send, lates
     assert ingest(one, app) == []
 
 
-def test_a_topic_created_anew_is_another_topic(lake, cluster, send, latest, bronze, spark: SparkSession) -> None:
+def test_a_topic_created_anew_is_another_topic(
+    lake, cluster, send, latest, bronze, spark: SparkSession, ingest
+) -> None:
     cluster.create("dl-anew")
     old = cluster.topics(["dl-anew"])["dl-anew"].id
     send("dl-anew", [("k", f"old {n}", T + 100) for n in range(2)])
@@ -144,7 +139,7 @@ def test_a_topic_created_anew_while_running_is_found(lake, cluster, send, latest
 
     def work() -> None:
         try:
-            one.run(app, stop=stop, parts=INGEST, listen=lambda event: came.set())
+            one.run(app, stop=stop, parts=("ingest",), listen=lambda event: came.set())
         except DataLoss as error:
             failure.append(error)
 
@@ -164,7 +159,7 @@ def test_a_topic_created_anew_while_running_is_found(lake, cluster, send, latest
     assert [row["value"] for row in bronze(one)] == [b"old"] * 2
 
 
-def test_a_topic_of_a_pattern_that_is_gone_is_named(lake, cluster, send, latest, monkeypatch, broker) -> None:
+def test_a_topic_of_a_pattern_that_is_gone_is_named(lake, cluster, send, latest, monkeypatch, broker, ingest) -> None:
     monkeypatch.setenv("LAKEHOUSE_KAFKA_TOPIC_PATTERN", r"dl-pattern-\d")
     monkeypatch.setenv("LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
     one, app = Lake(lake("pattern").settings.lake.path), latest("dl-listed")
