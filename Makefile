@@ -50,7 +50,8 @@ demo: setup ## the guided demonstration
 	$(BIN)/lakehouse demo
 
 bench: setup ## the benchmarks
-	$(BIN)/python -m benchmarks
+	$(BIN)/python benchmarks/catch_up.py
+	$(BIN)/python benchmarks/freshness.py
 
 # UPGRADE=--upgrade takes newer versions; without it only what pyproject.toml asks for changes.
 lock: ## write infra/python/requirements.lock anew from pyproject.toml

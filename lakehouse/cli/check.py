@@ -14,7 +14,7 @@ def check(app: AppArgument, config: ConfigOption = None, lake: LakeOption = None
 
     Exit code 1 when something is not as it must be; "problems" says what.
 
-    Example: lakehouse check shop/app.py
+    Example: lakehouse check app.py
     """
     from lakehouse.cli.verify import verify
     from lakehouse.delta.layout import Layout

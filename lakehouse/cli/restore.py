@@ -20,7 +20,7 @@ def restore(
 ) -> None:
     """Make a table of an application from its published changelog; `run` goes on from there.
 
-    Example: lakehouse restore totals totals-changelog --app shop/app.py --lake ./other
+    Example: lakehouse restore totals totals-changelog --app app.py --lake ./other
     """
     from lakehouse.plan.schema import check_topic
     from lakehouse.run.application import load_app

@@ -43,7 +43,7 @@ def run(
 
     Keeps running until Ctrl-C or SIGTERM, and starts again where it stopped; with --until caught-up it ends by itself.
 
-    Example: lakehouse run shop/app.py --until caught-up
+    Example: lakehouse run app.py --until caught-up
     """
     from lakehouse.cli.job import STOPPED, as_event, run_until
     from lakehouse.run.application import load_app

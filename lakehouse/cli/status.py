@@ -28,7 +28,7 @@ def status(config: ConfigOption = None, lake: LakeOption = None, json: JsonOptio
     typer.echo(f"Lake   {found['lake']}: {tick}")
     if found["topics"]:
         rows = [
-            (t["name"], t["partitions"], t["rows"], t["lag"], show.moment(t["last_commit_ms"])) for t in found["topics"]
+            (t["name"], t["partitions"], t["rows"], _lag(t), show.moment(t["last_commit_ms"])) for t in found["topics"]
         ]
         show.table("Topics", ("topic", "partitions", "rows", "lag", "last commit"), rows)
     if found["tables"]:
@@ -41,6 +41,10 @@ def status(config: ConfigOption = None, lake: LakeOption = None, json: JsonOptio
     if bad := {name: count for name, count in found["quarantined"].items() if count}:
         show.table("Quarantined", ("stream", "records"), list(bad.items()))
     typer.echo(f"Quarantined records: {sum(bad.values()):,}. Gaps written down: {found['gaps']:,}.")
+
+
+def _lag(topic: dict[str, Any]) -> Any:
+    return "topic was made anew" if topic["made_anew"] else topic["lag"]
 
 
 def _kafka(kafka: dict[str, Any]) -> str:

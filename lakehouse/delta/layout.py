@@ -14,7 +14,8 @@ class Layout:
     bronze/gaps             offsets that Kafka lost before bronze had them
     silver/<table>          keyed tables
     quarantine/<stream>     records that did not fit their schema
-    control/                checkpoints, leases, publishing progress: all of it may be lost
+    control/                checkpoints and leases, which may be lost; and what was published, which Kafka knows
+                            too, but forgets after a week without publishing
     """
 
     root: str

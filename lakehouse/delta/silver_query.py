@@ -5,6 +5,7 @@ What Spark hands over (its frame, its batch id) is only a clock. A batch applies
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -42,6 +43,9 @@ class Silver:
         self._quarantine = Quarantine(spark, layout, app, self.writers)
         self._stack = ExitStack()
         self._done = 0
+        # Applications may share a lake, never a table or a sink: what they write tells their checkpoints apart.
+        written = ",".join(sorted([*(table.name for table in app.tables), *(sink.topic for sink in app.sinks)]))
+        self._checkpoint = layout.checkpoints(f"{QUERY}-{hashlib.sha256(written.encode()).hexdigest()[:12]}")
         self._catching = Catching(lambda frame, batch_id: self.catch_up())
 
     def __enter__(self) -> Silver:
@@ -73,7 +77,7 @@ class Silver:
         )
         stream = reader.load(self._layout.records)
         writer = stream.writeStream.queryName(QUERY).foreachBatch(self._catching)
-        writer = writer.option("checkpointLocation", checkpoint.fresh(self._spark, self._layout.checkpoints(QUERY)))
+        writer = writer.option("checkpointLocation", checkpoint.fresh(self._spark, self._checkpoint))
         return (
             writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="0 seconds")
         ).start()

@@ -19,8 +19,14 @@ from lakehouse.errors import KafkaUnavailable, LakehouseError, NotFound
 from lakehouse.kafka.options import for_librdkafka, refused
 
 TIMEOUT_SECONDS = 15.0
-# Just after a topic was created or a broker came back; it passes by itself.
-NO_LEADER_YET = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._NOENT})
+# Just after a topic was created, or created anew, or a broker came back; it passes by itself. (That the topic exists is
+# asked before it is waited for.)
+NOT_READY_YET = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._NOENT,  # librdkafka's own "no leaders found"
+    }
+)  # fmt: skip
 T = TypeVar("T")
 
 
@@ -102,7 +108,7 @@ class Cluster:
                 return self._offsets(wanted)
             except KafkaException as error:
                 self._require(wanted)
-                if _code(error) not in NO_LEADER_YET or time.monotonic() > deadline:
+                if _code(error) not in NOT_READY_YET or time.monotonic() > deadline:
                     raise self._translate(error) from None
                 time.sleep(0.02)
 

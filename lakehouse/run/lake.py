@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lakehouse.config import PREFIX, Settings, load
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, NotFound
 from lakehouse.plan.declare import App, Table
 
 if TYPE_CHECKING:
@@ -61,11 +61,13 @@ class Lake:
         parts: ("ingest",), ("silver",), or both, which is the default. listen: is told of every tick, batch and
         publication. Raises what stopped it: DataLoss, LeaseHeld, Fenced, NotFound, KafkaUnavailable, JobFailed.
         """
+        from lakehouse.run import leases
         from lakehouse.run.job import PARTS, Job
         from lakehouse.run.kafka import kafka
 
         if until is not None and until not in CAUGHT_UP:
             raise ConfigError(f'until={until!r}: expected "caught_up", or nothing to keep running.')
+        leases.check(self.settings, app, parts or PARTS)
         with kafka(self.settings) as servers:
             job = Job(self.spark, self.settings, app, servers, listen)
             if until is not None:
@@ -111,7 +113,12 @@ class Lake:
         from lakehouse.delta.layout import Layout
 
         layout = Layout(self.settings.lake.path)
-        to = self.tick(table) if to is None else to
+        last = self.tick(table)
+        if to is not None and to > last:
+            raise NotFound(
+                f"changes: to={to}, but table {table.name!r} has taken in tick {last}, no more. Run its application."
+            )
+        to = last if to is None else to
         if net:
             frame = changefeed.net(self.spark, layout, table, after, to)
         else:

@@ -46,7 +46,7 @@ def test_killed_between_the_tables_of_a_tick_and_between_the_merges_of_a_batch(w
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_killed_at_each_commit_point(world, killed, lake) -> None:
     run_points(
         world, killed, lake,
@@ -58,7 +58,7 @@ def test_killed_at_each_commit_point(world, killed, lake) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_killed_at_random_moments_while_records_come(world, lake) -> None:
     done = threading.Event()
     failure: list[BaseException] = []
