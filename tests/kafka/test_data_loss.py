@@ -69,6 +69,7 @@ def test_expired_offsets_are_named_then_written_down_once(
     assert written(spark, one) == [gap]
 
 
+@pytest.mark.slow
 def test_a_gap_that_was_accepted_and_has_grown_is_found_from_where_it_ended(
     lake, cluster, send, latest, expire, spark: SparkSession, ingest
 ) -> None:
@@ -89,6 +90,7 @@ def test_a_gap_that_was_accepted_and_has_grown_is_found_from_where_it_ended(
     assert written(spark, one) == [("dl-grown", topic_id, 0, 2, 6, 1), ("dl-grown", topic_id, 0, 6, 7, 1)]
 
 
+@pytest.mark.slow
 def test_what_expired_before_the_first_run_is_no_loss(lake, cluster, send, latest, bronze, expire, ingest) -> None:
     cluster.create("dl-before")
     send("dl-before", [("k", "v", T)] * 5)

@@ -91,6 +91,7 @@ def test_the_changelog_of_a_table_is_published_once_over_restarts(lake, cluster,
     assert cluster.cleanup_policy("pub-words") == "compact"
 
 
+@pytest.mark.slow
 def test_a_new_sink_publishes_the_whole_history_and_a_crash_before_publishing_loses_nothing(
     lake, cluster, send, records, monkeypatch
 ) -> None:
