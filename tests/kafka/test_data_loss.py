@@ -132,6 +132,7 @@ def test_a_topic_created_anew_is_another_topic(
     assert written(spark, one) == [("dl-anew", old, 0, 2, None, 1)]
 
 
+@pytest.mark.slow
 def test_a_topic_created_anew_while_running_is_found(lake, cluster, send, latest, bronze) -> None:
     cluster.create("dl-live")
     old = cluster.topics(["dl-live"])["dl-live"].id
@@ -161,6 +162,7 @@ def test_a_topic_created_anew_while_running_is_found(lake, cluster, send, latest
     assert [row["value"] for row in bronze(one)] == [b"old"] * 2
 
 
+@pytest.mark.slow
 def test_a_topic_of_a_pattern_that_is_gone_is_named(lake, cluster, send, latest, monkeypatch, broker, ingest) -> None:
     monkeypatch.setenv("LAKEHOUSE_KAFKA_TOPIC_PATTERN", r"dl-pattern-\d")
     monkeypatch.setenv("LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)

@@ -96,6 +96,7 @@ def test_a_lost_checkpoint_changes_nothing_and_the_rows_say_what_the_commit_says
     assert (topic.next, topic.last, topic.order) == ({0: 5, 1: 6}, {0: 1, 1: 2}, {0: T, 1: T - 1})
 
 
+@pytest.mark.slow
 def test_order_time_is_the_largest_timestamp_so_far_over_ticks_and_restarts(
     lake, cluster, send, latest, bronze, ingest
 ) -> None:
@@ -111,6 +112,7 @@ def test_order_time_is_the_largest_timestamp_so_far_over_ticks_and_restarts(
     assert found == [moment(T + n) for n in (5, 5, 9, 9, 9, 9, 10, 10, 10, 1)]
 
 
+@pytest.mark.slow
 def test_ticks_hold_so_many_records_at_the_most(lake, cluster, send, latest, bronze, ingest) -> None:
     cluster.create("in-split", partitions=2)
     send("in-split", [("k", str(n), T - n, n % 2) for n in range(20)])

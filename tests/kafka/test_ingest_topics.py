@@ -108,6 +108,7 @@ def test_aborted_records_never_come_and_markers_make_no_tick_of_their_own(
     assert [row["order_time"] for row in rows] == [moment(T)] * 3
 
 
+@pytest.mark.slow
 def test_a_pattern_takes_new_topics_too_and_a_list_stands_beside_it(
     lake, broker, cluster, send, bronze, latest, tmp_path, ingest
 ) -> None:
@@ -130,6 +131,7 @@ def test_a_pattern_takes_new_topics_too_and_a_list_stands_beside_it(
     assert bronze(one)[-1]["topic_id"] == cluster.topics(["in-pat.2"])["in-pat.2"].id
 
 
+@pytest.mark.slow
 def test_a_topic_with_a_table_of_its_own_shares_the_ticks(
     lake, cluster, send, latest, bronze, spark: SparkSession, ingest
 ) -> None:

@@ -168,6 +168,7 @@ def test_a_lake_restored_from_the_topics_alone_goes_on(lake, cluster, send, reco
         lake("third").restore(last, "pub-orders")
 
 
+@pytest.mark.slow
 def test_a_stream_keeps_null_keys_and_null_values(lake, cluster, send, records) -> None:
     cluster.create("pub-raw", partitions=2)
     stream = lh.stream("pub-raw", key="k string", schema="word string", format="kafka")

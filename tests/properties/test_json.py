@@ -49,7 +49,7 @@ noise = st.sampled_from(
 )
 
 
-@settings(max_examples=3, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.one_of(documents, noise), min_size=400, max_size=400))
 def test_spark_reads_what_the_rule_reads(spark: SparkSession, docs: list[bytes]) -> None:
     from lakehouse.delta import bronze, published
