@@ -28,6 +28,10 @@ class Members(tuple[tuple[str, Any], ...]):
     __slots__ = ()
 
 
+ESCAPE = re.compile(r"\\(u[0-9a-f]{4}|.)")
+BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")
+
+
 def _sized(text: str) -> str:
     if len(text) > _NUMBER_LENGTH_MAX:
         raise Unfit(f"a number of {len(text)} characters; {_NUMBER_LENGTH_MAX} are allowed")
@@ -104,7 +108,15 @@ def write_parsed(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(no_surrogates(text), ensure_ascii=False)
+    """Return a string as Java writes it: escapes in capitals, and what is beyond 16 bits as two of them."""
+    written = json.dumps(no_surrogates(text), ensure_ascii=False)
+    written = ESCAPE.sub(lambda found: "\\u" + found[1][1:].upper() if found[1][0] == "u" else found[0], written)
+    return BEYOND_16_BITS.sub(lambda found: _pair(found[0]), written)
+
+
+def _pair(character: str) -> str:
+    high, low = divmod(ord(character) - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04X}\\u{0xDC00 + low:04X}"
 
 
 def write(value: Any) -> str:
