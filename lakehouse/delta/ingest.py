@@ -181,7 +181,7 @@ class Ingest:
         }
         reader = self._kafka(self._spark.readStream, self._subscription()).option("startingOffsets", _offsets(starts))
         stream = reader.option("maxOffsetsPerTrigger", str(self._feed.max_records_per_tick)).load()
-        writer = stream.writeStream.queryName(QUERY).foreachBatch(self._catching)
+        writer = stream.writeStream.queryName(f"{QUERY}-{uuid.uuid4().hex[:8]}").foreachBatch(self._catching)
         writer = writer.option("checkpointLocation", checkpoint.fresh(self._spark, self._checkpoint))
         if available_now:
             writer = writer.trigger(availableNow=True)

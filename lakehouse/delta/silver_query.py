@@ -76,7 +76,7 @@ class Silver:
             .option("skipChangeCommits", "true")
         )
         stream = reader.load(self._layout.records)
-        writer = stream.writeStream.queryName(QUERY).foreachBatch(self._catching)
+        writer = stream.writeStream.queryName(f"{QUERY}-{uuid.uuid4().hex[:8]}").foreachBatch(self._catching)
         writer = writer.option("checkpointLocation", checkpoint.fresh(self._spark, self._checkpoint))
         return (
             writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="0 seconds")
