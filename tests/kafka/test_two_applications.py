@@ -1,4 +1,4 @@
-"""Two applications on one lake at once: one ingests and keeps its table, the other keeps another from the same bronze."""
+"""Two applications on one lake at once: one ingests and keeps its table, the other reads the same bronze."""
 
 from __future__ import annotations
 
