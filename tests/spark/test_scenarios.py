@@ -75,6 +75,7 @@ def part(result: Result, prefix: str, inputs: list[Record]) -> Result:
     return Result(own(result.tables), own(result.changelogs), own(result.topics), restored, own(result.null_keys))
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     "batch", ["all", pytest.param("one", marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
 )
