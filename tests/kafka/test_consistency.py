@@ -10,6 +10,8 @@ import struct
 import threading
 from typing import Any
 
+import pytest
+
 import lakehouse as lh
 from lakehouse.run.lake import Lake
 
@@ -49,6 +51,7 @@ def read(lake: Lake, app: lh.App, tick: int) -> tuple[dict[str, int], dict[str, 
     return {row.id: row.amount for row in orders}, {row.id: (row.n, row.amount) for row in shipped}
 
 
+@pytest.mark.slow
 def test_tables_read_at_one_tick_are_consistent_while_the_job_runs(lake, broker, cluster, bronze) -> None:
     from lakehouse.kafka.produce import ProducerRecord, produce
 

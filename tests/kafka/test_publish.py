@@ -57,6 +57,7 @@ def rows(lake: Lake, table: lh.Table) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in lake.read(table).collect())
 
 
+@pytest.mark.slow
 def test_the_changelog_of_a_table_is_published_once_over_restarts(lake, cluster, send, records) -> None:
     cluster.create("pub-in", partitions=3)
     words = lh.stream("pub-in", key="k string", schema="word string", format="kafka").latest("words")
