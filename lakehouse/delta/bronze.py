@@ -169,7 +169,6 @@ def state_from_rows(spark: SparkSession, layout: Layout, own: Iterable[str] = ()
         F.max("offset").alias("offset"), F.max("tick").alias("tick"), F.unix_millis(F.max("order_time")).alias("order")
     )
     topics: dict[str, TopicState] = {}
-    newest: dict[str, int] = {}
     for row in sorted(groups.collect(), key=lambda row: row.tick):
         topic = topics.get(row.topic)
         if topic is None or topic.id != row.topic_id:
@@ -180,7 +179,6 @@ def state_from_rows(spark: SparkSession, layout: Layout, own: Iterable[str] = ()
             {**topic.last, row.partition: row.tick},
             {**topic.order, row.partition: row.order},
         )
-        newest[row.topic] = row.tick
     return BronzeState(0, tick, topics)
 
 
@@ -202,15 +200,20 @@ def records(spark: SparkSession, layout: Layout, topics: Iterable[str], own: Ite
     return reduce(DataFrame.unionByName, parts)
 
 
+def between(rows: DataFrame, after: int, to: int) -> DataFrame:
+    """Return the rows of the ticks in (after, to]."""
+    return rows.where((F.col("tick") > after) & (F.col("tick") <= to))
+
+
 def stamp(frame: DataFrame, state: BronzeState, tick: int) -> DataFrame:
     """Give rows from Kafka (with headers) their topic id, tick and order time."""
     ids = {name: topic.id for name, topic in state.topics.items()}
     carried = {f"{name}/{p}": order for name, topic in state.topics.items() for p, order in topic.order.items()}
     partition = Window.partitionBy("topic", "partition").orderBy("offset")
-    carry = F.element_at(_map(carried, "bigint"), F.concat_ws("/", "topic", "partition"))
+    carry = F.element_at(literal_map(carried, "bigint"), F.concat_ws("/", "topic", "partition"))
     order = F.greatest(F.timestamp_millis(carry), F.max("timestamp").over(partition))
     return frame.select(
-        "topic", F.element_at(_map(ids, "string"), F.col("topic")).alias("topic_id"),
+        "topic", F.element_at(literal_map(ids, "string"), F.col("topic")).alias("topic_id"),
         "partition", "offset", "timestamp",
         F.col("timestampType").alias("timestamp_type"), "headers", "key", "value",
         F.lit(tick).cast("bigint").alias("tick"), order.alias("order_time"),
@@ -218,7 +221,7 @@ def stamp(frame: DataFrame, state: BronzeState, tick: int) -> DataFrame:
     )  # fmt: skip
 
 
-def _map(values: Mapping[str, Any], kind: str) -> Column:
+def literal_map(values: Mapping[str, Any], kind: str) -> Column:
     """A literal map; as one JSON text, because thousands of literals are slow to plan."""
     return F.from_json(F.lit(json.dumps(values)), f"map<string, {kind}>")
 

@@ -32,9 +32,9 @@ def per_event(spark: SparkSession, layout: Layout, table: Table, after: int, to:
         frame = rows.where(~F.col("_null_key")).withColumn("_event_time_ms", F.col("rowtime"))
         return frame.select(*[c.name for c in table.stream.columns], *CHANGE_COLUMNS).orderBy("_position")
     forms = fold.forms_of(spark, table)
-    records = _units(table, forms, rows)
+    records = fold.inputs(table, forms, rows, units=True)
     if after > 0 or skip:
-        base = _base(spark, layout, table, forms, after, own)
+        base = _base(spark, layout, table, forms, after, own, foldable=not skip)
         touched = records.select(*[F.col(name).alias(f"_touched_{name}") for name in table.key]).distinct()
         same = reduce(and_, [F.col(name).eqNullSafe(F.col(f"_touched_{name}")) for name in table.key])
         records = base.join(touched, same, "left_semi").unionByName(records)
@@ -90,23 +90,25 @@ def net_frame(feed: DataFrame, table: Table) -> DataFrame:
 
 def _between(spark: SparkSession, layout: Layout, stream: Stream, after: int, to: int, own: list[str]) -> DataFrame:
     rows = bronze.records(spark, layout, [stream.source.topic], own)
-    return rows.where((F.col("tick") > after) & (F.col("tick") <= to))
-
-
-def _units(table: Table, forms: list[SqlAggregate], rows: DataFrame) -> DataFrame:
-    grouped = fold.inputs(table, forms, rows, units=True)
-    return grouped.select(*table.key, *[f"_in_{form.name}" for form in forms], "rowtime", "_position")
+    return bronze.between(rows, after, to)
 
 
 def _base(
-    spark: SparkSession, layout: Layout, table: Table, forms: list[SqlAggregate], tick: int, own: list[str]
+    spark: SparkSession,
+    layout: Layout,
+    table: Table,
+    forms: list[SqlAggregate],
+    tick: int,
+    own: list[str],
+    *,
+    foldable: bool,
 ) -> DataFrame:
     """The rows that the changes begin from: the table at the tick, or, where Delta no longer has it, folded anew."""
     try:
         version = travel.version_at_tick(spark, layout, table, tick)
         rows = travel.read_version(spark, layout, table.name, version)
     except NotFound:
-        if tables.skipped_offsets(spark, layout, table):
+        if not foldable:
             raise  # what a restored table began from is in no bronze of this lake
         rows = fold.state(table, forms, stream_frame(table.stream, _between(spark, layout, table.stream, 0, tick, own)))
     units = [F.col(form.accumulator).alias(f"_in_{form.name}") for form in forms]

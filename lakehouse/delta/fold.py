@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.delta.aggregates import SqlAggregate
+from lakehouse.delta.bronze import literal_map
 from lakehouse.delta.streams import decoded, steps
 from lakehouse.delta.tables import aggregates
 from lakehouse.plan.declare import Table
@@ -124,9 +125,7 @@ def not_skipped(bronze: DataFrame, skip: str | None) -> DataFrame:
         return bronze
     first: Mapping[str, Mapping[str, int]] = json.loads(skip)
     flat = {f"{topic_id}/{partition}": offset for topic_id, of in first.items() for partition, offset in of.items()}
-    start = F.element_at(
-        F.from_json(F.lit(json.dumps(flat)), "map<string, bigint>"), F.concat_ws("/", "topic_id", "partition")
-    )
+    start = F.element_at(literal_map(flat, "bigint"), F.concat_ws("/", "topic_id", "partition"))
     return bronze.where(start.isNull() | (F.col("offset") >= start))
 
 

@@ -74,6 +74,6 @@ def write(spark: SparkSession, layout: Layout, source: Source, rows: DataFrame, 
     done = read_progress(spark, path, name_of(source))
     if done.tick >= to:
         return
-    fresh = rows.where((F.col("tick") > max(after, done.tick)) & (F.col("tick") <= to))
+    fresh = bronze.between(rows, max(after, done.tick), to)
     number = Progress(0, to)
     append(bad_records(source, fresh), path, name_of(source), number, {"from_tick": max(after, done.tick)})

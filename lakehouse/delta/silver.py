@@ -7,12 +7,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from lakehouse.delta import bronze, fold, quarantine, tables
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
-from lakehouse.delta.transaction import Numbered, append, open_epoch, read_progress
+from lakehouse.delta.transaction import Numbered, append_nothing, open_epoch, read_progress
 from lakehouse.plan.declare import App, Source, Table
 from lakehouse.semantics.epoch import Progress
 
@@ -57,7 +56,7 @@ class SilverWriter:
         """Return the bronze rows of the table's topic with tick in (after, to]."""
         source = self.table.stream.source
         rows = bronze.records(self._spark, self._layout, [source.topic], self._own)
-        return fold.not_skipped(rows.where((F.col("tick") > after) & (F.col("tick") <= to)), self._skip)
+        return fold.not_skipped(bronze.between(rows, after, to), self._skip)
 
     def apply(self, to: int, quarantine_bad: Callable[[Source, int], None]) -> int:
         """Take in the ticks up to `to`; return the number of records seen. `quarantine_bad(source, to)` comes first."""
@@ -79,9 +78,7 @@ class SilverWriter:
         metadata = {"from_tick": self.applied, "run": self._run, **fold.counts(folded)}
         if folded.keys == 0:
             # Records came and none touched a row: the table still says how far it is.
-            append(
-                self._spark.read.format("delta").load(self.path).limit(0), self.path, self.table.name, target, metadata
-            )
+            append_nothing(self._spark, self.path, self.table.name, target, metadata)
         else:
             with Numbered(self._spark, self.path, self.table.name, target, metadata):
                 fold.merge(self._spark, self.path, self.table, self._forms, folded.frame)

@@ -109,7 +109,7 @@ class Silver:
         applied = self.tick
         if latest - applied > TICKS_UNCOUNTED:
             frame: DataFrame = bronze.records(self._spark, self._layout, self._app.topics, own_topics(self._app))
-            waiting = frame.where((F.col("tick") > applied) & (F.col("tick") <= latest)).groupBy("tick").count()
+            waiting = bronze.between(frame, applied, latest).groupBy("tick").count()
             records = 0
             for tick, count in sorted(map(tuple, waiting.collect())):
                 if records and records + count > RECORDS_PER_BATCH_MAX:

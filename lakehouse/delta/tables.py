@@ -19,7 +19,7 @@ from lakehouse.delta.bronze import SCHEMA
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.streams import stream_frame
 from lakehouse.errors import PlanError
-from lakehouse.plan.declare import Stream, Table
+from lakehouse.plan.declare import Stream, Table, is_number
 from lakehouse.plan.text import describe
 
 POSITION = "struct<tick: bigint, order_time: bigint, topic: string, partition: int, offset: bigint, ordinal: int>"
@@ -53,8 +53,7 @@ def aggregates(spark: SparkSession, table: Table) -> list[SqlAggregate]:
         kind = ""
         if item.argument is not None:
             kind = frame.select(F.expr(item.argument.text).alias("x")).schema["x"].dataType.simpleString()
-            numbers = ("tinyint", "smallint", "int", "bigint", "float", "double")
-            if item.kind == "sum" and kind not in numbers and not kind.startswith("decimal("):
+            if item.kind == "sum" and not is_number(kind):
                 raise PlanError(
                     f'table {table.name!r}: {item} sums a {kind}. Cast it: sum("cast({item.argument} AS double)").'
                 )
@@ -88,7 +87,7 @@ def _fields(frame: DataFrame) -> list[StructField]:
 def create(spark: SparkSession, layout: Layout, table: Table) -> None:
     """Create a silver table, or check that the one that exists has this declaration. Raises PlanError if it has not."""
     path, plan = layout.silver(table.name), describe(table)
-    if DeltaTable.isDeltaTable(spark, path):
+    if exists(spark, path):
         found = DeltaTable.forPath(spark, path).detail().select("properties").first()
         was = found[0].get(PLAN) if found else None
         if was != plan:
@@ -122,7 +121,7 @@ def _properties(table: Table) -> dict[str, str]:
 def skipped_offsets(spark: SparkSession, layout: Layout, table: Table) -> str | None:
     """Return which offsets a restored table holds already, as its property says; None for a table built from bronze."""
     path = layout.silver(table.name)
-    if not DeltaTable.isDeltaTable(spark, path):
+    if not exists(spark, path):
         return None
     detail = DeltaTable.forPath(spark, path).detail().select("properties").first()
     return detail[0].get(SKIP) if detail else None

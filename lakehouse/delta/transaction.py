@@ -27,19 +27,25 @@ def app_id(name: str) -> str:
 
 def read_progress(spark: SparkSession, path: str, name: str) -> Progress:
     """Return how far the table at `path` is; epoch 0, tick 0 if nothing was ever applied."""
-    jvm: Any = spark._jvm
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
-    none = jvm.scala.Option.empty()
-    found = log.update(False, none, none).transactions().get(app_id(name))
+    found = _snapshot(spark, path).transactions().get(app_id(name))
     return progress(found.get()) if found.isDefined() else Progress(0, 0)
 
 
 def table_id(spark: SparkSession, path: str) -> str:
     """Return the id that Delta gave the table at `path` when it was made: no other table ever has it."""
+    return str(_snapshot(spark, path).metadata().id())
+
+
+def _snapshot(spark: SparkSession, path: str) -> Any:
+    """The table's newest snapshot: Delta's own Java object."""
     jvm: Any = spark._jvm
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
     none = jvm.scala.Option.empty()
-    return str(log.update(False, none, none).metadata().id())
+    return jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path).update(False, none, none)
+
+
+def _commit_text(name: str, target: Progress, metadata: Mapping[str, Any]) -> str:
+    """What a numbered commit says of itself in its user metadata."""
+    return json.dumps({"app": app_id(name), "epoch": target.epoch, "tick": target.tick, **metadata})
 
 
 class Numbered:
@@ -53,7 +59,7 @@ class Numbered:
         self, spark: SparkSession, path: str, name: str, target: Progress, metadata: Mapping[str, Any]
     ) -> None:
         self._spark, self._path, self._name, self._target = spark, path, name, target
-        self._metadata = json.dumps({"app": app_id(name), "epoch": target.epoch, "tick": target.tick, **metadata})
+        self._metadata = _commit_text(name, target, metadata)
 
     def __enter__(self) -> None:
         self._spark.conf.set(APP_ID, app_id(self._name))
@@ -67,29 +73,26 @@ class Numbered:
             check_progress(self._spark, self._path, self._name, self._target)
 
 
-def append(
-    frame: DataFrame, path: str, name: str, target: Progress, metadata: Mapping[str, Any], *partitions: str
-) -> None:
+def append(frame: DataFrame, path: str, name: str, target: Progress, metadata: Mapping[str, Any]) -> None:
     """Append rows to the table at `path` in one numbered commit, and check that it was ours."""
-    writer = frame.write.format("delta").mode("append")
-    if partitions:
-        writer = writer.partitionBy(*partitions)
-    text = json.dumps({"app": app_id(name), "epoch": target.epoch, "tick": target.tick, **metadata})
-    writer = (
-        writer.option("txnAppId", app_id(name)).option("txnVersion", str(target.version)).option("userMetadata", text)
-    )
-    writer.save(path)
+    writer = frame.write.format("delta").mode("append").option("userMetadata", _commit_text(name, target, metadata))
+    writer.option("txnAppId", app_id(name)).option("txnVersion", str(target.version)).save(path)
     check_progress(frame.sparkSession, path, name, target)
+
+
+def append_nothing(spark: SparkSession, path: str, name: str, target: Progress, metadata: Mapping[str, Any]) -> None:
+    """Make a numbered commit without rows: it only says how far the table is, and under which epoch."""
+    append(spark.read.format("delta").load(path).limit(0), path, name, target, metadata)
 
 
 def open_epoch(spark: SparkSession, path: str, name: str, epoch: int | None = None) -> Progress:
     """Open the next epoch of a table, or a given later one; return the progress.
 
-    Whatever an older writer still sends is skipped then. The commit holds no rows: it only raises the number.
+    Whatever an older writer still sends is skipped then.
     """
     last = read_progress(spark, path, name)
     target = Progress(last.epoch + 1 if epoch is None else epoch, last.tick)
-    append(spark.read.format("delta").load(path).limit(0), path, name, target, {"operation": "open epoch"})
+    append_nothing(spark, path, name, target, {"operation": "open epoch"})
     return target
 
 

@@ -75,7 +75,7 @@ def _has_rows(spark: SparkSession, layout: Layout, table: Table, after: int, to:
         return False
     source = table.stream.source
     rows = bronze.records(spark, layout, [source.topic], [source.topic] if source.own_table else [])
-    return not rows.where((F.col("tick") > after) & (F.col("tick") <= to)).limit(1).isEmpty()
+    return not bronze.between(rows, after, to).limit(1).isEmpty()
 
 
 def common_tick(spark: SparkSession, layout: Layout, tables: Iterable[Table]) -> int:
@@ -88,7 +88,7 @@ def common_tick(spark: SparkSession, layout: Layout, tables: Iterable[Table]) ->
         reached.append((table, done))
         source = table.stream.source
         rows = bronze.records(spark, layout, [source.topic], [source.topic] if source.own_table else [])
-        waiting = rows.where((F.col("tick") > done) & (F.col("tick") <= complete)).agg(F.min("tick")).first()
+        waiting = bronze.between(rows, done, complete).agg(F.min("tick")).first()
         if waiting and waiting[0] is not None:
             ticks.append(done)
     tick = min(ticks)
