@@ -8,12 +8,34 @@ app = lh.app(totals)
 """
 
 from lakehouse.errors import LakehouseError
-from lakehouse.plan.build import app, count, stream, sum
-from lakehouse.plan.declare import Aggregation, App, Changes, Grouped, Sink, Stream, Table
+from lakehouse.plan.aggregation import (
+    Aggregation,
+    aggregate,
+    avg,
+    collect_list,
+    collect_set,
+    count,
+    count_distinct,
+    earliest,
+    histogram,
+    latest,
+    max,
+    min,
+    reduce,
+    stddev,
+    sum,
+    top_k,
+)  # fmt: skip
+from lakehouse.plan.app import App, app
+from lakehouse.plan.build import stream
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Changes, Grouped, Sink, Table
 from lakehouse.plan.text import describe
+from lakehouse.plan.windows import hopping, session, sliding, tumbling
 from lakehouse.run.lake import Lake
 
 __all__ = [
-    "Aggregation", "App", "Changes", "Grouped", "Lake", "LakehouseError", "Sink", "Stream", "Table", "app", "count",
-    "describe", "stream", "sum",
+    "Aggregation", "App", "Changes", "Grouped", "Lake", "LakehouseError", "Sink", "Stream", "Table", "aggregate",
+    "app", "avg", "collect_list", "collect_set", "count", "count_distinct", "describe", "earliest", "histogram",
+    "hopping", "latest", "max", "min", "reduce", "session", "sliding", "stddev", "stream", "sum", "top_k", "tumbling",
 ]  # fmt: skip

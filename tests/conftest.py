@@ -28,7 +28,7 @@ def spark() -> Iterator[SparkSession]:
     from lakehouse.delta.session import open_session
 
     # Thousands of small plans: code that compiles quickly beats code that runs quickly.
-    options = '{"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}'
+    options = '{"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"}'
     session = open_session(load(environ={"LAKEHOUSE_SPARK_OPTIONS": options}))
     yield session
     session.stop()

@@ -14,6 +14,7 @@ NEXT = """\
 {folder}/ is an application that runs:
     cd {folder}
     python -m pytest test_app.py                            # on the model, without Kafka and Spark
+    lakehouse test .                                        # scenario.json, which says what must come out
     lakehouse up
     lakehouse produce orders orders.jsonl --partitions 2
     lakehouse run app.py --until caught-up

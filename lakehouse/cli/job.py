@@ -19,7 +19,7 @@ from lakehouse.config import Settings
 from lakehouse.delta import reader
 from lakehouse.delta.layout import Layout
 from lakehouse.errors import ConfigError, LakehouseError
-from lakehouse.plan.declare import App
+from lakehouse.plan.app import App
 
 if TYPE_CHECKING:
     from lakehouse.run.job import Event, Part

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli import broker, changes, check, demo, init, produce, read, restore, run_app, status
+from lakehouse.cli import broker, capture, changes, check, demo, init, produce, read, restore, run_app, status, test
 from lakehouse.cli.failure import FAILED, INTERRUPTED, exit_code
 from lakehouse.errors import LakehouseError
 
@@ -42,9 +42,12 @@ def common(
 
 for command in (
     broker.up, broker.down, status.status, produce.produce, run_app.run, read.query, read.log, changes.changes,
-    read.tables, read.describe, init.init, restore.restore, check.check, demo.demo,
+    read.tables, read.describe, init.init, restore.restore, check.check, capture.capture,
+    demo.demo,
 ):  # fmt: skip
     app.command()(command)
+# A function called test would be taken for one by pytest and its linters.
+app.command("test")(test.run_scenarios)
 
 
 def main(arguments: Sequence[str]) -> int:

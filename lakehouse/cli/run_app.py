@@ -14,7 +14,7 @@ from lakehouse.cli.options import AppArgument, ConfigOption, JsonOption, LakeOpt
 
 if TYPE_CHECKING:
     from lakehouse.config import Settings
-    from lakehouse.plan.declare import App
+    from lakehouse.plan.app import App
     from lakehouse.run.job import Event, Part
 
 

@@ -15,7 +15,8 @@ from lakehouse.cli import facts
 from lakehouse.delta import reader
 from lakehouse.delta.layout import Layout
 from lakehouse.errors import NotFound
-from lakehouse.plan.declare import App, Table
+from lakehouse.plan.app import App
+from lakehouse.plan.table import Table
 
 
 def verify(layout: Layout, app: App) -> dict[str, Any]:
@@ -24,7 +25,7 @@ def verify(layout: Layout, app: App) -> dict[str, Any]:
     if not covers:
         raise NotFound(f"lake {layout.root} holds no tick yet. Run the application first: lakehouse run APP.")
     topics = {name: _topic(layout, name, covers["topics"].get(name)) for name in app.topics}
-    tables = {table.name: _table(layout, table, covers, topics[table.stream.source.topic]) for table in app.tables}
+    tables = {table.name: _table(layout, table, covers, topics) for table in app.tables}
     known = set(reader.names(layout, "quarantine"))
     quarantined = reader.quarantined(layout, [s.name for s in app.sources if s.name in known])
     problems = [f"topic {name}: {text}" for name, found in topics.items() for text in found.pop("problems")]
@@ -39,19 +40,21 @@ def verify(layout: Layout, app: App) -> dict[str, Any]:
     }
 
 
-def _table(layout: Layout, table: Table, covers: dict[str, Any], topic: dict[str, Any]) -> dict[str, Any]:
+def _table(layout: Layout, table: Table, covers: dict[str, Any], topics: dict[str, Any]) -> dict[str, Any]:
     if table.name not in reader.names(layout, "silver"):
         return {"rows": None, "version": None, "tick": None, "problems": ["does not exist; run its application"]}
     found = reader.facts(layout, "silver", table.name)
-    last = covers["topics"].get(table.stream.source.topic, {}).get("last", {})
-    wanted, tick = max(last.values(), default=0), found.tick or 0
-    log = reader.log(layout, table.name)
+    read = table.stream.topics
+    lasts = [tick for topic in read for tick in covers["topics"].get(topic, {}).get("last", {}).values()]
+    wanted, tick = max(lasts, default=0), found.tick or 0
+    records = sum(topics[topic]["records"] for topic in read)
+    log = reader.log(layout, f"state.{table.name}" if table.has_state else table.name)
     seen = sum(commit["records"] or 0 for commit in log)
     problems = []
     if tick < wanted:
         problems.append(f"is at tick {tick}, its topic has records up to tick {wanted}; run silver")
-    elif _begins_empty(log) and seen != topic["records"]:
-        problems.append(f"its commits say that they saw {seen} records, its topic has {topic['records']} in bronze")
+    elif _begins_empty(log) and seen != records:
+        problems.append(f"its commits say that they saw {seen} records, its topics have {records} in bronze")
     return {"rows": found.rows, "version": found.version, "tick": tick, "records": seen, "problems": problems}
 
 

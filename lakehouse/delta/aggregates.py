@@ -1,107 +1,225 @@
 """The common aggregates in Spark SQL: what a batch gives, how a row takes it in, what a reader sees.
 
-Each is the second form of a rule in `lakehouse.semantics.aggregate`, held equal to it by a property test. An
-aggregation `n` of a table uses these columns: `n`, which people see, `_acc_n`, the accumulator where the seen value
-can't serve as one, and, in a batch, `_new_n`.
+Each is the second form of a rule in `lakehouse.semantics`, held equal to it by a property test. An aggregation `n` of a
+table uses these columns: `n`, which people see, `_acc_n`, the accumulator where the seen value can't serve as one, and,
+in a batch, `_in_n` (its input, one record) and `_new_n` (what the batch's records of one row come to).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, WindowSpec
 from pyspark.sql import functions as F
 
-from lakehouse.plan.declare import NamedAggregation
-
-INTEGERS = ("tinyint", "smallint", "int", "bigint")
-# One digit below the largest DECIMAL, so that the sum of two accumulators keeps its scale.
-ACCUMULATOR_DIGITS = 37
+from lakehouse.plan.aggregation import SQL_KINDS, Bound, NamedAggregation, bind
+from lakehouse.plan.table import Table
+from lakehouse.semantics.window import Hopping
 
 
 @dataclass(frozen=True, slots=True)
-class SqlAggregate:
-    """An aggregation on Spark. Columns of the row are read through `row`, those of the batch through `new`."""
+class Form:
+    """An aggregation with the types that Spark gives it. The subclasses are the forms in SQL."""
 
     name: str
-    kind: str
-    type: str
-    argument: str | None
-
-    @property
-    def column_type(self) -> str:
-        """The type of the column that people see."""
-        if self.kind == "count" or self.type in INTEGERS:
-            return "bigint"
-        if self.type in ("float", "double"):
-            return "double"
-        precision, scale = decimal_digits(self.type)
-        return f"decimal({min(precision + 10, 38)}, {scale})"
-
-    @property
-    def accumulator_type(self) -> str | None:
-        """The type of the hidden accumulator; None where the seen column is the accumulator."""
-        if self.kind == "count" or self.type in ("float", "double"):
-            return None
-        return f"decimal({ACCUMULATOR_DIGITS}, {0 if self.type in INTEGERS else decimal_digits(self.type)[1]})"
+    item: NamedAggregation
+    bound: Bound
 
     @property
     def accumulator(self) -> str:
-        return self.name if self.accumulator_type is None else f"_acc_{self.name}"
+        """The column that holds the accumulator."""
+        return self.name if self.bound.accumulator is None else f"_acc_{self.name}"
 
     @property
-    def is_ordered(self) -> bool:
-        """True where the sum depends on the order of its additions."""
-        return self.kind == "sum" and self.type in ("float", "double")
+    def accumulator_type(self) -> str:
+        return self.bound.accumulator or self.bound.shown
+
+    def raw(self) -> Column:
+        """What the aggregation reads, of one record: the input of its rule."""
+        return F.lit(1) if self.item.argument is None else F.expr(self.item.argument.text)
 
     def value(self) -> Column:
-        """The aggregation's input, of one record."""
-        if self.argument is None:
-            return F.lit(1)
-        column = F.expr(self.argument)
-        if self.kind == "count":
-            return column
-        return column.cast("double") if self.is_ordered else column.cast(str(self.accumulator_type))
+        """The input of its form in SQL."""
+        return self.raw()
 
     def batch(self) -> Column:
-        """What a batch's records of one key add up to; over the column `_in_<name>` that `value` made."""
-        column = F.col(f"_in_{self.name}")
-        if self.kind == "count":
-            return F.count(column)
-        if self.is_ordered:
-            pair = F.struct(F.col("_position").alias("p"), column.alias("x"))
-            return F.transform(F.array_sort(F.collect_list(F.when(column.isNotNull(), pair))), lambda item: item["x"])
-        return F.coalesce(F.sum(column), F.lit(0)).cast(str(self.accumulator_type))
+        """What a batch's records of one row come to, from their inputs."""
+        raise NotImplementedError
 
-    def merged(self, old: Column | None, new: Column) -> Column:
-        """The accumulator after a batch. `old` is the row's accumulator, None for a new row."""
-        if self.is_ordered:
-            return F.aggregate(new, F.lit(0.0) if old is None else old, lambda total, x: total + x)
-        total = new if old is None else old + new
-        return total if self.accumulator_type is None else total.cast(self.accumulator_type)
+    def merged(self, old: Column, new: Column) -> Column:
+        """The accumulator after a batch; `old` is null for a new row."""
+        raise NotImplementedError
 
     def unit(self) -> Column:
-        """What one record adds to the accumulator; null where it adds nothing."""
-        if self.kind == "count":
-            return F.when(self.value().isNotNull(), F.lit(1)).cast("bigint")
+        """One record as an accumulator of its own."""
         return self.value()
 
     def running(self, units: Column, window: WindowSpec) -> Column:
-        """The accumulator after each record, over `unit`s in a window by key in position order."""
-        total = F.coalesce(F.sum(units).over(window), F.lit(0))
-        return total.cast(self.accumulator_type or self.column_type)
+        """The accumulator after each record, over units in a window of one row's records in position order."""
+        raise NotImplementedError
 
     def shown(self, accumulator: Column) -> Column:
-        """The column that people see, made from the accumulator; null where the type has no room for it."""
-        return accumulator if self.accumulator_type is None else accumulator.try_cast(self.column_type)
+        """The column that people see, made from the accumulator."""
+        return accumulator
+
+    @property
+    def _input(self) -> Column:
+        return F.col(f"_in_{self.name}")
 
 
-def sql_aggregate(item: NamedAggregation, kind: str) -> SqlAggregate:
-    """Return the SQL form of an aggregation whose argument has this Spark type ("" for COUNT)."""
-    return SqlAggregate(item.name, item.kind, kind, item.argument.text if item.argument else None)
+class CountForm(Form):
+    def batch(self) -> Column:
+        return F.count(self._input)
+
+    def merged(self, old: Column, new: Column) -> Column:
+        return F.coalesce(old, F.lit(0)) + new
+
+    def unit(self) -> Column:
+        return F.when(self.value().isNotNull(), F.lit(1)).cast("bigint")
+
+    def running(self, units: Column, window: WindowSpec) -> Column:
+        return F.coalesce(F.sum(units).over(window), F.lit(0)).cast("bigint")
 
 
-def decimal_digits(kind: str) -> tuple[int, int]:
-    """Return precision and scale of a type text such as "decimal(10,2)"."""
-    precision, scale = kind.removeprefix("decimal(").removesuffix(")").split(",")
-    return int(precision), int(scale)
+class SumForm(Form):
+    """Exact sums: the accumulator is a DECIMAL with more room than what people see, which is null outside of it."""
+
+    def value(self) -> Column:
+        return self.raw().cast(self.accumulator_type)
+
+    def batch(self) -> Column:
+        return F.coalesce(F.sum(self._input), F.lit(0)).cast(self.accumulator_type)
+
+    def merged(self, old: Column, new: Column) -> Column:
+        return (F.coalesce(old, F.lit(0).cast(self.accumulator_type)) + new).cast(self.accumulator_type)
+
+    def running(self, units: Column, window: WindowSpec) -> Column:
+        return F.coalesce(F.sum(units).over(window), F.lit(0)).cast(self.accumulator_type)
+
+    def shown(self, accumulator: Column) -> Column:
+        return accumulator.try_cast(self.bound.shown)
+
+
+class DoubleSumForm(Form):
+    """Sums of doubles depend on the order of their additions: a batch's values are kept and added one by one."""
+
+    def value(self) -> Column:
+        return self.raw().cast("double")
+
+    def batch(self) -> Column:
+        return in_order(self._input)
+
+    def merged(self, old: Column, new: Column) -> Column:
+        return F.aggregate(new, F.coalesce(old, F.lit(0.0)), lambda total, x: total + x)
+
+    def running(self, units: Column, window: WindowSpec) -> Column:
+        return F.coalesce(F.sum(units).over(window), F.lit(0.0))
+
+
+class AverageForm(Form):
+    """The sum by its own form, and the number of values."""
+
+    @property
+    def _sum(self) -> Form:
+        kind = self.accumulator_type.removeprefix("struct<sum: ").removesuffix(", n: bigint>")
+        form = DoubleSumForm if kind == "double" else SumForm
+        return form(self.name, self.item, Bound(self.bound.rule, kind))
+
+    def value(self) -> Column:
+        return self._sum.value()
+
+    def batch(self) -> Column:
+        return _pair(self._sum.batch(), F.count(self._input))
+
+    def merged(self, old: Column, new: Column) -> Column:
+        return _pair(self._sum.merged(old["sum"], new["sum"]), F.coalesce(old["n"], F.lit(0)) + new["n"])
+
+    def unit(self) -> Column:
+        value = self.value()
+        return F.when(value.isNotNull(), _pair(value, F.lit(1).cast("bigint")))
+
+    def running(self, units: Column, window: WindowSpec) -> Column:
+        n = F.coalesce(F.sum(units["n"]).over(window), F.lit(0)).cast("bigint")
+        return _pair(self._sum.running(units["sum"], window), n)
+
+    def shown(self, accumulator: Column) -> Column:
+        return F.when(accumulator["n"] == 0, 0.0).otherwise(accumulator["sum"].cast("double") / accumulator["n"])
+
+
+class ExtremeForm(Form):
+    """MIN and MAX."""
+
+    def batch(self) -> Column:
+        return F.min(self._input) if self.item.kind == "min" else F.max(self._input)
+
+    def merged(self, old: Column, new: Column) -> Column:
+        return F.least(old, new) if self.item.kind == "min" else F.greatest(old, new)
+
+    def running(self, units: Column, window: WindowSpec) -> Column:
+        return (F.min(units) if self.item.kind == "min" else F.max(units)).over(window)
+
+
+class OrderedForm(Form):
+    """LATEST and EARLIEST: the value with its position; null where no record has qualified yet."""
+
+    def value(self) -> Column:
+        value = self.raw()
+        marked = F.struct(F.col("_position").alias("at"), value.alias("value"))
+        return F.when(value.isNotNull(), marked) if dict(self.item.options)["ignore_nulls"] else marked
+
+    def batch(self) -> Column:
+        at = self._input["at"]
+        return F.min_by(self._input, at) if self.item.kind == "earliest" else F.max_by(self._input, at)
+
+    def merged(self, old: Column, new: Column) -> Column:
+        return F.coalesce(old, new) if self.item.kind == "earliest" else F.coalesce(new, old)
+
+    def running(self, units: Column, window: WindowSpec) -> Column:
+        pick = F.first if self.item.kind == "earliest" else F.last
+        return pick(units, ignorenulls=True).over(window)
+
+    def shown(self, accumulator: Column) -> Column:
+        return accumulator["value"]
+
+
+def _pair(total: Column, n: Column) -> Column:
+    return F.struct(total.alias("sum"), n.alias("n"))
+
+
+def in_order(value: Column) -> Column:
+    """Collect a group's values that are not null, in position order."""
+    pair = F.struct(F.col("_position").alias("p"), value.alias("x"))
+    return F.transform(F.array_sort(F.collect_list(F.when(value.isNotNull(), pair))), lambda item: item["x"])
+
+
+def form_of(item: NamedAggregation, kind: str) -> Form:
+    """Return an aggregation's form, for an argument of this Spark type ("" for COUNT(*))."""
+    bound = bind(item, kind)
+    match item.kind:
+        case "count":
+            form: type[Form] = CountForm
+        case "sum":
+            form = DoubleSumForm if bound.shown == "double" else SumForm
+        case "avg":
+            form = AverageForm
+        case "min" | "max":
+            form = ExtremeForm
+        case "latest" | "earliest":
+            form = OrderedForm
+        case _:
+            form = Form
+    return form(item.name, item, bound)
+
+
+def in_sql(table: Table) -> bool:
+    """Say whether a table's batches are folded in Spark SQL; the others run the Python rules over the touched keys."""
+    return (table.window is None or isinstance(table.window, Hopping)) and all(
+        item.kind in SQL_KINDS for item in table.aggregations
+    )
+
+
+def same_key(names: tuple[str, ...], left: str, right: str) -> Column:
+    """Return the condition under which two aliased rows have one key."""
+    return reduce(and_, [F.col(f"{left}.`{name}`").eqNullSafe(F.col(f"{right}.`{name}`")) for name in names])

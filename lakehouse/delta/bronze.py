@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.transaction import append, open_epoch, read_progress
 from lakehouse.errors import StorageError
+from lakehouse.plan.stream import Stream
 from lakehouse.semantics.epoch import NO_TICK, Progress
 
 NAME = "ingest"
@@ -198,6 +199,11 @@ def records(spark: SparkSession, layout: Layout, topics: Iterable[str], own: Ite
     parts = [frame.where(F.col("topic").isin(shared))] if (shared := [t for t in wanted if t not in own]) else []
     parts += [spark.read.format("delta").load(layout.own_records(topic)) for topic in wanted if topic in own]
     return reduce(DataFrame.unionByName, parts)
+
+
+def of_stream(spark: SparkSession, layout: Layout, stream: Stream) -> DataFrame:
+    """Return the bronze rows of a stream's topics; see `records`."""
+    return records(spark, layout, stream.topics, {source.topic for source in stream.sources if source.own_table})
 
 
 def between(rows: DataFrame, after: int, to: int) -> DataFrame:

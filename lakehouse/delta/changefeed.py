@@ -2,66 +2,216 @@
 
 Per event: one change a record that reached the table, as batches of one record would have given them, whatever the
 batches were (SEMANTICS.md, rule 24). For `latest` that is a copy of the input. For aggregates each record's change is
-the accumulator after it: a running sum in position order, which begins at the table's own row.
+the accumulator after it: it begins at the table's own row. What HAVING leaves out, and what changes nothing where that
+is suppressed, is taken out of the changes of what the table keeps.
 """
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import and_
+from collections.abc import Callable
+from operator import methodcaller
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from lakehouse.delta import bronze, fold, tables, travel
-from lakehouse.delta.aggregates import SqlAggregate
+from lakehouse.delta import bronze, keyed, past, tables, travel
+from lakehouse.delta.aggregates import Form, in_sql, same_key
+from lakehouse.delta.arrivals import arrivals, disorder, in_windows
+from lakehouse.delta.closing import closings
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.streams import stream_frame
-from lakehouse.errors import NotFound
-from lakehouse.plan.declare import Stream, Table
+from lakehouse.plan.expression import Expression
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
 
 # Beside the key and value columns: is it a delete, the event time in milliseconds, and what caused it.
 CHANGE_COLUMNS = ("_tombstone", "_event_time_ms", "_position")
 
 
-def per_event(spark: SparkSession, layout: Layout, table: Table, after: int, to: int, own: list[str]) -> DataFrame:
+def per_event(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> DataFrame:
     """Return the changes of the ticks in (after, to], in position order: key, values, accumulators, CHANGE_COLUMNS."""
-    skip = tables.skipped_offsets(spark, layout, table)
-    rows = stream_frame(table.stream, fold.not_skipped(_between(spark, layout, table.stream, after, to, own), skip))
-    if table.is_latest:
-        frame = rows.where(~F.col("_null_key")).withColumn("_event_time_ms", F.col("rowtime"))
-        return frame.select(*[c.name for c in table.stream.columns], *CHANGE_COLUMNS).orderBy("_position")
-    forms = fold.forms_of(spark, table)
-    records = fold.inputs(table, forms, rows, units=True)
-    if after > 0 or skip:
-        base = _base(spark, layout, table, forms, after, own, foldable=not skip)
-        touched = records.select(*[F.col(name).alias(f"_touched_{name}") for name in table.key]).distinct()
-        same = reduce(and_, [F.col(name).eqNullSafe(F.col(f"_touched_{name}")) for name in table.key])
-        records = base.join(touched, same, "left_semi").unionByName(records)
+    return _Changes(spark, layout, table, after, to).frame()
+
+
+class _Changes:
+    """The changes of one table between two ticks.
+
+    A frame of changes has, beside the columns of `per_event`, `_step`: the order of the changes of one record. The rows
+    that the changes begin from stand in it, too, with a null `_position`, until they are not needed any more.
+    """
+
+    def __init__(self, spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> None:
+        self._spark, self._layout, self._table, self._after, self._to = spark, layout, table, after, to
+        self._skip = tables.skipped_offsets(spark, layout, table)
+        self._forms = tables.forms(spark, table)
+        self._clock = past.clock_at(spark, layout, table, after)
+
+    def frame(self) -> DataFrame:
+        table = self._table
+        if table.is_latest:
+            changes = self._ordered() if table.order_by is not None else self._latest()
+        else:
+            changes = self._in_sql() if in_sql(table) else self._keyed()
+        if table.is_final:
+            changes = self._final(changes)
+        if table.having is not None:
+            changes = _having(table, changes)
+        if table.suppress:
+            changes = _suppressed(table, changes)
+        order = ["_position", *(["window_start"] if table.window is not None else [])]
+        if table.is_final:
+            order = ["_position", "window_end", "window_start", *(item.name for item in table.group_by)]
+        names = [name for name in changes.columns if name not in (*CHANGE_COLUMNS, "_step")]
+        order = ["_position", "_step"] if "_step" in changes.columns else order
+        return changes.where(F.col("_position").isNotNull()).orderBy(*order).select(*names, *CHANGE_COLUMNS)
+
+    def _arrived(self, pick: Callable[[Form], Column] = Form.raw) -> DataFrame:
+        rows = past.arrived(self._spark, self._layout, self._table, self._after, self._to, self._skip)
+        return arrivals(self._table, self._forms, stream_frame(self._table.stream, rows), self._clock, pick)
+
+    def _base(self, touched: DataFrame | None) -> DataFrame | None:
+        """What the table keeps at `after`, of the touched keys; None where it has nothing yet."""
+        if self._after == 0 and not self._skip:
+            return None
+        rows = past.rows_at(self._spark, self._layout, self._table, self._forms, self._after, self._skip)
+        if touched is None:
+            return rows
+        keys = touched.select(*self._table.key).distinct()
+        return rows.alias("b").join(keys.alias("k"), same_key(self._table.key, "b", "k"), "left_semi")
+
+    def _latest(self) -> DataFrame:
+        rows = self._arrived().withColumn("_event_time_ms", F.col("rowtime")).drop("rowtime")
+        base = self._base(rows) if self._table.suppress else None
+        return rows if base is None else rows.unionByName(_as_changes(base, rows), allowMissingColumns=True)
+
+    def _ordered(self) -> DataFrame:
+        """The records that were not older than what their key had then."""
+        rows = self._arrived().where(~F.coalesce(disorder(self._table), F.lit(False)))
+        rows = rows.withColumn("_event_time_ms", F.col("rowtime")).drop("rowtime", "_part", "_time")
+        rows = rows.select(*[name for name in rows.columns if name not in ("_horizon", "_tail", "_watermark")])
+        base = self._base(rows)
+        if base is not None:
+            old = _as_changes(base.withColumn("_tombstone", F.col("_deleted")), rows)
+            rows = rows.unionByName(old, allowMissingColumns=True)
+        highest = F.max("_order").over(_running(self._table))
+        return (
+            rows.withColumn("_highest", highest).where(F.col("_order") >= F.col("_highest")).drop("_order", "_highest")
+        )
+
+    def _in_sql(self) -> DataFrame:
+        table, forms = self._table, self._forms
+        records = self._arrived(methodcaller("unit"))
+        if table.window is not None:
+            records = in_windows(table, records).where(~F.col("_late"))
+        records = records.select(*table.key, *[f"_in_{form.name}" for form in forms], "rowtime", "_position")
+        base = self._base(None if table.is_final else records)
+        if base is not None:
+            units = [F.col(form.accumulator).alias(f"_in_{form.name}") for form in forms]
+            none = F.lit(None).cast(dict(base.dtypes)["_position"]).alias("_position")
+            records = base.select(*table.key, *units, F.unix_millis("_event_time").alias("rowtime"), none).unionByName(
+                records
+            )
+        window = _running(table)
+        totals = {f"_total_{form.name}": form.running(F.col(f"_in_{form.name}"), window) for form in forms}
+        frame = records.withColumns({**totals, "_event_time_ms": F.max("rowtime").over(window)})
+        shown = [form.shown(F.col(f"_total_{form.name}")).alias(form.name) for form in forms]
+        kept = [F.col(f"_total_{form.name}").alias(form.accumulator) for form in forms if form.bound.accumulator]
+        frame = frame.withColumn("_tombstone", F.lit(False))
+        return frame.select(*table.key, *shown, *kept, *CHANGE_COLUMNS)
+
+    def _keyed(self) -> DataFrame:
+        table, forms = self._table, self._forms
+        base = self._base(None)
+        folded = keyed.keyed(table, forms, self._arrived(), base, every=True)
+        frame = keyed.steps(table, forms, folded)
+        frame = frame.withColumn("_event_time_ms", F.unix_millis("_event_time")).drop("_event_time")
+        if base is None or not (table.is_final or table.having is not None or table.suppress):
+            return frame
+        old = base if table.is_final else self._touched_groups(base, folded)
+        return frame.unionByName(
+            _as_changes(old.withColumn("_tombstone", F.lit(False)), frame), allowMissingColumns=True
+        )
+
+    def _touched_groups(self, base: DataFrame, folded: DataFrame) -> DataFrame:
+        names = tuple(item.name for item in self._table.group_by)
+        keys = folded.select(*names)
+        return base.alias("b").join(keys.alias("k"), same_key(names, "b", "k"), "left_semi")
+
+    def _final(self, changes: DataFrame) -> DataFrame:
+        """Of every window that closed, its last row, at the position of the record that closed it."""
+        assert self._clock is not None
+        order = Window.partitionBy(*self._table.key)
+        order = order.orderBy(*[F.col(n).desc_nulls_last() for n in ("_position", "_step") if n in changes.columns])
+        last = changes.withColumn("_number", F.row_number().over(order)).where("_number = 1 AND NOT _tombstone")
+        rows = last.drop("_number", "_position", *(["_step"] if "_step" in changes.columns else []))
+        return closings(self._table, rows, self._arrived(), self._clock)
+
+
+def _running(table: Table) -> WindowSpec:
     window = Window.partitionBy(*table.key).orderBy(F.col("_position").asc_nulls_first())
-    window = window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    totals = {f"_total_{form.name}": form.running(F.col(f"_in_{form.name}"), window) for form in forms}
-    frame = records.withColumns({**totals, "_event_time_ms": F.max("rowtime").over(window)}).where(
-        F.col("_position").isNotNull()
+    return window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+
+
+def _as_changes(base: DataFrame, like: DataFrame) -> DataFrame:
+    """Rows of a table in the form of changes, with a null position: what the changes begin from."""
+    kinds = dict(like.dtypes)
+    rows = base.withColumns(
+        {"_event_time_ms": F.unix_millis("_event_time"), "_position": F.lit(None).cast(kinds["_position"])}
     )
-    shown = [form.shown(F.col(f"_total_{form.name}")).alias(form.name) for form in forms]
-    kept = [F.col(f"_total_{form.name}").alias(form.accumulator) for form in forms if form.accumulator_type]
-    frame = frame.withColumn("_tombstone", F.lit(False))
-    return frame.select(*table.key, *shown, *kept, *CHANGE_COLUMNS).orderBy("_position")
+    if "_tombstone" not in rows.columns:
+        rows = rows.withColumn("_tombstone", F.lit(False))
+    return rows.select(*[name for name in like.columns if name in rows.columns])
+
+
+def _before(table: Table, value: Column, changes: DataFrame) -> Column:
+    steps = [F.col("_step")] if "_step" in changes.columns else []
+    return F.lag(value).over(Window.partitionBy(*table.key).orderBy(F.col("_position").asc_nulls_first(), *steps))
+
+
+def _having(table: Table, changes: DataFrame) -> DataFrame:
+    """Rule 11: a row that stops qualifying is tombstoned; one that never qualified is never seen."""
+    assert table.having is not None
+    qualifies = ~F.col("_tombstone") & F.coalesce(F.expr(table.having.text), F.lit(False))
+    changes = changes.withColumn("_qualifies", qualifies)
+    changes = changes.withColumn("_did", F.coalesce(_before(table, F.col("_qualifies"), changes), F.lit(False)))
+    kept = F.col("_qualifies") | F.col("_did") | F.col("_position").isNull()
+    changes = changes.where(kept).withColumn("_tombstone", ~F.col("_qualifies"))
+    return changes.drop("_qualifies", "_did")
+
+
+def _suppressed(table: Table, changes: DataFrame) -> DataFrame:
+    """Leave out the changes that change nothing of what people see."""
+    values = [name for name in changes.columns if not name.startswith("_") and name not in table.key]
+    # As text: maps can't be compared.
+    image = F.when(~F.col("_tombstone"), F.to_json(F.struct(*values), {"ignoreNullFields": "false"}))
+    changes = changes.withColumn("_image", image)
+    same = F.col("_image").eqNullSafe(_before(table, F.col("_image"), changes))
+    return (
+        changes.withColumn("_same", same).where(~F.col("_same") | F.col("_position").isNull()).drop("_image", "_same")
+    )
 
 
 def of_key(changes: DataFrame, table: Table, key: str) -> DataFrame:
-    """Keep one key's changes. `key` is its text; the columns of a key of several are joined by commas."""
-    return changes.where(F.concat_ws(",", *[F.col(name).cast("string") for name in table.key]) == key)
+    """Keep one key's changes. `key` is its text; the columns of a key of several are joined by commas.
+
+    A windowed table's key is meant without the window.
+    """
+    names = [item.name for item in table.group_by] if table.window is not None else table.key
+    return changes.where(F.concat_ws(",", *[F.col(name).cast("string") for name in names]) == key)
 
 
 def stream_events(
-    spark: SparkSession, layout: Layout, stream: Stream, after: int, to: int, own: list[str]
+    spark: SparkSession, layout: Layout, stream: Stream, after: int, to: int, place: Expression | None = None
 ) -> DataFrame:
-    """Return a stream's records of the ticks in (after, to], in position order, with `_null_key` and CHANGE_COLUMNS."""
-    rows = stream_frame(stream, _between(spark, layout, stream, after, to, own))
+    """Return a stream's records of the ticks in (after, to], in position order, with `_null_key` and CHANGE_COLUMNS.
+
+    place: a custom partitioner's number, as `_place`.
+    """
+    rows = stream_frame(stream, bronze.between(bronze.of_stream(spark, layout, stream), after, to))
     frame = rows.withColumn("_event_time_ms", F.col("rowtime"))
-    return frame.select(*[c.name for c in stream.columns], "_null_key", *CHANGE_COLUMNS).orderBy("_position")
+    placed = [] if place is None else [F.expr(place.text).cast("bigint").alias("_place")]
+    names = [column.name for column in stream.columns]
+    return frame.select(*names, *placed, "_null_key", *CHANGE_COLUMNS).orderBy("_position")
 
 
 def net(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> DataFrame:
@@ -86,31 +236,3 @@ def net_frame(feed: DataFrame, table: Table) -> DataFrame:
     )
     names = [name for name in feed.columns if not name.startswith("_") or name.startswith("_acc_")]
     return changes.orderBy("_commit_version", "_position", *table.key).select(*names, *CHANGE_COLUMNS)
-
-
-def _between(spark: SparkSession, layout: Layout, stream: Stream, after: int, to: int, own: list[str]) -> DataFrame:
-    rows = bronze.records(spark, layout, [stream.source.topic], own)
-    return bronze.between(rows, after, to)
-
-
-def _base(
-    spark: SparkSession,
-    layout: Layout,
-    table: Table,
-    forms: list[SqlAggregate],
-    tick: int,
-    own: list[str],
-    *,
-    foldable: bool,
-) -> DataFrame:
-    """The rows that the changes begin from: the table at the tick, or, where Delta no longer has it, folded anew."""
-    try:
-        version = travel.version_at_tick(spark, layout, table, tick)
-        rows = travel.read_version(spark, layout, table.name, version)
-    except NotFound:
-        if not foldable:
-            raise  # what a restored table began from is in no bronze of this lake
-        rows = fold.state(table, forms, stream_frame(table.stream, _between(spark, layout, table.stream, 0, tick, own)))
-    units = [F.col(form.accumulator).alias(f"_in_{form.name}") for form in forms]
-    none = F.lit(None).cast(dict(rows.dtypes)["_position"])
-    return rows.select(*table.key, *units, F.unix_millis("_event_time").alias("rowtime"), none.alias("_position"))

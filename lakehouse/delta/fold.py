@@ -1,122 +1,238 @@
-"""One batch into one table: the touched keys are gathered, folded in position order, and merged into their rows.
+"""One batch into one table: the touched keys are gathered and folded in position order into what becomes of their rows.
 
-The table is the state: the row's own columns are the accumulators that the batch goes on from.
+The table is the state: the row's own columns are the accumulators that the batch goes on from. Three ways:
+
+    latest    the last record of each key
+    in SQL    the common aggregates, without a window or in tumbling and hopping ones: the batch's part is folded here,
+              and MERGE adds it to the row
+    keyed     everything else: `lakehouse.delta.keyed` reads the rows and gives what they become
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import reduce
-from operator import and_, or_
+from dataclasses import dataclass, field
+from operator import methodcaller
 from typing import Any
 
-from delta.tables import DeltaTable
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
+from pyspark.sql.types import AtomicType, BinaryType
 
-from lakehouse.delta.aggregates import SqlAggregate
+from lakehouse.delta import keyed, merge
+from lakehouse.delta.aggregates import Form, in_sql, same_key
+from lakehouse.delta.arrivals import arrivals, disorder, in_windows, null_key
 from lakehouse.delta.bronze import literal_map
-from lakehouse.delta.streams import decoded, steps
-from lakehouse.delta.tables import aggregates
-from lakehouse.plan.declare import Table
+from lakehouse.delta.clock import ClockState, needs_watermark
+from lakehouse.delta.streams import stream_frame
+from lakehouse.plan.step import Source
+from lakehouse.plan.table import Table
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Folded:
-    """A batch, folded to one row a touched key. `frame` is held in memory: `unpersist` it."""
+    """A batch, folded to one row a touched row of the table. `frame` is held in memory: `release` it.
+
+    bad: the bad records by source. bounds: the smallest and the largest value of key columns, where they can be told.
+    late_rows: the late records (see `lakehouse.delta.late`), to be read only if there are some.
+    """
 
     frame: DataFrame
-    records: int
-    bad: int
-    null_keys: int
-    keys: int
+    records: int = 0
+    bad: dict[Source, int] = field(default_factory=dict)
+    null_keys: int = 0
+    keys: int = 0
+    late: int = 0
+    late_rows: DataFrame | None = None
+    clock: ClockState | None = None
+    bounds: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    held: list[DataFrame] = field(default_factory=list)
+
+    def release(self) -> None:
+        """Free the memory that the batch holds."""
+        for frame in self.held:
+            frame.unpersist()
+
+    def counts(self) -> dict[str, Any]:
+        """Return what a batch saw, for the commit's metadata."""
+        clock = {"clock": self.clock.metadata()} if self.clock is not None else {}
+        late = {"late": self.late} if self.clock is not None or self.late else {}
+        bad = sum(self.bad.values())
+        return {
+            "records": self.records, "bad": bad, "null_keys": self.null_keys, "keys": self.keys, **late, **clock,
+        }  # fmt: skip
 
 
-def fold(table: Table, forms: list[SqlAggregate], bronze: DataFrame) -> Folded:
-    """Fold bronze rows of the table's topic. What is counted on the way is counted in the same pass."""
-    seen = Observation()
-    rows = decoded(table.stream.source, bronze).observe(
-        seen, F.count(F.lit(1)).alias("records"), F.count_if("_bad").alias("bad")
-    )
-    rows = steps(table.stream, rows.where(~F.col("_bad")))
-    ignored = Observation()
-    no_key = F.col("_null_key") if table.is_latest else ~F.col("_tombstone") & _null_group(table)
-    rows = rows.observe(ignored, F.count_if(no_key).alias("null_keys"))
-    frame = (_latest(table, rows) if table.is_latest else _aggregated(table, forms, rows)).persist()
-    keys = frame.count()
-    counted = seen.get
-    return Folded(frame, counted["records"], counted["bad"], ignored.get["null_keys"], keys)
+class Counting:
+    """Counts a batch's decoded and bad records on the way, once for each source."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Source, Observation] = {}
+
+    def __call__(self, source: Source, rows: DataFrame) -> DataFrame:
+        if source in self._seen:
+            return rows
+        self._seen[source] = Observation()
+        return rows.observe(self._seen[source], F.count(F.lit(1)).alias("records"), F.count_if("_bad").alias("bad"))
+
+    def result(self) -> tuple[int, dict[Source, int]]:
+        """Return the records, and the bad ones by source."""
+        found = {source: seen.get for source, seen in self._seen.items()}
+        return sum(f["records"] for f in found.values()), {s: f["bad"] for s, f in found.items() if f["bad"]}
 
 
-def _null_group(table: Table) -> Column:
-    """A null in any GROUP BY column; a struct of nulls is not a null (rule 1)."""
-    return reduce(or_, [F.expr(item.expression.text).isNull() for item in table.group_by])
+def fold(
+    table: Table,
+    forms: list[Form],
+    bronze: DataFrame,
+    rows: DataFrame,
+    clock: ClockState | None,
+    emitted: int | None = None,
+) -> Folded:
+    """Fold bronze rows of the table's topics. What is counted on the way is counted in the same pass.
+
+    rows: what the table keeps now. clock: where the table's clock stands, for a table that has one. emitted: the
+    watermark up to which final results are out.
+    """
+    counting, ignored, ticking = Counting(), Observation(), Observation()
+    stream = stream_frame(table.stream, bronze, counting)
+    stream = stream.observe(ignored, F.count_if(null_key(table)).alias("null_keys"))
+    sql = not table.is_latest and in_sql(table)
+    arrived = arrivals(table, forms, stream, clock, methodcaller("value") if sql else Form.raw)
+    if clock is not None:
+        arrived = arrived.observe(ticking, F.collect_set("_tail").alias("tails"), F.max("_watermark").alias("mark"))
+    folded = Folded(arrived)
+    after = clock
+    if clock is not None and (needs_watermark(table) or not (sql or table.is_latest)):
+        # The watermark is needed before it is known which rows have expired; the keyed fold reads the records twice.
+        arrived = arrived.persist()
+        folded.held.append(arrived)
+        arrived.count()
+        after = clock.after(ticking.get["tails"], ticking.get["mark"])
+    late_seen = Observation()
+    if table.is_latest:
+        frame = _latest(table, arrived, folded, late_seen)
+    elif sql:
+        frame = _in_sql(table, forms, arrived, folded, late_seen)
+    else:
+        frame = _keyed(table, forms, arrived, rows, folded)
+    frame = _expire(table, frame, rows, after, emitted, folded)
+    spans, seen = Observation(), _bounds(table, frame)
+    frame = frame.observe(spans, *seen).persist()
+    folded.held.append(frame)
+    folded.frame, folded.keys = frame, frame.count()
+    folded.records, folded.bad = counting.result()
+    folded.null_keys = ignored.get["null_keys"]
+    if clock is not None:
+        folded.clock = clock.after(ticking.get["tails"], ticking.get["mark"])
+    if folded.late_rows is not None and (sql or table.is_latest):
+        folded.late = late_seen.get["late"]
+    folded.bounds = _found(spans.get)
+    return folded
 
 
-def _latest(table: Table, rows: DataFrame) -> DataFrame:
+def _latest(table: Table, arrived: DataFrame, folded: Folded, late_seen: Observation) -> DataFrame:
     """The last record of each key, tombstones too. See `lakehouse.semantics.tombstone` for what becomes of them."""
     values = [c.name for c in table.stream.columns if c.name not in table.key]
-    row = F.struct(*values, "_tombstone", F.timestamp_millis("rowtime").alias("_event_time"), "_position")
-    last = F.max_by(row, F.col("_position")).alias("_last")
-    return rows.where(~F.col("_null_key")).groupBy(*table.key).agg(last).select(*table.key, "_last.*")
+    hidden = [F.timestamp_millis("rowtime").alias("_event_time"), F.col("_position")]
+    order = F.col("_position")
+    if table.order_by is not None:
+        arrived = arrived.withColumn("_late", disorder(table))
+        arrived = arrived.observe(late_seen, F.count_if("_late").alias("late"))
+        folded.late_rows = arrived.where("_late").select(*table.key, "_position")
+        arrived = arrived.where(~F.col("_late"))
+        hidden += [F.col("_order"), F.col("_tombstone").alias("_deleted")]
+        order = F.struct("_order", "_position")
+    row = F.struct(*values, "_tombstone", *hidden)
+    last = F.max_by(row, order).alias("_last")
+    return arrived.groupBy(*table.key).agg(last).select(*table.key, "_last.*")
 
 
-def inputs(table: Table, forms: list[SqlAggregate], rows: DataFrame, *, units: bool = False) -> DataFrame:
-    """The records that take part in the aggregates: the group's columns, and each aggregation's input, or its unit."""
-    rows = rows.where(~F.col("_tombstone") & ~_null_group(table))
-    keys = [F.expr(item.expression.text).alias(item.name) for item in table.group_by]
-    values = [(form.unit() if units else form.value()).alias(f"_in_{form.name}") for form in forms]
-    return rows.select(*keys, *values, "rowtime", "_position")
+def _in_sql(table: Table, forms: list[Form], arrived: DataFrame, folded: Folded, late_seen: Observation) -> DataFrame:
+    if table.window is not None:
+        arrived = in_windows(table, arrived).observe(late_seen, F.count_if("_late").alias("late"))
+        folded.late_rows = arrived.where("_late").select(*table.key, "_position")
+        arrived = arrived.where(~F.col("_late"))
+    return batch(table, forms, arrived).withColumn("_tombstone", F.lit(False))
 
 
-def _aggregated(table: Table, forms: list[SqlAggregate], rows: DataFrame) -> DataFrame:
+def refold(table: Table, forms: list[Form], bronze: DataFrame, clock: ClockState | None) -> DataFrame:
+    """Fold bronze rows from nothing; return what the table would keep after them, expired rows too."""
+    sql = not table.is_latest and in_sql(table)
+    arrived = arrivals(
+        table, forms, stream_frame(table.stream, bronze), clock, methodcaller("value") if sql else Form.raw
+    )
+    if table.is_latest:
+        made = _latest(table, arrived, Folded(arrived), Observation())
+        return made if table.order_by is not None else made.where(~F.col("_tombstone"))
+    if sql:
+        if table.window is not None:
+            arrived = in_windows(table, arrived).where(~F.col("_late"))
+        return merge.rows(table, forms, batch(table, forms, arrived))
+    made = keyed.steps(table, forms, keyed.keyed(table, forms, arrived, None))
+    return made.where(~F.col("_tombstone"))
+
+
+def batch(table: Table, forms: list[Form], arrived: DataFrame) -> DataFrame:
+    """Fold arrived records to one row a row of the table: its key, `_new_<name>`, `_event_time`, `_position`."""
     new = [form.batch().alias(f"_new_{form.name}") for form in forms]
     time = F.timestamp_millis(F.max("rowtime")).alias("_event_time")
-    return inputs(table, forms, rows).groupBy(*table.key).agg(*new, time, F.max("_position").alias("_position"))
+    return arrived.groupBy(*table.key).agg(*new, time, F.max("_position").alias("_position"))
 
 
-def state(table: Table, forms: list[SqlAggregate], rows: DataFrame) -> DataFrame:
-    """Fold a stream's rows into an aggregate's rows from nothing: what the table holds after them."""
-    batch = _aggregated(table, forms, rows).alias("s")
-    row = [column.alias(name) for name, column in _row(forms, None).items()]
-    return batch.select(*[F.col(f"s.`{name}`") for name in table.key], *row)
+def _keyed(table: Table, forms: list[Form], arrived: DataFrame, rows: DataFrame, folded: Folded) -> DataFrame:
+    made = keyed.keyed(table, forms, arrived, rows).persist()
+    folded.held.append(made)
+    if table.window is not None:
+        folded.late = made.agg(F.coalesce(F.sum(F.size("_late")), F.lit(0))).first()[0]  # type: ignore[index]
+        folded.late_rows = keyed.late(table, made)
+    return keyed.steps(table, forms, made).drop("_step")
 
 
-def merge(spark: SparkSession, path: str, table: Table, forms: list[SqlAggregate], batch: DataFrame) -> None:
-    """Merge a folded batch into the table, as one commit."""
-    target = DeltaTable.forPath(spark, path).alias("t")
-    same = reduce(and_, [F.col(f"t.`{name}`").eqNullSafe(F.col(f"s.`{name}`")) for name in table.key])
-    merging = target.merge(batch.alias("s"), same)
-    key = {name: F.col(f"s.`{name}`") for name in table.key}
-    if table.is_latest:
-        row = {name: F.col(f"s.`{name}`") for name in batch.columns if name not in (*table.key, "_tombstone")}
-        merging = merging.whenMatchedDelete("s._tombstone").whenMatchedUpdate(set=_set(row))
-        merging = merging.whenNotMatchedInsert("NOT s._tombstone", values=_set({**key, **row}))
-    else:
-        merging = merging.whenMatchedUpdate(set=_set(_row(forms, "t")))
-        merging = merging.whenNotMatchedInsert(values=_set({**key, **_row(forms, None)}))
-    merging.execute()
+def _expire(
+    table: Table, frame: DataFrame, rows: DataFrame, clock: ClockState | None, emitted: int | None, folded: Folded
+) -> DataFrame:
+    """Take away what is not needed any more: rows of windows past their retention, windows whose final results are out
+    (by the watermark `emitted`), and markers of deletes past theirs."""
+    gone: Column | None = None
+    if table.is_final:
+        assert table.window is not None
+        gone = None if emitted is None else ended(emitted - table.window.needed)
+    elif table.retention is not None and clock is not None and clock.watermark is not None:
+        bound = clock.watermark - table.retention
+        gone = ended(bound) if table.window is not None else F.col("_deleted") & (F.col("_order") <= bound)
+    if gone is None:
+        return frame
+    if table.window is not None:
+        # What a batch would make of an expired row is gone, too; that of an absent key is not missed.
+        frame = frame.withColumn("_tombstone", F.col("_tombstone") | gone)
+    frame = frame.persist()
+    folded.held.append(frame)
+    old = rows.where(gone).alias("o").join(frame.alias("f"), same_key(table.key, "o", "f"), "left_anti")
+    return frame.unionByName(old.select(*table.key, F.lit(True).alias("_tombstone")), allowMissingColumns=True)
 
 
-def _row(forms: list[SqlAggregate], old: str | None) -> dict[str, Column]:
-    """The columns of an aggregate's row after the batch; `old` is the alias of the row before it, if there is one."""
-    row: dict[str, Column] = {}
-    for form in forms:
-        before = F.col(f"{old}.`{form.accumulator}`") if old else None
-        total = form.merged(before, F.col(f"s.`_new_{form.name}`"))
-        row[form.accumulator] = total
-        row[form.name] = form.shown(total)
-    time = F.col("s._event_time")
-    row["_event_time"] = F.greatest(F.col(f"{old}._event_time"), time) if old else time
-    row["_position"] = F.col("s._position")
-    return row
+def ended(bound_ms: int) -> Column:
+    """The rows of windows that ended before `bound_ms`; the literal lets Delta leave files out."""
+    return F.col("window_end") < F.timestamp_millis(F.lit(bound_ms))
 
 
-def _set(row: dict[str, Column]) -> dict[str, str | Column]:
-    """A row for MERGE, whose columns are SQL text: a name may be a word of SQL."""
-    return {f"`{name}`": column for name, column in row.items()}
+def _bounds(table: Table, frame: DataFrame) -> list[Column]:
+    """The smallest and the largest of each key column that has an order: MERGE reads only files with such keys."""
+    kinds = {f.name: f.dataType for f in frame.schema}
+    seen = [F.count(F.lit(1)).alias("rows")]
+    for name in table.key:
+        if isinstance(kinds[name], AtomicType) and not isinstance(kinds[name], BinaryType):
+            whole = F.count_if(F.col(name).isNull()) == 0
+            seen += [F.when(whole, F.min(name)).alias(f"min {name}"), F.when(whole, F.max(name)).alias(f"max {name}")]
+    return seen
+
+
+def _found(seen: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    names = [name.removeprefix("min ") for name in seen if name.startswith("min ")]
+    found = {name: (seen[f"min {name}"], seen[f"max {name}"]) for name in names}
+    return {name: pair for name, pair in found.items() if pair[0] is not None}
 
 
 def not_skipped(bronze: DataFrame, skip: str | None) -> DataFrame:
@@ -127,13 +243,3 @@ def not_skipped(bronze: DataFrame, skip: str | None) -> DataFrame:
     flat = {f"{topic_id}/{partition}": offset for topic_id, of in first.items() for partition, offset in of.items()}
     start = F.element_at(literal_map(flat, "bigint"), F.concat_ws("/", "topic_id", "partition"))
     return bronze.where(start.isNull() | (F.col("offset") >= start))
-
-
-def forms_of(spark: SparkSession, table: Table) -> list[SqlAggregate]:
-    """Return the SQL forms of a table's aggregations; none for `latest`."""
-    return [] if table.is_latest else aggregates(spark, table)
-
-
-def counts(folded: Folded) -> dict[str, Any]:
-    """Return what a batch saw, for the commit's metadata."""
-    return {"records": folded.records, "bad": folded.bad, "null_keys": folded.null_keys, "keys": folded.keys}

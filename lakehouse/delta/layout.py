@@ -13,6 +13,8 @@ class Layout:
     bronze/own/<topic>      the topics that have a physical table of their own
     bronze/gaps             offsets that Kafka lost before bronze had them
     silver/<table>          keyed tables
+    state/<table>           what a table keeps and does not show: open windows, groups left out, markers of deletes
+    late/<table>            records that came too late for a table
     quarantine/<stream>     records that did not fit their schema
     control/                checkpoints and leases, which may be lost; and what was published, which Kafka knows
                             too, but forgets after a week without publishing
@@ -33,6 +35,12 @@ class Layout:
 
     def silver(self, table: str) -> str:
         return f"{self.root}/silver/{table}"
+
+    def state(self, table: str) -> str:
+        return f"{self.root}/state/{table}"
+
+    def late(self, table: str) -> str:
+        return f"{self.root}/late/{table}"
 
     def quarantine(self, stream: str) -> str:
         return f"{self.root}/quarantine/{stream}"

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.delta import bronze, changefeed, tables
+from lakehouse.delta import bronze, changefeed, past, tables
 from lakehouse.delta.layout import Layout
 from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.kafka.produce import ProducerRecord
 from lakehouse.kafka.publish import ACCUMULATORS, EVENT_TIME, OFFSETS, POSITION
-from lakehouse.plan.declare import Sink, Stream, Table
 from lakehouse.plan.schema import Column, base_type
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import WINDOW_COLUMNS, Sink, Table
 
 
 def key_format(columns: tuple[Column, ...]) -> str:
@@ -32,9 +34,7 @@ def columns_of(spark: SparkSession, of: Stream | Table) -> tuple[tuple[Column, .
     return key, tuple(Column(name, kinds[name]) for name in names if name not in of.key)
 
 
-def records(
-    spark: SparkSession, layout: Layout, sink: Sink, after: int, to: int, own: list[str]
-) -> Iterator[ProducerRecord]:
+def records(spark: SparkSession, layout: Layout, sink: Sink, after: int, to: int) -> Iterator[ProducerRecord]:
     """Yield the records that publish the ticks in (after, to], in position order.
 
     The last one carries the offsets that follow what is published, so that a lake restored from the topic knows where
@@ -42,20 +42,25 @@ def records(
     """
     of = sink.of
     if isinstance(of, Stream):
-        frame, topic = changefeed.stream_events(spark, layout, of, after, to, own), of.source.topic
+        frame, stream = changefeed.stream_events(spark, layout, of, after, to, sink.partition_by), of
     elif sink.mode == "net":
-        frame, topic = changefeed.net(spark, layout, of, after, to), of.stream.source.topic
+        frame, stream = changefeed.net(spark, layout, of, after, to), of.stream
     else:
-        frame, topic = changefeed.per_event(spark, layout, of, after, to, own), of.stream.source.topic
-    key, value = columns_of(spark, of)
+        frame, stream = changefeed.per_event(spark, layout, of, after, to), of.stream
+    write = _Writer(spark, of)
     held: ProducerRecord | None = None
     for row in rows(frame):
         if held is not None:
             yield held
-        held = _record(row, key, value)
+        held = write(row)
     if held is not None:
-        offsets = json.dumps({"tick": to, "next": bronze.next_offsets(spark, layout, topic, to)}).encode()
-        yield ProducerRecord(held.key, held.value, held.timestamp_ms, (*held.headers, (OFFSETS, offsets)))
+        covers: dict[str, Any] = {"tick": to, "next": {}}
+        for topic in stream.topics:
+            covers["next"] |= bronze.next_offsets(spark, layout, topic, to)
+        clock = past.clock_at(spark, layout, of, to) if isinstance(of, Table) else None
+        if clock is not None:
+            covers["clock"] = clock.metadata()
+        yield replace(held, headers=(*held.headers, (OFFSETS, json.dumps(covers).encode())))
 
 
 def rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
@@ -64,14 +69,27 @@ def rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist()
 
 
-def _record(row: dict[str, Any], key: tuple[Column, ...], value: tuple[Column, ...]) -> ProducerRecord:
-    position = row["_position"]
-    headers: list[tuple[str, bytes | None]] = [
-        (POSITION, json.dumps(list(position.values())).encode()),
-        (EVENT_TIME, str(row["_event_time_ms"]).encode()),
-    ]
-    if kept := {name: str(total) for name, total in row.items() if name.startswith("_acc_")}:
-        headers.append((ACCUMULATORS, json.dumps(kept).encode()))
-    key_bytes = None if row.get("_null_key") else encode_key(key_format(key), key, row)
-    value_bytes = None if row["_tombstone"] else encode_value("json", value, row)
-    return ProducerRecord(key_bytes, value_bytes, row["_event_time_ms"], tuple(headers))
+class _Writer:
+    """Rows of changes as records: the key, the value or a tombstone, and in the headers what a restore needs."""
+
+    def __init__(self, spark: SparkSession, of: Stream | Table) -> None:
+        self._key, self._value = columns_of(spark, of)
+        kinds = {} if isinstance(of, Stream) else {f.name: f.dataType.simpleString() for f in tables.schema(spark, of)}
+        self._kept = tuple(Column(name, kind) for name, kind in kinds.items() if name.startswith("_acc_"))
+        windowed = isinstance(of, Table) and of.window is not None
+        # The windows of one key stay in its partition.
+        self._placed_by = self._key[: -len(WINDOW_COLUMNS)] if windowed else None
+
+    def __call__(self, row: dict[str, Any]) -> ProducerRecord:
+        headers: list[tuple[str, bytes | None]] = [
+            (POSITION, json.dumps(list(row["_position"].values())).encode()),
+            (EVENT_TIME, str(row["_event_time_ms"]).encode()),
+        ]
+        if self._kept and not row["_tombstone"]:
+            headers.append((ACCUMULATORS, encode_value("json", self._kept, row)))
+        key = None if row.get("_null_key") else encode_key(key_format(self._key), self._key, row)
+        value = None if row["_tombstone"] else encode_value("json", self._value, row)
+        place: bytes | int | None = row.get("_place")
+        if self._placed_by is not None:
+            place = encode_key(key_format(self._placed_by), self._placed_by, row)
+        return ProducerRecord(key, value, row["_event_time_ms"], tuple(headers), place=place)

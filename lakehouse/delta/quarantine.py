@@ -10,12 +10,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.delta import bronze
+from lakehouse.delta.functions import over_arrow
 from lakehouse.delta.layout import Layout
-from lakehouse.delta.streams import decoded, over_arrow
+from lakehouse.delta.streams import decoded
 from lakehouse.delta.transaction import append, read_progress
 from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.unfit import Unfit
-from lakehouse.plan.declare import Source
+from lakehouse.plan.step import Source
 from lakehouse.semantics.epoch import Progress
 
 SCHEMA = f"{bronze.SCHEMA}, reason string"

@@ -140,7 +140,8 @@ def user_metadata(commit: dict[str, Any]) -> dict[str, Any]:
 def log(layout: Layout, name: str, limit: int | None = None) -> list[dict[str, Any]]:
     """Return the versions of a table that its log has, newest first, as dicts."""
     layer, _, rest = name.rpartition(".")
-    path = {"bronze": layout.records, "quarantine": layout.quarantine(rest)}.get(layer, layout.silver(rest))
+    others = {"bronze": layout.records, "quarantine": layout.quarantine(rest), "state": layout.state(rest)}
+    path = others.get(layer, layout.silver(rest))
     table = open_table(path, f"table {name!r}")
     rows = []
     for commit in table.history(limit):

@@ -6,13 +6,17 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from lakehouse.delta import bronze, fold, quarantine, tables
+from lakehouse.delta import bronze, fold, late, past, quarantine, tables, travel, visible
+from lakehouse.delta.aggregates import in_sql
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
+from lakehouse.delta.merge import merge
 from lakehouse.delta.transaction import Numbered, append_nothing, open_epoch, read_progress
-from lakehouse.plan.declare import App, Source, Table
+from lakehouse.plan.app import App
+from lakehouse.plan.step import Source
+from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import Progress
 
 
@@ -24,15 +28,15 @@ def own_topics(app: App) -> list[str]:
 class SilverWriter:
     """Keeps one table. Use as a context manager: entering takes the lease and opens an epoch.
 
-    `progress` is the last commit; `applied` may be ahead of it, over ticks that held nothing for this table.
+    `applied` may be ahead of the last commit, over ticks that held nothing for this table.
     """
 
-    def __init__(self, spark: SparkSession, layout: Layout, table: Table, own: list[str], run: str) -> None:
+    def __init__(self, spark: SparkSession, layout: Layout, table: Table, run: str) -> None:
         # A session of its own: the number of a commit is a setting of the session that writes it.
         self._spark = spark.newSession()
-        self._layout, self._own, self._run = layout, own, run
+        self._layout, self._run = layout, run
         self.table = table
-        self.path = layout.silver(table.name)
+        self._seen, self._kept = tables.visible(layout, table), tables.state(layout, table)
         self._lease = Lease(layout.lease(f"silver-{table.name}"), f"table {table.name!r}")
         self.applied = 0
 
@@ -40,10 +44,16 @@ class SilverWriter:
         self._lease.acquire()
         try:
             tables.create(self._spark, self._layout, self.table)
-            self.progress = open_epoch(self._spark, self.path, self.table.name)
-            self.applied = self.progress.tick
-            self._forms = fold.forms_of(self._spark, self.table)
+            kept = open_epoch(self._spark, self._kept.path, self._kept.name)
+            self._epoch, self.applied = kept.epoch, kept.tick
+            self._forms = tables.forms(self._spark, self.table)
             self._skip = tables.skipped_offsets(self._spark, self._layout, self.table)
+            self._clock = past.clock_at(self._spark, self._layout, self.table, self.applied)
+            self._emitted: int | None = None
+            if self.table.has_state:
+                seen = open_epoch(self._spark, self._seen.path, self._seen.name)
+                self._seen_epoch, self._seen_tick = seen.epoch, seen.tick
+                self._show(self.applied)
         except BaseException:
             self._lease.release()
             raise
@@ -52,37 +62,56 @@ class SilverWriter:
     def __exit__(self, *_: object) -> None:
         self._lease.release()
 
-    def rows(self, after: int, to: int) -> DataFrame:
-        """Return the bronze rows of the table's topic with tick in (after, to]."""
-        source = self.table.stream.source
-        rows = bronze.records(self._spark, self._layout, [source.topic], self._own)
-        return fold.not_skipped(bronze.between(rows, after, to), self._skip)
-
     def apply(self, to: int, quarantine_bad: Callable[[Source, int], None]) -> int:
         """Take in the ticks up to `to`; return the number of records seen. `quarantine_bad(source, to)` comes first."""
         if to <= self.applied:
             return 0
-        folded = fold.fold(self.table, self._forms, self.rows(self.applied, to))
+        arrived = past.arrived(self._spark, self._layout, self.table, self.applied, to, self._skip)
+        rows = travel.read_version(self._spark, self._kept.path)
+        folded = fold.fold(self.table, self._forms, arrived, rows, self._clock, self._emitted)
         try:
-            if folded.bad:
-                quarantine_bad(self.table.stream.source, to)
+            for source in folded.bad:
+                quarantine_bad(source, to)
+            if folded.late and folded.late_rows is not None:
+                late.write(self._spark, self._layout, self.table, folded.late_rows, to)
             if folded.records:
-                self._commit(folded, to)
+                self._keep(folded, to)
         finally:
-            folded.frame.unpersist()
+            folded.release()
+        if folded.records and self.table.has_state:
+            self._show(to)
         self.applied = to
         return folded.records
 
-    def _commit(self, folded: fold.Folded, to: int) -> None:
-        target = Progress(self.progress.epoch, to)
-        metadata = {"from_tick": self.applied, "run": self._run, **fold.counts(folded)}
+    def _keep(self, folded: fold.Folded, to: int) -> None:
+        target = Progress(self._epoch, to)
+        metadata = {"from_tick": self.applied, "run": self._run, **folded.counts()}
         if folded.keys == 0:
             # Records came and none touched a row: the table still says how far it is.
-            append_nothing(self._spark, self.path, self.table.name, target, metadata)
+            append_nothing(self._spark, self._kept.path, self._kept.name, target, metadata)
         else:
-            with Numbered(self._spark, self.path, self.table.name, target, metadata):
-                fold.merge(self._spark, self.path, self.table, self._forms, folded.frame)
-        self.progress = target
+            forms = self._forms if not self.table.is_latest and in_sql(self.table) else None
+            with Numbered(self._spark, self._kept.path, self._kept.name, target, metadata):
+                merge(self._spark, self._kept.path, self.table, folded.frame, folded.bounds, forms)
+        self._clock = folded.clock
+
+    def _show(self, to: int) -> None:
+        """Bring what people see to a tick that the state has."""
+        if to > self._seen_tick:
+            target = Progress(self._seen_epoch, to)
+            metadata = {"from_tick": self._seen_tick, "run": self._run}
+            frame = visible.changed(self._spark, self._layout, self.table, self._seen_tick, to, self._clock).persist()
+            try:
+                metadata["keys"] = keys = frame.count()
+                if keys == 0:
+                    append_nothing(self._spark, self._seen.path, self._seen.name, target, metadata)
+                else:
+                    with Numbered(self._spark, self._seen.path, self._seen.name, target, metadata):
+                        merge(self._spark, self._seen.path, self.table, frame, {})
+            finally:
+                frame.unpersist()
+            self._seen_tick = to
+        self._emitted = self._clock.watermark if self._clock is not None else None
 
 
 class Quarantine:
@@ -114,7 +143,7 @@ class Quarantine:
 
     def write(self, source: Source, to: int) -> None:
         """Write the stream's bad records up to tick `to`: from the first that one of its tables still lacks."""
-        lagging = [w for w in self._writers if w.table.stream.source == source]
+        lagging = [w for w in self._writers if source in w.table.stream.sources]
         after = min(writer.applied for writer in lagging)
         rows = bronze.records(self._spark, self._layout, [source.topic], self._own)
         with self._lock:

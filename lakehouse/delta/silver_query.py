@@ -20,7 +20,7 @@ from lakehouse.delta import bronze, checkpoint
 from lakehouse.delta.failure import Catching, raise_failure
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.silver import Quarantine, SilverWriter, latest_complete_tick, own_topics
-from lakehouse.plan.declare import App
+from lakehouse.plan.app import App
 
 QUERY = "silver"
 RECORDS_PER_BATCH_MAX = 2_000_000
@@ -38,8 +38,7 @@ class Silver:
     def __init__(self, spark: SparkSession, layout: Layout, app: App, on_batch: Callable[[int, int], None]) -> None:
         self._spark, self._layout, self._app, self._on_batch = spark, layout, app, on_batch
         run = uuid.uuid4().hex
-        own = own_topics(app)
-        self.writers = [SilverWriter(spark, layout, table, own, run) for table in app.tables]
+        self.writers = [SilverWriter(spark, layout, table, run) for table in app.tables]
         self._quarantine = Quarantine(spark, layout, app, self.writers)
         self._stack = ExitStack()
         self._done = 0

@@ -6,6 +6,7 @@ The frame of a stream has its visible columns, the pseudo columns, and lakehouse
     _null_key    the key is null
     _bad         the record does not fit the schema (checked before the steps, gone after them)
     _position    struct(tick, order_time, topic, partition, offset, ordinal): compares like semantics' Position
+    _topic_id    the topic's id: a topic made anew is another one
 """
 
 from __future__ import annotations
@@ -18,17 +19,20 @@ from typing import Any, cast
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import StructType
 
+from lakehouse.delta.functions import mapped, over_arrow
 from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.unfit import Unfit
-from lakehouse.plan.declare import Filter, Rekey, Select, Source, Stream
 from lakehouse.plan.schema import PSEUDO_COLUMNS
 from lakehouse.plan.schema import Column as PlanColumn
+from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select, Source
+from lakehouse.plan.stream import Stream
+from lakehouse.semantics.position import LEVEL_BITS
 
-OWN_COLUMNS = ("_tombstone", "_null_key", "_position")
+Count = Callable[[Source, DataFrame], DataFrame]
+OWN_COLUMNS = ("_tombstone", "_null_key", "_position", "_topic_id")
 # What Python's json, and so the model, refuses too.
 JSON_OPTIONS = {
     "columnNameOfCorruptRecord": "_corrupt",
@@ -49,10 +53,11 @@ def decoded(source: Source, bronze: DataFrame) -> DataFrame:
         "topic",
         "partition",
         "offset",
-        F.lit(0).alias("ordinal"),
+        F.lit(0).cast("bigint").alias("ordinal"),
     )
     frame = bronze.select(
-        key.alias("_k"), value.alias("_v"), "timestamp", "partition", "offset", position.alias("_position"),
+        key.alias("_k"), value.alias("_v"), F.col("topic_id").alias("_topic_id"), "timestamp",
+        "partition", "offset", position.alias("_position"),
         F.col("key").isNull().alias("_key_missing"), F.col("value").isNull().alias("_value_missing"),
         *[F.col(name).alias(f"_raw_{name}") for name in ("key", "value")],
     )  # fmt: skip
@@ -60,7 +65,8 @@ def decoded(source: Source, bronze: DataFrame) -> DataFrame:
     visible = [F.col(f"_k.{column.name}").alias(column.name) for column in source.key]
     visible += [F.col(f"_v.{column.name}").alias(column.name) for column in source.value]
     frame = frame.select(
-        *visible, "_null_key", "_tombstone", "_bad", "_position", F.unix_millis("timestamp").alias("rowtime"),
+        *visible, "_null_key", "_tombstone", "_bad", "_position", "_topic_id",
+        F.unix_millis("timestamp").alias("rowtime"),
         F.col("partition").alias("rowpartition"), F.col("offset").alias("rowoffset"),
     )  # fmt: skip
     if source.event_time is None:
@@ -116,20 +122,13 @@ def _arrow_decoder(name: str, columns: tuple[PlanColumn, ...]) -> Callable[[Colu
     return over_arrow(decode, result)
 
 
-def over_arrow(function: Callable[[pa.Array], pa.Array], result: DataType | str) -> Callable[[Column], Column]:
-    """Return a column function that runs a Python function over Arrow batches."""
-    # The hints decide the kind of function; as text (PEP 563) Spark does not find them.
-    function.__annotations__ = {"batch": pa.Array, "return": pa.Array}
-    return cast(Callable[[Column], Column], cast(Any, arrow_udf)(function, result))
-
-
 def _quoted(column: PlanColumn) -> str:
     return f"`{column.name}` {column.type}"
 
 
 def steps(stream: Stream, frame: DataFrame) -> DataFrame:
-    """Apply a stream's steps to its decoded source, of which the bad records are left out."""
-    key = [column.name for column in stream.source.key]
+    """Apply a stream's steps to its source's columns, of which the bad records are left out."""
+    key = [c.name for c in stream.source.key] if isinstance(stream.source, Source) else [*stream.key]
     for step in stream.steps:
         match step:
             case Filter(predicate):
@@ -141,9 +140,41 @@ def steps(stream: Stream, frame: DataFrame) -> DataFrame:
                 key = [item.name for item in columns]
                 frame = frame.withColumns({item.name: F.expr(item.expression.text) for item in columns})
                 frame = frame.withColumn("_null_key", reduce(and_, [F.col(name).isNull() for name in key]))
+            case Explode(column):
+                item = F.posexplode(F.expr(column.expression.text)).alias("_number", column.name)
+                frame = frame.where(~F.col("_tombstone")).select("*", item)
+                frame = _numbered(frame, _ordinal() * (1 << LEVEL_BITS) + F.col("_number")).drop("_number")
+            case Map():
+                made_by = mapped(step)(F.struct(*[F.expr(a.text).alias(f"_{n}") for n, a in enumerate(step.arguments)]))
+                frame = frame.withColumn(step.name, F.when(~F.col("_tombstone"), made_by))
     return frame
 
 
-def stream_frame(stream: Stream, bronze: DataFrame) -> DataFrame:
-    """Return the stream's records over bronze rows of its topic, without the bad ones."""
-    return steps(stream, decoded(stream.source, bronze).where(~F.col("_bad")).drop("_bad"))
+def _ordinal() -> Column:
+    return F.col("_position.ordinal")
+
+
+def _numbered(frame: DataFrame, ordinal: Column) -> DataFrame:
+    return frame.withColumn("_position", F.col("_position").withField("ordinal", ordinal.cast("bigint")))
+
+
+def stream_frame(stream: Stream, bronze: DataFrame, count: Count | None = None) -> DataFrame:
+    """Return the stream's records over bronze rows of its topics, without the bad ones.
+
+    count: is given the decoded records of each source, the bad ones too, and returns them: to count on the way.
+    """
+    if isinstance(stream.source, Merge):
+        return steps(stream, _merged(stream, stream.source, bronze, count))
+    rows = decoded(stream.source, bronze.where(F.col("topic") == stream.source.topic))
+    rows = count(stream.source, rows) if count else rows
+    return steps(stream, rows.where(~F.col("_bad")).drop("_bad"))
+
+
+def _merged(stream: Stream, merge: Merge, bronze: DataFrame, count: Count | None) -> DataFrame:
+    deep = stream.levels - 1 - sum(isinstance(step, Explode) for step in stream.steps)
+    names = [column.name for column in stream.columns]
+    parts = []
+    for number, part in enumerate(merge.streams):
+        frame = stream_frame(part, bronze, count).select(*names, *OWN_COLUMNS, *PSEUDO_COLUMNS)
+        parts.append(_numbered(frame, _ordinal() + (number << (LEVEL_BITS * deep))))
+    return reduce(DataFrame.unionByName, parts)

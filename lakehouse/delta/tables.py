@@ -4,26 +4,38 @@ A row has the key columns, the value columns, and hidden columns, which start wi
 
     _acc_<name>   accumulators that the seen columns can't serve as
     _event_time   the largest event time of the row's records (latest: of the last one)
-    _position     the position of the last record that was applied to the row
+    _position     the position of the last record that was applied to the row (final results: that closed its window)
+
+Where what is kept is more than what is seen (open windows of final results, groups that HAVING leaves out, markers of
+deletes), the rows are kept in a table of their own, the state, below the lake's folder `state`; a state of `order_by`
+has these, too:
+
+    _order        the order of the row's record (for a timestamp: milliseconds since the epoch)
+    _deleted      true for a marker: the record was a delete
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from lakehouse.delta.aggregates import SqlAggregate, sql_aggregate
+from lakehouse.delta.aggregates import Form, form_of
 from lakehouse.delta.bronze import SCHEMA
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.streams import stream_frame
+from lakehouse.delta.transaction import properties
 from lakehouse.errors import PlanError
-from lakehouse.plan.declare import Stream, Table, is_number
+from lakehouse.plan.schema import POSITION_TYPE
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import WINDOW_COLUMNS, Table
 from lakehouse.plan.text import describe
 
-POSITION = "struct<tick: bigint, order_time: bigint, topic: string, partition: int, offset: bigint, ordinal: int>"
-HIDDEN = f"_event_time timestamp, _position {POSITION}"
+HIDDEN = f"_event_time timestamp, _position {POSITION_TYPE}"
+ORDER = "_order bigint, _deleted boolean"
 PROPERTIES = {
     "delta.enableChangeDataFeed": "true",
     "delta.checkpointInterval": "100",
@@ -33,6 +45,24 @@ PROPERTIES = {
 PLAN = "lakehouse.plan"
 KEY = "lakehouse.key"
 SKIP = "lakehouse.skip"  # offsets that a restored table holds already: {topic id: {partition: first offset to apply}}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A Delta table that lakehouse writes: its path, and the name under which its progress stands in its log."""
+
+    path: str
+    name: str
+
+
+def visible(layout: Layout, table: Table) -> Place:
+    """Return where a table lies."""
+    return Place(layout.silver(table.name), table.name)
+
+
+def state(layout: Layout, table: Table) -> Place:
+    """Return where what a table keeps lies: the table itself, where people see all of it."""
+    return Place(layout.state(table.name), f"state.{table.name}") if table.has_state else visible(layout, table)
 
 
 def exists(spark: SparkSession, path: str) -> bool:
@@ -45,20 +75,24 @@ def empty_stream(spark: SparkSession, stream: Stream) -> DataFrame:
     return stream_frame(stream, spark.createDataFrame([], SCHEMA))
 
 
-def aggregates(spark: SparkSession, table: Table) -> list[SqlAggregate]:
-    """Return the SQL forms of a table's aggregations, with the types that Spark gives their arguments."""
+def forms(spark: SparkSession, table: Table) -> list[Form]:
+    """Return the forms of a table's aggregations, with the types that Spark gives their arguments; none for `latest`.
+
+    Raises PlanError for an argument whose type does not fit.
+    """
+    if table.is_latest:
+        return []
     frame = empty_stream(spark, table.stream)
-    forms = []
+    made = []
     for item in table.aggregations:
         kind = ""
         if item.argument is not None:
             kind = frame.select(F.expr(item.argument.text).alias("x")).schema["x"].dataType.simpleString()
-            if item.kind == "sum" and not is_number(kind):
-                raise PlanError(
-                    f'table {table.name!r}: {item} sums a {kind}. Cast it: sum("cast({item.argument} AS double)").'
-                )
-        forms.append(sql_aggregate(item, kind))
-    return forms
+        try:
+            made.append(form_of(item, kind))
+        except PlanError as error:
+            raise PlanError(f"table {table.name!r}: {error}") from error
+    return made
 
 
 def schema(spark: SparkSession, table: Table) -> StructType:
@@ -69,10 +103,17 @@ def schema(spark: SparkSession, table: Table) -> StructType:
         values = [c.name for c in table.stream.columns if c.name not in table.key]
         return StructType([*_fields(frame.select(*table.key, *values)), *hidden])
     keys = _fields(frame.select(*[F.expr(item.expression.text).alias(item.name) for item in table.group_by]))
-    forms = aggregates(spark, table)
-    shown = _fields_of(", ".join(f"`{form.name}` {form.column_type}" for form in forms))
-    kept = [f"`{form.accumulator}` {form.accumulator_type}" for form in forms if form.accumulator_type]
-    return StructType([*keys, *shown, *(_fields_of(", ".join(kept)) if kept else []), *hidden])
+    windows = _fields_of(", ".join(f"{name} timestamp" for name in WINDOW_COLUMNS)) if table.window else []
+    made = forms(spark, table)
+    shown = _fields_of(", ".join(f"`{form.name}` {form.bound.shown}" for form in made))
+    kept = [f"`{form.accumulator}` {form.bound.accumulator}" for form in made if form.bound.accumulator]
+    return StructType([*keys, *windows, *shown, *(_fields_of(", ".join(kept)) if kept else []), *hidden])
+
+
+def state_schema(spark: SparkSession, table: Table) -> StructType:
+    """Return the schema of what a table keeps."""
+    extra = _fields_of(ORDER) if table.order_by is not None else []
+    return StructType([*schema(spark, table), *extra])
 
 
 def _fields_of(ddl: str) -> list[StructField]:
@@ -86,10 +127,15 @@ def _fields(frame: DataFrame) -> list[StructField]:
 
 def create(spark: SparkSession, layout: Layout, table: Table) -> None:
     """Create a silver table, or check that the one that exists has this declaration. Raises PlanError if it has not."""
-    path, plan = layout.silver(table.name), describe(table)
-    if exists(spark, path):
-        found = DeltaTable.forPath(spark, path).detail().select("properties").first()
-        was = found[0].get(PLAN) if found else None
+    _create(spark, visible(layout, table), table, schema(spark, table))
+    if table.has_state:
+        _create(spark, state(layout, table), table, state_schema(spark, table))
+
+
+def _create(spark: SparkSession, place: Place, table: Table, columns: StructType) -> None:
+    plan = describe(table)
+    if exists(spark, place.path):
+        was = properties(spark, place.path).get(PLAN)
         if was != plan:
             raise PlanError(
                 f"table {table.name!r} exists in the lake under another declaration.\n"
@@ -97,7 +143,7 @@ def create(spark: SparkSession, layout: Layout, table: Table) -> None:
                 "or remove the table's folder to build it anew from bronze."
             )
         return
-    builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema(spark, table))
+    builder = DeltaTable.createIfNotExists(spark).location(place.path).addColumns(columns)
     for name, value in _properties(table).items():
         builder = builder.property(name, value)
     builder.execute()
@@ -123,5 +169,4 @@ def skipped_offsets(spark: SparkSession, layout: Layout, table: Table) -> str | 
     path = layout.silver(table.name)
     if not exists(spark, path):
         return None
-    detail = DeltaTable.forPath(spark, path).detail().select("properties").first()
-    return detail[0].get(SKIP) if detail else None
+    return properties(spark, path).get(SKIP)

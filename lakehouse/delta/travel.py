@@ -7,8 +7,9 @@ from its own up to the one before which the next version's records came.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
@@ -16,19 +17,21 @@ from pyspark.sql import functions as F
 
 from lakehouse.delta import bronze
 from lakehouse.delta.layout import Layout
+from lakehouse.delta.tables import Place, visible
 from lakehouse.delta.transaction import app_id, read_progress
 from lakehouse.errors import NotFound
-from lakehouse.plan.declare import Table
+from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit of ours: it took the table from `from_tick` (exclusive) to `tick`."""
+    """A commit of ours: it took the table from `from_tick` (exclusive) to `tick`. `said` is what it says of itself."""
 
     version: int
     tick: int
     from_tick: int
+    said: Mapping[str, Any] = field(default_factory=dict)
 
 
 def commits(spark: SparkSession, path: str, name: str) -> list[Commit]:
@@ -38,18 +41,21 @@ def commits(spark: SparkSession, path: str, name: str) -> list[Commit]:
     for version, text in history.select("version", "userMetadata").collect():
         said = json.loads(text) if text and text.startswith("{") else {}
         if said.get("app") == app_id(name):
-            found.append(Commit(version, said["tick"], said.get("from_tick", said["tick"])))
+            found.append(Commit(version, said["tick"], said.get("from_tick", said["tick"]), said))
     return sorted(found, key=lambda commit: commit.version)
 
 
-def version_at_tick(spark: SparkSession, layout: Layout, table: Table, tick: int) -> int:
-    """Return the version that is the table at a tick. Raises NotFound, and says which ticks can be had."""
-    path = layout.silver(table.name)
-    if not DeltaTable.isDeltaTable(spark, path):
+def version_at_tick(spark: SparkSession, layout: Layout, table: Table, tick: int, place: Place | None = None) -> int:
+    """Return the version that is the table at a tick. Raises NotFound, and says which ticks can be had.
+
+    place: where it lies; what it keeps (`tables.state`) instead of what is seen.
+    """
+    place = place or visible(layout, table)
+    if not DeltaTable.isDeltaTable(spark, place.path):
         raise NotFound(f"table {table.name!r} does not exist in {layout.root}. Run its application first.")
     complete = read_progress(spark, layout.records, bronze.NAME).tick
-    known = commits(spark, path, table.name)
-    if tick <= complete and (found := _last_before(spark, layout, table, known, tick)) is not None:
+    known = commits(spark, place.path, place.name)
+    if tick <= complete and (found := last_before(spark, layout, table, known, tick)) is not None:
         return found.version
     ticks = sorted({commit.tick for commit in known})
     shown = ", ".join(map(str, ticks[-8:])) or "none yet"
@@ -59,7 +65,7 @@ def version_at_tick(spark: SparkSession, layout: Layout, table: Table, tick: int
     )
 
 
-def _last_before(spark: SparkSession, layout: Layout, table: Table, known: list[Commit], tick: int) -> Commit | None:
+def last_before(spark: SparkSession, layout: Layout, table: Table, known: list[Commit], tick: int) -> Commit | None:
     """Return the commit that is the table at a tick; None if it went past the tick in one batch."""
     before = [commit for commit in known if commit.tick <= tick]
     if not before:
@@ -73,9 +79,7 @@ def _last_before(spark: SparkSession, layout: Layout, table: Table, known: list[
 def _has_rows(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> bool:
     if to <= after:
         return False
-    source = table.stream.source
-    rows = bronze.records(spark, layout, [source.topic], [source.topic] if source.own_table else [])
-    return not bronze.between(rows, after, to).limit(1).isEmpty()
+    return not bronze.between(bronze.of_stream(spark, layout, table.stream), after, to).limit(1).isEmpty()
 
 
 def common_tick(spark: SparkSession, layout: Layout, tables: Iterable[Table]) -> int:
@@ -86,9 +90,9 @@ def common_tick(spark: SparkSession, layout: Layout, tables: Iterable[Table]) ->
     for table in tables:
         done = read_progress(spark, layout.silver(table.name), table.name).tick
         reached.append((table, done))
-        source = table.stream.source
-        rows = bronze.records(spark, layout, [source.topic], [source.topic] if source.own_table else [])
-        waiting = bronze.between(rows, done, complete).agg(F.min("tick")).first()
+        waiting = (
+            bronze.between(bronze.of_stream(spark, layout, table.stream), done, complete).agg(F.min("tick")).first()
+        )
         if waiting and waiting[0] is not None:
             ticks.append(done)
     tick = min(ticks)
@@ -102,14 +106,14 @@ def _tick_before(spark: SparkSession, layout: Layout, tables: Iterable[Table], t
     """Return the tick itself if all of these tables have it, else the last one before it of one that has not."""
     for table in tables:
         known = commits(spark, layout.silver(table.name), table.name)
-        if _last_before(spark, layout, table, known, tick) is None:
+        if last_before(spark, layout, table, known, tick) is None:
             return max((commit.tick for commit in known if commit.tick < tick), default=NO_TICK)
     return tick
 
 
-def read_version(spark: SparkSession, layout: Layout, table: str, version: int | None) -> DataFrame:
-    """Return a silver table's rows, hidden columns too, at a version or now."""
+def read_version(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
+    """Return the rows of the table at `path`, hidden columns too, at a version or now."""
     reader = spark.read.format("delta")
     if version is not None:
         reader = reader.option("versionAsOf", version)
-    return reader.load(layout.silver(table))
+    return reader.load(path)

@@ -24,13 +24,17 @@ _ONE_AT_A_TIME = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class ProducerRecord:
-    """A record to produce. ``timestamp_ms`` since 1970 (None: now); ``partition`` None: by the key's hash."""
+    """A record to produce. ``timestamp_ms`` since 1970 (None: now); ``partition`` None: by the key's hash.
+
+    ``place``: for a publisher that does not know the partitions yet, the bytes whose hash, or the number, says which.
+    """
 
     key: bytes | None
     value: bytes | None
     timestamp_ms: int | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     partition: int | None = None
+    place: bytes | int | None = None
 
 
 def produce(bootstrap_servers: str, options: Mapping[str, str], topic: str, records: Iterable[ProducerRecord]) -> int:

@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from lakehouse.errors import KafkaUnavailable, LakehouseError
 from lakehouse.kafka.options import for_librdkafka
+from lakehouse.kafka.partitioner import partition
 from lakehouse.kafka.produce import ProducerRecord
 from lakehouse.kafka.topics import Cluster
 
@@ -39,7 +40,8 @@ class Publisher:
 
     def __init__(self, cluster: Cluster, options: Mapping[str, str], topic: str, lake: str, remembered: str) -> None:
         self.topic = topic
-        self._id = cluster.topics([topic])[topic].id
+        facts = cluster.topics([topic])[topic]
+        self._id, self._partitions = facts.id, facts.partitions
         self._remembered = Path(remembered) if "://" not in remembered else None
         common = {**for_librdkafka(options), "bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
         group = f"lakehouse.publish.{topic}.{self._id}.{lake}"
@@ -113,11 +115,14 @@ class Publisher:
 
     def _send(self, record: ProducerRecord, delivered: Any) -> None:
         # librdkafka takes 0 for "now", and Kafka knows no time before 1970: the true event time is in a header.
+        place: dict[str, Any] = {}
+        if record.place is not None:
+            place["partition"] = partition(record.place, self._partitions)
         while True:
             try:
                 self._producer.produce(
                     self.topic, value=record.value, key=record.key, timestamp=max(record.timestamp_ms or 0, 1),
-                    headers=list(record.headers), on_delivery=delivered,
+                    headers=list(record.headers), on_delivery=delivered, **place,
                 )  # fmt: skip
                 self._producer.poll(0)
                 return

@@ -1,11 +1,12 @@
-"""Where declarations begin: `stream`, `app`, and the aggregates."""
+"""Where declarations begin: a topic as a stream."""
 
 from __future__ import annotations
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.declare import Aggregation, App, Sink, Source, Stream, Table
 from lakehouse.plan.expression import expression, expression_type
 from lakehouse.plan.schema import Column, base_type, check_distinct, check_name, check_topic, parse_schema
+from lakehouse.plan.step import Source
+from lakehouse.plan.stream import Stream
 
 VALUE_FORMATS = ("json", "delimited", "kafka")
 KEY_FORMATS = ("kafka", "json", "delimited")
@@ -59,58 +60,6 @@ def stream(
         )
     source = Source(name, topic, keys, value, key_format, value_format, time, own_table)
     return Stream(source, tuple(column.name for column in keys), columns)
-
-
-def count(column: str | None = None) -> Aggregation:
-    """COUNT(*), or COUNT(column): the records in which the expression is not null."""
-    return Aggregation("count", column)
-
-
-def sum(column: str) -> Aggregation:
-    """SUM(column): exact over integers and decimals; over only nulls it is 0. Doubles: see SumDoubles."""
-    return Aggregation("sum", column)
-
-
-def app(*parts: Table | Sink) -> App:
-    """Return an application of these tables and sinks. A sink's table is kept too.
-
-    Raises PlanError for two different tables of one name, two sinks of one topic, two streams of one name, or a topic
-    that is read and written.
-    """
-    tables: dict[str, Table] = {}
-    sinks: dict[str, Sink] = {}
-    streams: list[Stream] = []
-    for part in parts:
-        if isinstance(part, Sink):
-            if part.topic in sinks and sinks[part.topic] != part:
-                raise PlanError(f"topic {part.topic!r} is written by two sinks. Give one of them another topic.")
-            sinks[part.topic] = part
-        elif not isinstance(part, Table):
-            raise PlanError(
-                f"app({part!r}): expected tables and sinks. A stream alone keeps nothing: "
-                "give it .latest(...), .group_by(...).agg(...).table(...) or .to_topic(...)."
-            )
-        target = part.of if isinstance(part, Sink) else part
-        if isinstance(target, Table):
-            if target.name in tables and tables[target.name] != target:
-                raise PlanError(f"table {target.name!r} is declared twice, differently. Rename one.")
-            tables[target.name] = target
-        streams.append(target if isinstance(target, Stream) else target.stream)
-    if not tables and not sinks:
-        raise PlanError("app(): expected at least one table or sink.")
-    check_distinct(tables, "tables")
-    sources: dict[str, Source] = {}
-    for item in streams:
-        source = item.source
-        if sources.setdefault(source.name, source) != source:
-            raise PlanError(
-                f"stream {source.name!r} is declared twice, differently. Rename one: stream(..., name=...)."
-            )
-    check_distinct(sources, "streams")
-    for topic in sinks:
-        if any(source.topic == topic for source in sources.values()):
-            raise PlanError(f"topic {topic!r} is read and written by this application. Write to another topic.")
-    return App(tuple(tables.values()), tuple(sinks.values()), tuple(sources.values()))
 
 
 def _key_columns(key: str, value: tuple[Column, ...], what: str) -> tuple[Column, ...]:

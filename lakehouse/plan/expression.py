@@ -141,8 +141,10 @@ def expression_type(item: Expression, columns: Iterable[Column]) -> str | None:
     """Return the type of an expression as Spark SQL text where it can be told without Spark, else None."""
     types = {column.name.lower(): column.type for column in columns} | PSEUDO_COLUMNS
     tree = item.tree.copy()
+    if isinstance(tree, exp.Cast) and not tree.args["to"].args.get("nested"):
+        return str(tree.args["to"].sql("spark")).lower()  # whatever it is that is cast
     for column in tree.find_all(exp.Column):
-        if len(column.parts) > 1 or types.get(root_name(column).lower()) is None:
+        if len(column.parts) > 1 or not types.get(root_name(column).lower()):
             return None
     if isinstance(tree, exp.Column):
         return types[tree.name.lower()]

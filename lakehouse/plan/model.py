@@ -6,18 +6,23 @@ What counts as passing is Spark; the model says what Spark must give, because it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lakehouse.errors import NeedsSpark
-from lakehouse.plan.declare import App, Filter, NamedAggregation, Rekey, Select, Source, Stream, Table
+from lakehouse.plan import model_table
+from lakehouse.plan.app import App
 from lakehouse.plan.evaluate import evaluate
-from lakehouse.plan.expression import expression_type
-from lakehouse.semantics.aggregate import Aggregate, Count, CountAll, SumDecimals, SumDoubles, SumIntegers
+from lakehouse.plan.expression import Named
+from lakehouse.plan.model_map import mapped
+from lakehouse.plan.model_table import Event, Late, stream_change
+from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select, Source
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.position import LEVEL_BITS
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.tombstone import Effect, Row, effect, takes_part_in_aggregates
+from lakehouse.semantics.tombstone import Row
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -40,26 +45,16 @@ class Bad:
 Decode = Callable[[Source, Record], Decoded | Bad]
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A stream's record on its way through the steps. `values` holds all columns by lower-case name."""
-
-    null_key: bool
-    tombstone: bool
-    values: dict[str, Any]
-    timestamp: int
-    record: Record
-
-
 @dataclass(slots=True)
 class Result:
-    """What a run gave: tables and their changelogs, sinks by topic, the quarantine by stream, null keys by table."""
+    """What a run gave: rows, changelog, late records, null keys by table; the quarantine by stream; sinks by topic."""
 
     tables: dict[str, dict[Key, Row]] = field(default_factory=dict)
     changelogs: dict[str, list[Change]] = field(default_factory=dict)
     topics: dict[str, list[Change]] = field(default_factory=dict)
     quarantine: dict[str, list[tuple[Record, str]]] = field(default_factory=dict)
     null_keys: dict[str, int] = field(default_factory=dict)
+    late: dict[str, list[Late]] = field(default_factory=dict)
 
 
 def run(app: App, records: Iterable[Record], decode: Decode) -> Result:
@@ -70,15 +65,15 @@ def run(app: App, records: Iterable[Record], decode: Decode) -> Result:
         result.quarantine[source.name] = []
     decoded = {source.name: _decode(source, ordered, decode, result.quarantine[source.name]) for source in app.sources}
     for table in app.tables:
-        events = _steps(table.stream, decoded[table.stream.source.name])
-        fold = _latest if table.is_latest else _aggregate
-        fold(table, events, result)
+        made = model_table.run(table, _events(table.stream, decoded))
+        name = table.name
+        result.tables[name], result.changelogs[name] = made.rows, made.changes
+        result.late[name], result.null_keys[name] = made.late, made.null_keys
     for sink in app.sinks:
         if isinstance(sink.of, Table):
             result.topics[sink.topic] = result.changelogs[sink.of.name]
         else:
-            events = _steps(sink.of, decoded[sink.of.source.name])
-            result.topics[sink.topic] = [_stream_change(sink.of, event) for event in events]
+            result.topics[sink.topic] = [stream_change(sink.of, event) for event in _events(sink.of, decoded)]
     return result
 
 
@@ -98,7 +93,7 @@ def _decode(source: Source, records: list[Record], decode: Decode, quarantine: l
                 item = Bad(f"the event time {source.event_time} is null")
             else:
                 values["rowtime"] = timestamp
-                events.append(Event(item.key is None, item.value is None, values, timestamp, record))
+                events.append(Event(item.key is None, item.value is None, values, timestamp, record, record.position))
         if isinstance(item, Bad):
             quarantine.append((record, item.reason))
     return events
@@ -107,6 +102,24 @@ def _decode(source: Source, records: list[Record], decode: Decode, quarantine: l
 def _milliseconds(moment: Any) -> Any:
     """A timestamp or epoch milliseconds, as milliseconds; microseconds below are cut off, as Kafka has none."""
     return (moment - EPOCH) // timedelta(milliseconds=1) if isinstance(moment, datetime) else moment
+
+
+def _events(stream: Stream, decoded: dict[str, list[Event]]) -> list[Event]:
+    if isinstance(stream.source, Merge):
+        deep = stream.levels - 1 - sum(isinstance(step, Explode) for step in stream.steps)
+        events = [
+            _at(event, event.position.ordinal + (number << (LEVEL_BITS * deep)))
+            for number, part in enumerate(stream.source.streams)
+            for event in _events(part, decoded)
+        ]
+        events.sort(key=lambda event: event.position)
+    else:
+        events = decoded[stream.source.name]
+    return _steps(stream, events)
+
+
+def _at(event: Event, ordinal: int) -> Event:
+    return replace(event, position=event.position._replace(ordinal=ordinal))
 
 
 def _steps(stream: Stream, events: list[Event]) -> list[Event]:
@@ -124,91 +137,26 @@ def _steps(stream: Stream, events: list[Event]) -> list[Event]:
                     _rekeyed(e, {item.name.lower(): evaluate(item.expression, e.values) for item in columns})
                     for e in events
                 ]
+            case Explode(column):
+                events = [part for e in events if not e.tombstone for part in _exploded(e, column)]
+            case Map():
+                events = [
+                    _with(e, {step.name.lower(): None if e.tombstone else mapped(step, e.values)}) for e in events
+                ]
     return events
 
 
 def _with(event: Event, made: dict[str, Any]) -> Event:
-    return Event(event.null_key, event.tombstone, {**event.values, **made}, event.timestamp, event.record)
+    return replace(event, values={**event.values, **made})
 
 
 def _rekeyed(event: Event, made: dict[str, Any]) -> Event:
-    null_key = all(value is None for value in made.values())
-    return Event(null_key, event.tombstone, {**event.values, **made}, event.timestamp, event.record)
+    return replace(event, null_key=all(value is None for value in made.values()), values={**event.values, **made})
 
 
-def _row(stream: Stream, values: dict[str, Any]) -> Row:
-    return {c.name: values.get(c.name.lower()) for c in stream.columns if c.name not in stream.key}
-
-
-def _key(names: Iterable[str], values: dict[str, Any]) -> Key:
-    return tuple(hashable(values.get(name.lower())) for name in names)
-
-
-def hashable(value: Any) -> Any:
-    """Return a value in a form that can be a dict's key: a struct becomes a tuple of its fields."""
-    if isinstance(value, dict):
-        return tuple((name, hashable(item)) for name, item in value.items())
-    return tuple(hashable(item) for item in value) if isinstance(value, list) else value
-
-
-def _stream_change(stream: Stream, event: Event) -> Change:
-    key = None if event.null_key else _key(stream.key, event.values)
-    value = None if event.tombstone else _row(stream, event.values)
-    return Change(key, value, event.timestamp, event.record.position)
-
-
-def _latest(table: Table, events: list[Event], result: Result) -> None:
-    rows: dict[Key, Row] = {}
-    changes: list[Change] = []
-    ignored = 0
-    for event in events:
-        change = _stream_change(table.stream, event)
-        outcome = effect(change.key is None, change.value)
-        if outcome is Effect.IGNORE or change.key is None:
-            ignored += 1
-            continue
-        changes.append(change)
-        if outcome is Effect.DELETE or change.value is None:
-            rows.pop(change.key, None)
-        else:
-            rows[change.key] = change.value
-    result.tables[table.name], result.changelogs[table.name], result.null_keys[table.name] = rows, changes, ignored
-
-
-def _aggregate(table: Table, events: list[Event], result: Result) -> None:
-    rows: dict[Key, Row] = {}
-    changes: list[Change] = []
-    ignored = 0
-    rules: dict[str, Aggregate] = {item.name: rule(item, table.stream) for item in table.aggregations}
-    accumulators: dict[Key, dict[str, Any]] = {}
-    times: dict[Key, int] = {}
-    for event in events:
-        values = {item.name.lower(): evaluate(item.expression, event.values) for item in table.group_by}
-        if not takes_part_in_aggregates(tuple(values.values()), None if event.tombstone else event.values):
-            ignored += not event.tombstone
-            continue
-        key = _key(table.key, values)
-        state = accumulators.setdefault(key, {name: item.zero() for name, item in rules.items()})
-        for item in table.aggregations:
-            value = evaluate(item.argument, event.values) if item.argument else None
-            state[item.name] = rules[item.name].add(state[item.name], value)
-        times[key] = max(times.get(key, event.timestamp), event.timestamp)
-        rows[key] = {name: item.result(state[name]) for name, item in rules.items()}
-        changes.append(Change(key, rows[key], times[key], event.record.position))
-    result.tables[table.name], result.changelogs[table.name], result.null_keys[table.name] = rows, changes, ignored
-
-
-def rule(item: NamedAggregation, stream: Stream) -> Aggregate:
-    """Return the rule of an aggregation, by its argument's type; NeedsSpark where only Spark can tell the type."""
-    if item.kind == "count":
-        return CountAll() if item.argument is None else Count()
-    assert item.argument is not None
-    kind = expression_type(item.argument, stream.columns)
-    if kind in ("tinyint", "smallint", "int", "bigint"):
-        return SumIntegers()
-    if kind in ("float", "double"):
-        return SumDoubles()
-    if kind is not None and kind.startswith("decimal"):
-        precision, scale = (int(part) for part in kind[len("decimal(") : -1].split(",")) if "(" in kind else (10, 0)
-        return SumDecimals(precision, scale)
-    raise NeedsSpark(f"{item}: the model can't tell its type; write cast({item.argument} AS bigint), or use Spark.")
+def _exploded(event: Event, column: Named) -> list[Event]:
+    items = evaluate(column.expression, event.values) or []
+    return [
+        _at(_with(event, {column.name.lower(): item}), (event.position.ordinal << LEVEL_BITS) + number)
+        for number, item in enumerate(items)
+    ]

@@ -17,6 +17,11 @@ TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 # ksqlDB's pseudo columns; every stream has them, so a schema can't define them anew.
 PSEUDO_COLUMNS = {"rowtime": "bigint", "rowpartition": "int", "rowoffset": "bigint"}
 
+# The order of the lake: see `lakehouse.semantics.position`.
+POSITION_TYPE = (
+    "struct<tick: bigint, order_time: bigint, topic: string, partition: int, offset: bigint, ordinal: bigint>"
+)
+
 PRIMITIVE_TYPES = (
     "string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "binary", "date",
     "timestamp",
@@ -106,3 +111,20 @@ def parse_type(text: str) -> exp.DataType:
 def base_type(text: str) -> str:
     """Return a type's first word: "decimal" for "decimal(10, 2)", "struct" for "struct<a: int>"."""
     return re.split(r"[<(]", text, maxsplit=1)[0].strip().lower()
+
+
+def element_type(text: str) -> str:
+    """Return the type of an array's elements: "int" for "array<int>"."""
+    return parse_type(text).expressions[0].sql("spark").lower() if base_type(text) == "array" else ""
+
+
+def check_pseudo(columns: Iterable[Column], what: str) -> None:
+    """Raise PlanError when a made column takes the name of a pseudo column."""
+    for column in columns:
+        if column.name.lower() in PSEUDO_COLUMNS:
+            raise PlanError(f'{what}: {column.name!r} is a pseudo column; name it otherwise: "{column.name} AS ...".')
+
+
+def is_number(kind: str) -> bool:
+    """Say whether a type can be summed."""
+    return kind in ("tinyint", "smallint", "int", "bigint", "float", "double") or kind.startswith("decimal")

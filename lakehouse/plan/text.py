@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
-from lakehouse.plan.declare import App, Filter, Rekey, Select, Stream, Table
+from lakehouse.plan.app import App
+from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select, Source, function_text
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Sink, Table
 
 
 def describe(item: App | Table | Stream) -> str:
     """Return a declaration as indented text, one line a step."""
     if isinstance(item, App):
-        parts = [describe(table) for table in item.tables]
-        for sink in item.sinks:
-            of = f"table {sink.of.name}, {sink.mode} changelog" if isinstance(sink.of, Table) else describe(sink.of)
-            parts.append(f"TOPIC {sink.topic} <- {of}")
-        return "\n".join(parts)
-    if isinstance(item, Table):
-        lines = [f"TABLE {item.name} (key {', '.join(item.key)})"]
-        if item.is_latest:
-            lines.append("  latest value per key; a null value deletes")
-        else:
-            lines += [f"  {aggregation}" for aggregation in item.aggregations]
-            lines.append(f"  GROUP BY {', '.join(map(str, item.group_by))}")
-        return "\n".join([*lines, *(f"  {line}" for line in describe(item.stream).splitlines())])
-    source = item.source
+        return "\n".join([*map(_table, item.tables), *map(_sink, item.sinks)])
+    return _table(item) if isinstance(item, Table) else _stream(item)
+
+
+def _sink(sink: Sink) -> str:
+    of = f"table {sink.of.name}, {sink.mode} changelog" if isinstance(sink.of, Table) else _stream(sink.of)
+    by = f" PARTITION BY {sink.partition_by}" if sink.partition_by else ""
+    return f"TOPIC {sink.topic}{by} <- {of}"
+
+
+def _table(table: Table) -> str:
+    lines = [f"TABLE {table.name} (key {', '.join(table.key)})"]
+    if table.is_latest:
+        order = f" by {table.order_by}" if table.order_by else ""
+        lines.append(f"  latest value per key{order}; a null value deletes")
+    else:
+        lines += [f"  {aggregation}" for aggregation in table.aggregations]
+        lines.append(f"  GROUP BY {', '.join(map(str, table.group_by))}")
+    lines += [f"  WINDOW {table.window}"] if table.window else []
+    lines += [f"  HAVING {table.having}"] if table.having else []
+    lines += ["  EMIT FINAL" + (f" (IDLE {table.idle} MS)" if table.idle else "")] if table.is_final else []
+    lines += [f"  RETENTION {table.retention} MS"] if table.retention else []
+    lines += ["  SUPPRESS unchanged"] if table.suppress else []
+    return "\n".join([*lines, *(f"  {line}" for line in _stream(table.stream).splitlines())])
+
+
+def _stream(stream: Stream) -> str:
     lines = []
-    for step in reversed(item.steps):
+    for step in reversed(stream.steps):
         match step:
             case Filter(predicate):
                 lines.append(f"FILTER {predicate}")
@@ -31,8 +47,22 @@ def describe(item: App | Table | Stream) -> str:
                 lines.append(f"SELECT {', '.join(map(str, columns))}")
             case Rekey(columns):
                 lines.append(f"REKEY {', '.join(map(str, columns))}")
+            case Explode(column):
+                lines.append(f"EXPLODE {column}")
+            case Map():
+                arguments = ", ".join(map(str, step.arguments))
+                lines.append(f"MAP {step.name} {step.type} = {function_text(step.function)}({arguments})")
+    if isinstance(stream.source, Merge):
+        lines.append("MERGE")
+        lines += [f"  {line}" for part in stream.source.streams for line in _stream(part).splitlines()]
+        return "\n".join(lines)
+    return "\n".join([*lines, *_source(stream.source)])
+
+
+def _source(source: Source) -> list[str]:
     time = f", event time {source.event_time}" if source.event_time else ""
-    lines.append(f"FROM topic {source.topic} (stream {source.name}{time})")
-    lines.append(f"  key   {source.key_format}: {', '.join(map(str, source.key))}")
-    lines.append(f"  value {source.value_format}: {', '.join(map(str, source.value))}")
-    return "\n".join(lines)
+    return [
+        f"FROM topic {source.topic} (stream {source.name}{time})",
+        f"  key   {source.key_format}: {', '.join(map(str, source.key))}",
+        f"  value {source.value_format}: {', '.join(map(str, source.value))}",
+    ]

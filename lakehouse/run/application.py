@@ -6,13 +6,28 @@ import importlib
 import importlib.util
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from lakehouse.errors import ConfigError, LakehouseError, PlanError
-from lakehouse.plan.declare import App
+from lakehouse.plan.app import App
 
 MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An application, and where it is: a file or a module, and its name in there."""
+
+    app: App
+    where: str
+    name: str
+
+    @property
+    def file(self) -> Path | None:
+        """The Python file, None for a module."""
+        return Path(self.where) if self.where.endswith(".py") else None
 
 
 def load_app(target: str) -> App:
@@ -20,6 +35,11 @@ def load_app(target: str) -> App:
 
     Without a name the module's one `App` is taken. Raises ConfigError when there is none, PlanError as declared there.
     """
+    return find_app(target).app
+
+
+def find_app(target: str) -> Found:
+    """Return the application that `target` names, with its place; see `load_app`."""
     where, _, name = target.rpartition(":") if ":" in target else (target, "", "")
     module = _load_file(where) if where.endswith(".py") else _import(where, target)
     if name:
@@ -28,8 +48,9 @@ def load_app(target: str) -> App:
             raise ConfigError(
                 f"{target}: {name!r} is {type(found).__name__}, expected an application: {name} = lh.app(...)."
             )
-        return found
-    apps = {id(value): value for value in vars(module).values() if isinstance(value, App)}
+        return Found(found, where, name)
+    # An application under two names is one.
+    apps = {id(value): Found(value, where, name) for name, value in vars(module).items() if isinstance(value, App)}
     if len(apps) != 1:
         raise ConfigError(
             f"{target}: found {len(apps)} applications, expected one: app = lh.app(...). Name one with {where}:NAME."

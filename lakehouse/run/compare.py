@@ -1,21 +1,27 @@
 """What a scenario expects against what an engine gave, and the difference as text.
 
 Outputs are compared in order, tables in any. Doubles compare within 1e-6, decimals exactly, scale included.
-Timestamps, dates and binaries are compared as the text that they have in JSON.
+Timestamps, dates and binaries are compared as the text that they have in JSON. A row of a windowed table has its
+window beside its key: "window": {"start": ms, "end": ms, "type": "time"}, or "session" for a session window.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 from lakehouse.formats.json_text import java_double, timestamp_text, write
-from lakehouse.plan.declare import App
+from lakehouse.plan.app import App
 from lakehouse.plan.model import Result
+from lakehouse.plan.model_table import Late, milliseconds, unhashable
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.window import Session
 
 DOUBLE_TOLERANCE = 1e-6
 _KEPT = "  "
@@ -24,9 +30,9 @@ _EXTRA = "+ "
 
 
 def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
-    """Return one text for each topic, table, quarantine and counter that is not as expected.
+    """Return one text for each topic, table, quarantine, counter and list of late records that is not as expected.
 
-    `expected` holds "outputs", "tables", "quarantine" and "null_keys" as a scenario file has them; what is
+    `expected` holds "outputs", "tables", "quarantine", "null_keys" and "late" as a scenario file has them; what is
     not named there is not checked. In a difference, "-" is what was expected and "+" what was found.
     """
     failures = []
@@ -39,13 +45,13 @@ def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
         if found is None:
             failures += _missing("topic", topic, known)
         else:
-            failures += _outputs(topic, _key_of(app, topic), wanted, found)
+            failures += _outputs(topic, _keys_of(app, topic), wanted, found)
     for name, rows in expected.get("tables", {}).items():
         table = result.tables.get(name)
         if table is None:
             failures += _missing("table", name, result.tables)
         else:
-            failures += _table(name, app.table(name).key, rows, table)
+            failures += _table(name, _keys(app.table(name)), rows, table)
     for name, bad in expected.get("quarantine", {}).items():
         kept = result.quarantine.get(name)
         if kept is None:
@@ -55,6 +61,12 @@ def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
     for name, count in expected.get("null_keys", {}).items():
         if (ignored := result.null_keys.get(name, 0)) != count:
             failures.append(f"table {name}: expected {count} records ignored for a null key, found {ignored}")
+    for name, wanted in expected.get("late", {}).items():
+        late = result.late.get(name)
+        if late is None:
+            failures += _missing("table", name, result.late)
+        else:
+            failures += _late(name, _keys(app.table(name)), wanted, late)
     return failures
 
 
@@ -62,12 +74,35 @@ def _missing(what: str, name: str, known: Iterable[str]) -> list[str]:
     return [f"{what} {name}: does not exist. There are: {', '.join(sorted(known)) or 'none'}"]
 
 
-def _key_of(app: App, topic: str) -> tuple[str, ...]:
-    """The key's columns of what is published to a topic, or of the table that is named instead of one."""
-    return next((sink.of.key for sink in app.sinks if sink.topic == topic), None) or app.table(topic).key
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """How keys are written: their columns, without those of the window, and the type of the windows if there are."""
+
+    columns: tuple[str, ...]
+    window: str | None = None
+
+    def shown(self, key: Key | None) -> dict[str, Any]:
+        if key is None or self.window is None:
+            return {"key": key_value(self.columns, key)}
+        *columns, start, end = key
+        return {"key": key_value(self.columns, tuple(columns)), "window": self.bounds(*map(milliseconds, (start, end)))}
+
+    def bounds(self, start: int, end: int) -> dict[str, Any]:
+        return {"start": start, "end": end, "type": self.window}
 
 
-def _outputs(topic: str, key: tuple[str, ...], wanted: list[dict[str, Any]], found: list[Change]) -> list[str]:
+def _keys(of: Stream | Table) -> _Keys:
+    if isinstance(of, Stream) or of.window is None:
+        return _Keys(of.key)
+    return _Keys(of.key[:-2], "session" if isinstance(of.window, Session) else "time")
+
+
+def _keys_of(app: App, topic: str) -> _Keys:
+    """The keys of what is published to a topic, or of the table that is named instead of one."""
+    return _keys(next((sink.of for sink in app.sinks if sink.topic == topic), None) or app.table(topic))
+
+
+def _outputs(topic: str, key: _Keys, wanted: list[dict[str, Any]], found: list[Change]) -> list[str]:
     lines: list[str] = []
     equal = True
     for number in range(max(len(wanted), len(found))):
@@ -85,18 +120,18 @@ def _outputs(topic: str, key: tuple[str, ...], wanted: list[dict[str, Any]], fou
     return [] if equal else ["\n".join([header, *lines])]
 
 
-def _shown(change: Change, key: tuple[str, ...]) -> dict[str, Any]:
+def _shown(change: Change, key: _Keys) -> dict[str, Any]:
     """A change in the form in which a scenario writes it."""
-    return {"key": key_value(key, change.key), "value": plain(change.value), "timestamp": change.timestamp}
+    return {**key.shown(change.key), "value": plain(change.value), "timestamp": change.timestamp}
 
 
 def _fits(want: dict[str, Any], found: dict[str, Any]) -> bool:
-    same = _equal(want.get("key"), found["key"]) and _equal(want.get("value"), found["value"])
+    same = all(_equal(want.get(name), found.get(name)) for name in ("key", "window", "value"))
     return same and ("timestamp" not in want or want["timestamp"] == found["timestamp"])
 
 
-def _table(name: str, key: tuple[str, ...], wanted: list[dict[str, Any]], found: dict[Key, Any]) -> list[str]:
-    left = [{"key": key_value(key, values), "value": plain(row)} for values, row in found.items()]
+def _table(name: str, key: _Keys, wanted: list[dict[str, Any]], found: dict[Key, Any]) -> list[str]:
+    left = [{**key.shown(values), "value": plain(row)} for values, row in found.items()]
     missing = []
     for want in wanted:
         match = next((n for n, row in enumerate(left) if _fits(want, row)), None)
@@ -122,21 +157,26 @@ def _quarantine(name: str, wanted: list[dict[str, Any]], found: list[tuple[int, 
     return ["\n".join([f"quarantine {name}: expected {len(wanted)} records, found {len(found)}", *lines])]
 
 
+def _late(name: str, key: _Keys, wanted: list[dict[str, Any]], late: list[Late]) -> list[str]:
+    """Late records in position order; one that came too late for several windows stands there for each of them."""
+    found: list[dict[str, Any]] = [
+        {"offset": item.identity.offset, "partition": item.identity.partition} for item in late
+    ]
+    for line, item in zip(found, late, strict=True):
+        if item.span is not None:
+            line["window"] = key.bounds(*item.span)
+    if [{"partition": 0, **want} for want in wanted] == found:
+        return []
+    lines = [_MISSING + write(want) for want in wanted] + [_EXTRA + write(line) for line in found]
+    return ["\n".join([f"table {name}: expected {len(wanted)} late records, found {len(found)}", *lines])]
+
+
 def key_value(columns: tuple[str, ...], key: Key | None) -> Any:
     """Return a key as a scenario writes it: one column as its value, several, or a struct, as an object."""
     if key is None:
         return None
-    parts = {name: _unfrozen(part) for name, part in zip(columns, key, strict=True)}
+    parts = {name: plain(unhashable(part)) for name, part in zip(columns, key, strict=True)}
     return parts if len(parts) > 1 else parts[columns[0]]
-
-
-def _unfrozen(part: Any) -> Any:
-    """Keys are hashable, so a struct in a key is a tuple of names and values; make it an object again."""
-    if isinstance(part, tuple):
-        if all(isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in part):
-            return {name: _unfrozen(value) for name, value in part}
-        return [_unfrozen(item) for item in part]
-    return plain(part)
 
 
 def plain(value: Any) -> Any:

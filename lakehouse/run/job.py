@@ -20,7 +20,7 @@ from lakehouse.delta.silver import own_topics
 from lakehouse.delta.silver_query import Silver
 from lakehouse.kafka.options import for_java
 from lakehouse.kafka.topics import Cluster
-from lakehouse.plan.declare import App
+from lakehouse.plan.app import App
 from lakehouse.run.publishing import Publishing
 
 if TYPE_CHECKING:

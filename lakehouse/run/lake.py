@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 from lakehouse.config import PREFIX, Settings, load
 from lakehouse.errors import ConfigError, NotFound
-from lakehouse.plan.declare import App, Table
+from lakehouse.plan.app import App
+from lakehouse.plan.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,7 +92,7 @@ class Lake:
         layout = Layout(self.settings.lake.path)
         if tick is not None:
             version = travel.version_at_tick(self.spark, layout, table, tick)
-        frame = travel.read_version(self.spark, layout, table.name, version)
+        frame = travel.read_version(self.spark, layout.silver(table.name), version)
         return frame if hidden else frame.select(*[name for name in frame.columns if not name.startswith("_")])
 
     def tick(self, *tables: Table) -> int:
@@ -122,8 +123,7 @@ class Lake:
         if net:
             frame = changefeed.net(self.spark, layout, table, after, to)
         else:
-            own = [table.stream.source.topic] if table.stream.source.own_table else []
-            frame = changefeed.per_event(self.spark, layout, table, after, to, own)
+            frame = changefeed.per_event(self.spark, layout, table, after, to)
         return frame if key is None else changefeed.of_key(frame, table, key)
 
     def restore(self, table: Table, topic: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakehouse.config import Settings
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
-from lakehouse.plan.declare import App
+from lakehouse.plan.app import App
 
 
 def check(settings: Settings, app: App, parts: tuple[str, ...]) -> None:

@@ -12,7 +12,8 @@ from lakehouse.delta.silver import own_topics
 from lakehouse.delta.transaction import table_id
 from lakehouse.kafka.publish import Publisher
 from lakehouse.kafka.topics import Cluster
-from lakehouse.plan.declare import App, Sink, Table
+from lakehouse.plan.app import App
+from lakehouse.plan.table import Sink, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,11 +53,10 @@ class Publishing:
     def publish(self, tick: int) -> dict[str, int]:
         """Publish every sink up to a tick that all tables have taken in; return the records by topic."""
         counts: dict[str, int] = {}
-        own = own_topics(self._app)
         for sink, publisher in self._publishers:
             after = self._done[sink.topic]
             if tick > after:
-                changes = published.records(self._spark, self._layout, sink, after, tick, own)
+                changes = published.records(self._spark, self._layout, sink, after, tick)
                 counts[sink.topic] = publisher.publish(changes, tick)
                 self._done[sink.topic] = tick
         return counts
@@ -65,8 +65,8 @@ class Publishing:
         """Create a sink's topic like its source's: a key keeps its partition. A table's changelog is compacted."""
         if sink.topic in self._cluster.names():
             return
-        source = sink.of.stream.source if isinstance(sink.of, Table) else sink.of.source
-        partitions = sink.partitions or self._cluster.topics([source.topic])[source.topic].partitions
+        topics = (sink.of.stream if isinstance(sink.of, Table) else sink.of).topics
+        partitions = sink.partitions or max(f.partitions for f in self._cluster.topics(list(topics)).values())
         if isinstance(sink.of, Table):
             # Tombstones stay for a week, so that a lake that restores from the topic sees them.
             config = {"cleanup.policy": "compact", "delete.retention.ms": str(7 * DAY_MS)}

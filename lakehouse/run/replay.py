@@ -13,15 +13,19 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.delta import bronze, changefeed, published, reader
+from lakehouse.delta import bronze, changefeed, published, reader, tables
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.silver import own_topics
 from lakehouse.delta.silver_query import Silver
-from lakehouse.plan.declare import App, Stream
-from lakehouse.plan.model import Result, hashable
+from lakehouse.plan.app import App
+from lakehouse.plan.model import Result
+from lakehouse.plan.model_table import Late, hashable, milliseconds
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.position import Identity, Position
 from lakehouse.semantics.record import Record
+from lakehouse.semantics.window import Span
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,27 +91,42 @@ def _kafka_row(record: Record) -> tuple[Any, ...]:
 
 def read_result(spark: SparkSession, layout: Layout, app: App, records: Iterable[Record], last: int) -> Result:
     """Read what an application made of its records up to tick `last`, in the model's form."""
-    own = own_topics(app)
     result = Result()
     for table in app.tables:
         rows = reader.dataset(layout.silver(table.name)).to_table().to_pylist()
         result.tables[table.name] = {_key(table.key, row): _value(table.key, row) for row in rows}
-        changes = changefeed.per_event(spark, layout, table, 0, last, own)
+        changes = changefeed.per_event(spark, layout, table, 0, last)
         result.changelogs[table.name] = [_change(table.key, row) for row in published.rows(changes)]
-        commits = reader.open_table(layout.silver(table.name), table.name).history()
+        commits = reader.open_table(tables.state(layout, table).path, table.name).history()
         result.null_keys[table.name] = sum(reader.user_metadata(commit).get("null_keys", 0) for commit in commits)
     for sink in app.sinks:
         if isinstance(sink.of, Stream):
-            events = changefeed.stream_events(spark, layout, sink.of, 0, last, own)
+            events = changefeed.stream_events(spark, layout, sink.of, 0, last)
             result.topics[sink.topic] = [_change(sink.of.key, row) for row in published.rows(events)]
         else:
             result.topics[sink.topic] = result.changelogs[sink.of.name]
     by_identity = {record.identity: record for record in records}
+    for table in app.tables:
+        result.late[table.name] = _late(layout, table, by_identity)
     for source in app.sources:
         bad = reader.dataset(layout.quarantine(source.name)).to_table().to_pylist()
         found = [(by_identity[Identity(r["topic_id"], r["partition"], r["offset"])], r["reason"]) for r in bad]
         result.quarantine[source.name] = sorted(found, key=lambda pair: pair[0].position)
     return result
+
+
+def _late(layout: Layout, table: Table, by_identity: dict[Identity, Record]) -> list[Late]:
+    """The late records, in position order; those of one record by their windows."""
+    if not Path(layout.late(table.name)).exists():
+        return []
+    records = {(r.tick, r.topic, r.partition, r.offset): r for r in by_identity.values()}
+    found = []
+    for row in reader.dataset(layout.late(table.name)).to_table().to_pylist():
+        record = records[row["tick"], row["topic"], row["partition"], row["offset"]]
+        windowed = row["window_start"] is not None
+        span = Span(milliseconds(row["window_start"]), milliseconds(row["window_end"])) if windowed else None
+        found.append(Late(record.identity, record.position._replace(ordinal=row["ordinal"]), span))
+    return sorted(found, key=lambda late: (late.position, late.span or ()))
 
 
 def _key(names: tuple[str, ...], row: dict[str, Any]) -> Key:

@@ -23,7 +23,7 @@ from lakehouse.formats.decode import decode_columns
 from lakehouse.kafka.drain import drain
 from lakehouse.kafka.publish import ACCUMULATORS, EVENT_TIME, OFFSETS, POSITION
 from lakehouse.kafka.topics import Cluster
-from lakehouse.plan.declare import Table
+from lakehouse.plan.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,7 +7,10 @@ Beside the fields of every scenario (name, app, inputs, outputs, tables, error) 
 
     "quarantine": {"stream": [{"offset": 3, "partition": 0, "reason contains": "expected int"}]}
     "null_keys":  {"table": 2}
+    "late":       {"table": [{"offset": 5, "partition": 0, "window": {"start": 0, "end": 10, "type": "time"}}]}
     "key_hex", "value_hex" in an input: the bytes themselves, where no value could be written down
+
+A record that came too late for several windows is listed once for each; without windows (order_by) none is given.
 
 The order of the inputs is the position of the records. In one batch, records of several partitions stand in
 the order of their order times (the running maximum of the timestamps in each partition), so a scenario with
@@ -35,13 +38,14 @@ from lakehouse.formats.json_text import write
 from lakehouse.formats.text_value import from_text
 from lakehouse.formats.unfit import Unfit
 from lakehouse.plan import model
-from lakehouse.plan.declare import App, Source
+from lakehouse.plan.app import App
 from lakehouse.plan.model import Result
 from lakehouse.plan.schema import Column, base_type
+from lakehouse.plan.step import Source
 from lakehouse.run.compare import compare
 from lakehouse.semantics.record import Record
 
-CHECKS = ("outputs", "tables", "quarantine", "null_keys")
+CHECKS = ("outputs", "tables", "quarantine", "null_keys", "late")
 
 Batch = Literal["one", "all"] | int
 

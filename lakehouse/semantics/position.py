@@ -19,6 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+# A step that makes several records of one (explode, merge) numbers them in so many bits of the ordinal.
+LEVEL_BITS = 20
+
 
 class Position(NamedTuple):
     """The place of a record in the order of the lake; compares like the tuple that it is.

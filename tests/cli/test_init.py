@@ -21,6 +21,11 @@ def test_the_application_passes_its_test(lakehouse, folder):
     assert "2 passed" in done.stdout
 
 
+def test_its_scenario_passes(lakehouse, folder):
+    lakehouse("init", "shop")
+    assert lakehouse("test", "shop", "--batch", "one", "--batch", "all").out.splitlines()[-1] == "2 passed, 0 failed"
+
+
 def test_its_records_can_be_produced_and_its_application_loaded(lakehouse, folder):
     lakehouse("init", "shop")
     lines = (folder / "shop" / "orders.jsonl").read_text().splitlines()

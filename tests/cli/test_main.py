@@ -13,7 +13,7 @@ from lakehouse.errors import BrokerError, ConfigError, JobFailed, LeaseHeld, Not
 
 COMMANDS = (
     "up", "down", "status", "produce", "run", "query", "log", "changes", "tables", "describe", "init", "restore",
-    "check", "demo",
+    "check", "demo", "test", "capture",
 )  # fmt: skip
 
 

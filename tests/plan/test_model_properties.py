@@ -15,7 +15,32 @@ from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
 
 numbers = lh.stream("numbers", key="id string", schema="n bigint, label string")
+by_id = numbers.group_by("id")
+made = {"records": lh.count(), "total": lh.sum("n"), "values": lh.collect_list("n"), "newest": lh.latest("n")}
+
+
+def ms(number: int) -> str:
+    return f"{number} milliseconds"
+
+
+WINDOWS = {
+    "tumbled": lh.tumbling(ms(5), grace=ms(3)),
+    "hopped": lh.hopping(ms(5), ms(2), grace=ms(3)),
+    "slid": lh.sliding(ms(4), grace=ms(3)),
+    "sessions": lh.session(ms(2), grace=ms(3)),
+}
+windowed = {name: by_id.window(window).agg(**made) for name, window in WINDOWS.items()}
 APP = lh.app(
+    *[rows.table(name) for name, rows in windowed.items()],
+    *[rows.table(f"{name}_final", emit="final") for name, rows in windowed.items()],
+    *[rows.table(f"{name}_kept", retention=ms(11)) for name, rows in windowed.items()],
+    windowed["sessions"].having("records > 1").table("long_sessions"),
+    windowed["hopped"].having("total > 2").table("rich_hops", emit="final", idle=ms(4)),
+    by_id.window(WINDOWS["slid"]).agg(most=lh.max("n")).table("quiet_slides", suppress=True),
+    by_id.agg(total=lh.sum("n")).having("total < 4").table("poor", suppress=True),
+    numbers.latest("ordered", order_by="n"),
+    numbers.latest("timed", order_by="rowtime", retention=ms(6), suppress=True),
+    numbers.filter("n < 3").merge(numbers.filter("n > 1")).latest("twice"),
     numbers.latest("newest"),
     numbers.rekey("label").latest("by_label"),
     numbers.group_by("id").agg(records=lh.count(), numbers=lh.count("n"), total=lh.sum("n")).table("totals"),
@@ -47,6 +72,10 @@ def without_tick(result: Result) -> Result:
 
     result.changelogs = {name: plain(changes) for name, changes in result.changelogs.items()}
     result.topics = {name: plain(changes) for name, changes in result.topics.items()}
+    result.late = {
+        name: [replace(late, position=late.position._replace(tick=0)) for late in kept]
+        for name, kept in result.late.items()
+    }
     result.quarantine = {
         name: [(replace(record, tick=0), reason) for record, reason in kept] for name, kept in result.quarantine.items()
     }
@@ -68,7 +97,10 @@ def test_a_changelog_applied_to_an_empty_table_is_the_table(
 ) -> None:
     result = run(APP, in_one_tick(inputs), decode)
     for name, table in result.tables.items():
-        assert apply(result.changelogs[name]) == table
+        if APP.table(name).window is None or APP.table(name).retention is None:
+            assert apply(result.changelogs[name]) == table
+        else:  # rows past their retention leave without a change
+            assert apply(result.changelogs[name]).items() >= table.items()
 
 
 @given(INPUTS, st.integers(0, 25))
@@ -79,6 +111,7 @@ def test_a_table_after_some_records_is_that_of_those_records_alone(
     whole, part = run(APP, records, decode), run(APP, records[:cut], decode)
     for name, changes in part.changelogs.items():
         assert whole.changelogs[name][: len(changes)] == changes
+        assert whole.late[name][: len(part.late[name])] == part.late[name]
 
 
 @given(INPUTS)
@@ -87,3 +120,51 @@ def test_every_record_is_accounted_for(inputs: list[tuple[int, int, bytes | None
     assert len(result.topics["out"]) + len(result.quarantine["numbers"]) == len(inputs)
     kept = len(result.changelogs["newest"]) + result.null_keys["newest"] + len(result.quarantine["numbers"])
     assert kept == len(inputs)
+
+
+@given(INPUTS)
+def test_a_record_counts_in_its_tumbling_window_or_is_late_for_it(
+    inputs: list[tuple[int, int, bytes | None, bytes | None]],
+) -> None:
+    result = run(APP, in_one_tick(inputs), decode)
+    counted = sum(change.value is not None for change in result.changelogs["totals"])
+    assert len(result.changelogs["tumbled"]) + len(result.late["tumbled"]) == counted
+    sessions = [change for change in result.changelogs["sessions"] if change.value is not None]
+    assert len(sessions) + len(result.late["sessions"]) == counted
+
+
+@given(INPUTS)
+def test_final_results_appear_once_and_are_what_the_changes_came_to(
+    inputs: list[tuple[int, int, bytes | None, bytes | None]],
+) -> None:
+    # One partition: with several, a partition that comes later is judged by what is final already. Sessions are
+    # left out: a closed one takes nothing more where results are final.
+    result = run(APP, in_one_tick([(0, *item[1:]) for item in inputs]), decode)
+    for name in ("tumbled", "hopped", "slid"):
+        finals = result.changelogs[f"{name}_final"]
+        assert len({change.key for change in finals}) == len(finals)
+        assert result.tables[f"{name}_final"].items() <= result.tables[name].items()
+        assert [late.span for late in result.late[f"{name}_final"]] == [late.span for late in result.late[name]]
+
+
+@given(INPUTS)
+def test_every_record_is_in_one_session_at_the_most(
+    inputs: list[tuple[int, int, bytes | None, bytes | None]],
+) -> None:
+    result = run(APP, in_one_tick(inputs), decode)
+    counted = sum(change.value is not None for change in result.changelogs["totals"])
+    for name in ("sessions", "sessions_final"):
+        assert sum(row["records"] for row in result.tables[name].values()) + len(result.late[name]) <= counted
+    records = sum(row["records"] for row in result.tables["sessions"].values())
+    assert records + len(result.late["sessions"]) == counted
+
+
+@given(INPUTS)
+def test_retention_changes_what_is_kept_and_nothing_before(
+    inputs: list[tuple[int, int, bytes | None, bytes | None]],
+) -> None:
+    # One partition: with several, one that comes later is judged by what is gone already.
+    result = run(APP, in_one_tick([(0, *item[1:]) for item in inputs]), decode)
+    for name in WINDOWS:
+        assert result.changelogs[f"{name}_kept"] == result.changelogs[name]
+        assert result.late[f"{name}_kept"] == result.late[name]

@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse.formats.decode import decode
 from lakehouse.plan import model
-from lakehouse.plan.declare import App
+from lakehouse.plan.app import App
 from lakehouse.plan.model import Result
 from lakehouse.run.scenario import Batch, check, find, read
 from lakehouse.semantics.record import Record

@@ -1,0 +1,75 @@
+"""Python functions on Spark: over Arrow batches, and shipped to the workers whatever module they come from."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import Column
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import DataType, StructType
+
+from lakehouse.plan.step import Map
+
+
+def over_arrow(function: Callable[[pa.Array], pa.Array], result: DataType | str) -> Callable[[Column], Column]:
+    """Return a column function that runs a Python function over Arrow batches."""
+    # The hints decide the kind of function; as text (PEP 563) Spark does not find them.
+    function.__annotations__ = {"batch": pa.Array, "return": pa.Array}
+    return cast(Callable[[Column], Column], cast(Any, arrow_udf)(function, result))
+
+
+def spark_type(text: str) -> DataType:
+    """Return a type written as Spark SQL."""
+    return cast(StructType, StructType.fromDDL(f"x {text}"))[0].dataType
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """Return the Arrow type under which Spark passes a type to Python."""
+    return to_arrow_type(kind, timezone="UTC")
+
+
+def ship(function: Callable[..., Any] | None) -> None:
+    """Send a user's function to the workers by value, unless its module is installed, where they import it."""
+    name = getattr(function, "__module__", None)
+    module = sys.modules.get(name) if name else None
+    file = getattr(module, "__file__", None)
+    if module is None or file is None or name == "__main__":
+        return
+    installed = [sysconfig.get_path(part) for part in ("stdlib", "purelib", "platlib")]
+    if not any(Path(file).is_relative_to(folder) for folder in installed):
+        cast(Any, cloudpickle).register_pickle_by_value(module)
+
+
+def mapped(step: Map) -> Callable[[Column], Column]:
+    """Return the column function of a `map`: over a struct of its arguments. A record on which it fails gets a null."""
+    ship(step.function)
+    kind = spark_type(step.type)
+    arrow, function = arrow_type(kind), step.function
+
+    def run(batch: pa.Array) -> pa.Array:
+        try:
+            return called(batch)
+        except Exception:  # a user's function may raise anything: find the records on which it does
+            return pa.concat_arrays([one(batch.slice(number, 1)) for number in range(len(batch))])
+
+    def called(batch: pa.Array) -> pa.Array:
+        made = function(*batch.flatten())
+        made = made if isinstance(made, pa.Array) else pa.array(made, type=arrow)
+        if len(made) != len(batch):
+            raise ValueError(f"{len(made)} values for {len(batch)} records")
+        return made.cast(arrow)
+
+    def one(record: pa.Array) -> pa.Array:
+        try:
+            return called(record)
+        except Exception:  # this is the record: it gets a null
+            return pa.nulls(1, arrow)
+
+    return over_arrow(run, kind)

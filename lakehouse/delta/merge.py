@@ -1,0 +1,73 @@
+"""A folded batch into the rows of a table: one MERGE, one commit."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.delta.aggregates import Form, same_key
+from lakehouse.plan.table import Table
+
+Bounds = dict[str, tuple[Any, Any]]
+
+
+def merge(
+    spark: SparkSession, path: str, table: Table, frame: DataFrame, bounds: Bounds, forms: list[Form] | None = None
+) -> None:
+    """Merge rows into the table at `path`: a row with `_tombstone` takes its key away, others replace their key's row.
+
+    forms: of a batch folded in SQL, whose `_new_<name>` are added to the row instead. bounds: of the key columns, so
+    that files without such keys are not read.
+    """
+    condition = reduce(and_, [same_key(table.key, "t", "s"), *_within(bounds)])
+    merging = DeltaTable.forPath(spark, path).alias("t").merge(frame.alias("s"), condition)
+    key = {name: F.col(f"s.`{name}`") for name in table.key}
+    if forms is None:
+        row = {name: F.col(f"s.`{name}`") for name in frame.columns if name not in (*table.key, "_tombstone")}
+        updated, inserted = row, row
+    else:
+        updated, inserted = _row(frame, forms, "t"), _row(frame, forms, None)
+    newer = None
+    if table.order_by is not None and "_order" in frame.columns:
+        newer = F.struct("s._order", "s._position") > F.struct("t._order", "t._position")
+    gone = "s._tombstone" if table.order_by is None or "_order" not in frame.columns else "s._order IS NULL"
+    merging = merging.whenMatchedDelete(gone).whenMatchedUpdate(newer, set=_set(updated))
+    merging.whenNotMatchedInsert(f"NOT ({gone})", values=_set({**key, **inserted})).execute()
+
+
+def _within(bounds: Bounds) -> list[Column]:
+    return [
+        condition
+        for name, (low, high) in bounds.items()
+        for condition in (F.col(f"t.`{name}`") >= F.lit(low), F.col(f"t.`{name}`") <= F.lit(high))
+    ]
+
+
+def _row(frame: DataFrame, forms: list[Form], old: str | None) -> dict[str, Column]:
+    """The columns of an aggregate's row after the batch; `old` is the alias of the row before it, if there is one."""
+    row: dict[str, Column] = {}
+    for form in forms:
+        before = F.col(f"{old}.`{form.accumulator}`") if old else F.lit(None).cast(form.accumulator_type)
+        total = form.merged(before, F.col(f"s.`_new_{form.name}`"))
+        row[form.accumulator] = total
+        row[form.name] = form.shown(total)
+    time = F.col("s._event_time")
+    row["_event_time"] = F.greatest(F.col(f"{old}._event_time"), time) if old else time
+    row["_position"] = F.col("s._position")
+    return row
+
+
+def rows(table: Table, forms: list[Form], batch: DataFrame) -> DataFrame:
+    """Return what a batch folded in SQL makes of an empty table."""
+    made = [column.alias(name) for name, column in _row(batch, forms, None).items()]
+    return batch.alias("s").select(*[F.col(f"s.`{name}`") for name in table.key], *made)
+
+
+def _set(row: dict[str, Column]) -> dict[str, str | Column]:
+    """A row for MERGE, whose columns are SQL text: a name may be a word of SQL."""
+    return {f"`{name}`": column for name, column in row.items()}

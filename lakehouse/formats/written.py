@@ -1,0 +1,142 @@
+"""A key and a value as a person writes them down, in a test or a scenario file: to bytes, and back.
+
+| format    | a key                                                 | a value                                |
+|-----------|-------------------------------------------------------|----------------------------------------|
+| json      | the column's value; an object of several columns      | any JSON value, as it stands           |
+| delimited | the line itself, or as json                           | the line itself, or an object          |
+| kafka     | the value itself                                      | the value itself, or an object of one  |
+
+A JSON value is written as it stands, so that a test can hold what does not fit the schema. A binary is bytes, or its
+base64 text. None is a null: a null key, a tombstone.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from lakehouse.formats.decode import decode_columns
+from lakehouse.formats.encode import encode_key
+from lakehouse.formats.json_text import write
+from lakehouse.formats.text_value import parse_binary
+from lakehouse.formats.unfit import Unfit, clipped, utf8
+from lakehouse.plan.schema import Column, base_type
+from lakehouse.plan.step import Source
+
+# What Python type a primitive is written with: its bytes would be other bytes, silently, of another one.
+_TAKES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "int": (int,),
+    "bigint": (int,),
+    "double": (int, float, Decimal),
+    "binary": (bytes, str),
+}
+
+
+def key_bytes(source: Source, key: Any) -> bytes | None:
+    """Return the bytes of a key; a key of several columns is an object, or their values in order. Raises Unfit."""
+    if key is None:
+        return None
+    if source.key_format == "delimited" and isinstance(key, str):
+        return key.encode("utf-8")
+    columns = source.key
+    if len(columns) == 1:
+        key = {columns[0].name: key}
+    elif isinstance(key, list | tuple) and len(key) == len(columns):
+        key = dict(zip((column.name for column in columns), key, strict=True))
+    return _encoded(source.key_format, columns, key)
+
+
+def value_bytes(source: Source, value: Any) -> bytes | None:
+    """Return the bytes of a value. Raises Unfit for what the format can't hold."""
+    if value is None:
+        return None
+    if source.value_format == "json":
+        try:
+            return write(value).encode("utf-8")
+        except (TypeError, ValueError) as error:
+            raise Unfit(str(error)) from error
+    if source.value_format == "delimited" and not isinstance(value, Mapping):
+        return str(value).encode("utf-8")
+    if source.value_format == "kafka" and not isinstance(value, Mapping):
+        value = {source.value[0].name: value}
+    return _encoded(source.value_format, source.value, value)
+
+
+def _encoded(format: str, columns: tuple[Column, ...], row: Any) -> bytes | None:
+    names = [column.name for column in columns]
+    if not isinstance(row, Mapping):
+        raise Unfit(f"expected an object of {', '.join(names)}, found {clipped(repr(row))}")
+    if unknown := [name for name in row if name not in names]:
+        raise Unfit(f"found {unknown[0]!r}, expected {', '.join(names)}")
+    if format == "kafka":
+        row = {columns[0].name: _primitive(columns[0], row.get(columns[0].name))}
+    try:
+        return encode_key(format, columns, dict(row))
+    except (TypeError, ValueError) as error:
+        raise Unfit(str(error)) from error
+
+
+def _primitive(column: Column, value: Any) -> Any:
+    kind = base_type(column.type)
+    if value is None:
+        return None
+    if not isinstance(value, _TAKES[kind]) or isinstance(value, bool):
+        raise Unfit(f"{column}: expected {kind}, found {clipped(repr(value))}")
+    return parse_binary(value) if kind == "binary" and isinstance(value, str) else value
+
+
+def written_key(source: Source, data: bytes | None) -> Any:
+    """Return a key as it is written down. Raises Unfit for bytes that have no such form: show them in hex."""
+    if data is None:
+        return None
+    if source.key_format == "delimited":
+        key: Any = utf8(data)
+    elif source.key_format == "kafka":
+        key = _shown(data, source.key)
+    else:
+        key = _parsed(data)
+        if key is not None and len(source.key) == 1:
+            key = key.get(source.key[0].name) if isinstance(key, dict) else None
+    return _same(source.key_format, source.key, data, key_bytes(source, key), key)
+
+
+def written_value(source: Source, data: bytes | None) -> Any:
+    """Return a value as it is written down. Raises Unfit for bytes that have no such form: show them in hex."""
+    if data is None:
+        return None
+    if source.value_format == "delimited":
+        value: Any = utf8(data)
+    else:
+        value = _shown(data, source.value) if source.value_format == "kafka" else _parsed(data)
+    return _same(source.value_format, source.value, data, value_bytes(source, value), value)
+
+
+def _shown(data: bytes, columns: tuple[Column, ...]) -> Any:
+    row = decode_columns("kafka", columns, data)
+    value = (row or {}).get(columns[0].name)
+    return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(utf8(data), parse_float=Decimal)
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        raise Unfit(f"no JSON: {error}") from error
+
+
+def _same(format: str, columns: tuple[Column, ...], data: bytes, again: bytes | None, written: Any) -> Any:
+    """What is written down must be read as the bytes are: the same row, or refused for the same reason."""
+    if _read(format, columns, data) != _read(format, columns, again):
+        raise Unfit("its text would be read otherwise")
+    return written
+
+
+def _read(format: str, columns: tuple[Column, ...], data: bytes | None) -> Any:
+    try:
+        return decode_columns(format, columns, data)
+    except Unfit as error:
+        return str(error)

@@ -1,0 +1,82 @@
+"""Applications: the tables that are kept and the topics that are published, as one value. Nothing runs here.
+
+    stream  --filter, select, rekey, explode, map, branch, merge-->  stream
+    stream  --latest, or group_by + window + agg-->  table
+    table   --changes-->  changelog  --to_topic-->  topic
+    stream  --to_topic-->  topic
+
+Every step checks itself against the columns before it: a plan that can't be kept is refused on the line that says it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lakehouse.errors import PlanError
+from lakehouse.plan.schema import check_distinct
+from lakehouse.plan.step import Source
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Sink, Table
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """An application: the tables that are kept, and the topics that are published."""
+
+    tables: tuple[Table, ...]
+    sinks: tuple[Sink, ...] = ()
+    sources: tuple[Source, ...] = field(default=())
+
+    def table(self, name: str) -> Table:
+        """Return a table by its name; PlanError if the application does not have it."""
+        for item in self.tables:
+            if item.name == name:
+                return item
+        raise PlanError(
+            f"table {name!r} is not in this application. There are: {', '.join(t.name for t in self.tables)}."
+        )
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(source.topic for source in self.sources))
+
+
+def app(*parts: Table | Sink) -> App:
+    """Return an application of these tables and sinks. A sink's table is kept too.
+
+    Raises PlanError for two different tables of one name, two sinks of one topic, two streams of one name, or a topic
+    that is read and written.
+    """
+    tables: dict[str, Table] = {}
+    sinks: dict[str, Sink] = {}
+    streams: list[Stream] = []
+    for part in parts:
+        if isinstance(part, Sink):
+            if part.topic in sinks and sinks[part.topic] != part:
+                raise PlanError(f"topic {part.topic!r} is written by two sinks. Give one of them another topic.")
+            sinks[part.topic] = part
+        elif not isinstance(part, Table):
+            raise PlanError(
+                f"app({part!r}): expected tables and sinks. A stream alone keeps nothing: "
+                "give it .latest(...), .group_by(...).agg(...).table(...) or .to_topic(...)."
+            )
+        target = part.of if isinstance(part, Sink) else part
+        if isinstance(target, Table):
+            if target.name in tables and tables[target.name] != target:
+                raise PlanError(f"table {target.name!r} is declared twice, differently. Rename one.")
+            tables[target.name] = target
+        streams.append(target if isinstance(target, Stream) else target.stream)
+    if not tables and not sinks:
+        raise PlanError("app(): expected at least one table or sink.")
+    check_distinct(tables, "tables")
+    sources: dict[str, Source] = {}
+    for source in (source for item in streams for source in item.sources):
+        if sources.setdefault(source.name, source) != source:
+            raise PlanError(
+                f"stream {source.name!r} is declared twice, differently. Rename one: stream(..., name=...)."
+            )
+    check_distinct(sources, "streams")
+    for topic in sinks:
+        if any(source.topic == topic for source in sources.values()):
+            raise PlanError(f"topic {topic!r} is read and written by this application. Write to another topic.")
+    return App(tuple(tables.values()), tuple(sinks.values()), tuple(sources.values()))

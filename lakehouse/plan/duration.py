@@ -1,0 +1,30 @@
+"""Durations as text: "10 minutes", "1 hour 30 minutes"; the plan holds them as milliseconds."""
+
+from __future__ import annotations
+
+import re
+
+from lakehouse.errors import PlanError
+
+UNITS_MS = {
+    "millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000,
+}  # fmt: skip
+_PART = re.compile(r"\s*(\d{1,15})\s*([a-z]+?)s?(?=\s|$|\d)", re.IGNORECASE)
+
+
+def milliseconds(text: str, what: str, *, least: int = 0) -> int:
+    """Return a duration text as milliseconds; PlanError if it is none, or shorter than `least`."""
+    position, total, parts = 0, 0, 0
+    while isinstance(text, str) and (found := _PART.match(text, position)):
+        unit = UNITS_MS.get(found.group(2).lower())
+        if unit is None:
+            break
+        total, parts, position = total + int(found.group(1)) * unit, parts + 1, found.end()
+    if not parts or text[position:].strip():
+        raise PlanError(
+            f'{what}={text!r}: expected a duration such as "10 minutes" or "1 hour 30 minutes", '
+            f"in {', '.join(unit + 's' for unit in UNITS_MS)}."
+        )
+    if total < least:
+        raise PlanError(f"{what}={text!r} is {total} ms; expected {least} ms at the least.")
+    return total

@@ -1,0 +1,58 @@
+"""LATEST and EARLIEST: the value of the group's last, or first, record in the order of arrival.
+
+Not event time: see rule 6, and ksqlDB's LATEST_BY_OFFSET. The accumulator carries the record's position, so that two
+sessions that become one know which of their values came later. None: no record has qualified yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+Marked = dict[str, Any] | None  # {"at": position, "value": value}
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """LATEST(column). Nulls are skipped unless `ignore_nulls` is False: then the last record's null shows."""
+
+    ignore_nulls: bool = True
+
+    def zero(self) -> Marked:
+        return None
+
+    def add(self, accumulator: Marked, value: Any, order: Any) -> Marked:
+        if value is None and self.ignore_nulls:
+            return accumulator
+        return self.merge(accumulator, {"at": order, "value": value})
+
+    def merge(self, earlier: Marked, later: Marked) -> Marked:
+        if earlier is None or later is None:
+            return later if earlier is None else earlier
+        return max(earlier, later, key=lambda marked: marked["at"])
+
+    def result(self, accumulator: Marked) -> Any:
+        return accumulator["value"] if accumulator else None
+
+
+@dataclass(frozen=True, slots=True)
+class Earliest:
+    """EARLIEST(column). With `ignore_nulls` False, a first record that is null stays: the result is null for good."""
+
+    ignore_nulls: bool = True
+
+    def zero(self) -> Marked:
+        return None
+
+    def add(self, accumulator: Marked, value: Any, order: Any) -> Marked:
+        if value is None and self.ignore_nulls:
+            return accumulator
+        return self.merge(accumulator, {"at": order, "value": value})
+
+    def merge(self, earlier: Marked, later: Marked) -> Marked:
+        if earlier is None or later is None:
+            return later if earlier is None else earlier
+        return min(earlier, later, key=lambda marked: marked["at"])
+
+    def result(self, accumulator: Marked) -> Any:
+        return accumulator["value"] if accumulator else None

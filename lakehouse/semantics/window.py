@@ -1,0 +1,120 @@
+"""Windows: which spans of event time a record counts in, and when a span is closed. All times are milliseconds.
+
+    tumbling 10   |----------|----------|       [0, 10) [10, 20): half-open, aligned to the epoch
+    hopping 10/5  |----------|                  [0, 10) [5, 15) [10, 20): a record counts in several
+                        |----------|
+    sliding 10    a record at 12 counts in [2, 12], and in the windows that other records open: both ends belong
+    session 5     o--o---o        o             [first, last] of records not more than 5 apart
+
+A record is late for a window that closed before it (rule 14):
+
+    tumbling, hopping   end + grace <= stream time        the end itself does not belong to the window
+    sliding             end + grace <  stream time        the end belongs to it
+    session             end + gap + grace < stream time   a record at end + gap still merges
+
+Kafka Streams: `TimeWindows`, `SlidingWindows`, `SessionWindows`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+class Span(NamedTuple):
+    """A window's bounds in milliseconds; which of them belong to it is the window's to say."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hopping:
+    """Windows of `size` that begin every `advance`; tumbling when both are equal. Half-open: the end is outside."""
+
+    size: int
+    advance: int
+    grace: int
+
+    def spans(self, time: int) -> list[Span]:
+        """Return the windows of a record, the earliest first.
+
+        As in Kafka Streams no window begins before the epoch, but for records that lie before it themselves.
+        """
+        first = (time - self.size + self.advance) // self.advance * self.advance
+        if time >= 0:
+            first = max(first, 0)
+        # Where windows are further apart than they are long, a record can lie in none.
+        return [
+            Span(start, start + self.size)
+            for start in range(first, time + 1, self.advance)
+            if start <= time < start + self.size
+        ]
+
+    def closes(self, span: Span) -> int:
+        """Return the stream time from which on the window takes nothing more."""
+        return span.end + self.grace
+
+    @property
+    def needed(self) -> int:
+        """How long after its end a record may still need the window."""
+        return self.grace
+
+    @property
+    def is_tumbling(self) -> bool:
+        return self.size == self.advance
+
+    def __str__(self) -> str:
+        if self.is_tumbling:
+            return f"TUMBLING (SIZE {self.size} MS, GRACE {self.grace} MS)"
+        return f"HOPPING (SIZE {self.size} MS, ADVANCE {self.advance} MS, GRACE {self.grace} MS)"
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """Windows of records not more than `difference` apart. Both ends belong to it."""
+
+    difference: int
+    grace: int
+
+    def closes(self, span: Span) -> int:
+        """Return the stream time from which on the window takes nothing more."""
+        return span.end + self.grace + 1
+
+    @property
+    def needed(self) -> int:
+        """How long after its end a record may still need the window: a closed one tells what new ones begin with."""
+        return 2 * self.difference + self.grace
+
+    def __str__(self) -> str:
+        return f"SLIDING (DIFFERENCE {self.difference} MS, GRACE {self.grace} MS)"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Windows of records with at most `gap` between neighbours. The end, the last record's time, belongs to it."""
+
+    gap: int
+    grace: int
+
+    def closes(self, span: Span) -> int:
+        """Return the stream time from which on the session takes nothing more."""
+        return span.end + self.gap + self.grace + 1
+
+    @property
+    def needed(self) -> int:
+        """How long after its end a record may still need the session: it is judged by where the merged one ends."""
+        return 2 * self.gap + self.grace
+
+    def __str__(self) -> str:
+        return f"SESSION (GAP {self.gap} MS, GRACE {self.grace} MS)"
+
+
+Window = Hopping | Sliding | Session
+
+
+def default_grace(size: int) -> int:
+    """Return the grace of a window declared without one: 24 hours less its size (rule 16)."""
+    return max(DAY_MS - size, 0)

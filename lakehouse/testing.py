@@ -1,0 +1,160 @@
+"""Testing an application: records in, tables and changelogs out. In milliseconds on the model, or on Spark.
+
+    from lakehouse.testing import Replay
+
+    def test_totals():
+        replay = Replay(app)
+        replay.send("orders", key="1", value={"customer": "ann", "amount": 2.5}, timestamp=10)
+        replay.send("orders", key="1", value=None, timestamp=20)      # a tombstone
+        result = replay.run()
+        assert result.row("totals", "ann") == {"customer": "ann", "orders": 1}
+
+No Kafka is needed. With engine="spark" the records go through a bronze of their own and the code that a real run uses.
+"""
+
+from __future__ import annotations
+
+import atexit
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from lakehouse.errors import ConfigError
+from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.written import key_bytes as to_key_bytes
+from lakehouse.formats.written import value_bytes as to_value_bytes
+from lakehouse.plan.app import App
+from lakehouse.plan.model import Result
+from lakehouse.run.replayed import Replayed, Sent
+from lakehouse.run.scenario import on_model
+from lakehouse.semantics.record import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Replay", "Replayed"]
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Headers = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]]
+
+
+class Replay:
+    """Records for an application. `send` them, `run` it, look at what comes out.
+
+    engine: "model" is plain Python and takes milliseconds; it raises NeedsSpark for an expression that only Spark can
+    evaluate. "spark" is what counts. All replays of a process share one Spark session, started by the first.
+    """
+
+    def __init__(self, app: App, *, engine: Literal["model", "spark"] = "model") -> None:
+        if not isinstance(app, App):
+            raise ConfigError(f"Replay({app!r}): expected an application: Replay(lh.app(...)).")
+        if engine not in ("model", "spark"):
+            raise ConfigError(f'Replay: engine={engine!r}; expected "model" or "spark".')
+        self.app = app
+        self._engine = _on_spark if engine == "spark" else on_model
+        self._sent: list[Sent] = []
+        self._tick = 1
+        self._offsets: Counter[tuple[str, int]] = Counter()
+        self._order_times: dict[tuple[str, int], int] = {}
+
+    def send(
+        self,
+        topic: str,
+        *,
+        key: Any = None,
+        value: Any = None,
+        timestamp: int | datetime = 0,
+        partition: int = 0,
+        headers: Headers = (),
+        key_bytes: bytes | None = None,
+        value_bytes: bytes | None = None,
+    ) -> Replay:
+        """Send a record to a topic that the application reads; return the replay, so that sends can be chained.
+
+        key, value: what the stream's format holds: of JSON any value (a dict is what fits a schema; what does not fit
+        can be sent too), of CSV the line, or a dict of columns, of primitives the value itself. A key of several
+        columns is a dict, or a tuple. A value of None is a tombstone, a key of None a null key. key_bytes, value_bytes:
+        the bytes themselves instead. timestamp: milliseconds since 1970, or a datetime with a zone. headers: names with
+        text or bytes.
+
+        The records of a partition stand in the order in which they are sent. Those of several partitions or topics,
+        inside one tick, are put in the order of their order times, as in a lake: see `lakehouse.semantics.position`.
+
+        Raises ConfigError for a topic that the application does not read, and for what can't be encoded.
+        """
+        what = f"send({topic!r})"
+        source = next((source for source in self.app.sources if source.topic == topic), None)
+        if source is None:
+            raise ConfigError(f"{what}: the application does not read it; it reads {', '.join(self.app.topics)}.")
+        if (key is not None and key_bytes is not None) or (value is not None and value_bytes is not None):
+            raise ConfigError(f"{what}: found a key or a value, and its bytes beside it; expected one of them.")
+        try:
+            half = "key"
+            raw_key = to_key_bytes(source, key) if key_bytes is None else key_bytes
+            half = "value"
+            raw_value = to_value_bytes(source, value) if value_bytes is None else value_bytes
+        except Unfit as error:
+            raise ConfigError(f"{what}: the {half} can't be encoded: {error}") from error
+        if not isinstance(partition, int) or partition < 0:
+            raise ConfigError(f"{what}: partition={partition!r}; expected a number from 0.")
+        place, time = (topic, partition), _milliseconds(timestamp, what)
+        order_time = self._order_times[place] = max(time, self._order_times.get(place, time))
+        record = Record(
+            topic, f"replay-{topic}", partition, self._offsets[place], time, raw_key, raw_value, self._tick, order_time,
+            _headers(headers),
+        )  # fmt: skip
+        self._offsets[place] += 1
+        self._sent.append(
+            Sent(record, key if key_bytes is None else key_bytes, value if value_bytes is None else value_bytes)
+        )
+        return self
+
+    def tick(self) -> Replay:
+        """End a batch: what is sent from here on comes in the next one. What comes out must not depend on it.
+
+        It does say what comes first: all records of a tick stand before those of the next.
+        """
+        if self._sent and self._sent[-1].record.tick == self._tick:
+            self._tick += 1
+        return self
+
+    def run(self) -> Replayed:
+        """Run the application over all that was sent so far, from the beginning; it may be called again.
+
+        Raises NeedsSpark on the model, and what Spark raises on Spark.
+        """
+        sent = list(self._sent)
+        return Replayed(self.app, self._engine(self.app, [item.record for item in sent]), sent)
+
+
+def _milliseconds(time: int | datetime, what: str) -> int:
+    if isinstance(time, datetime) and time.tzinfo is not None:
+        return (time - EPOCH) // timedelta(milliseconds=1)
+    if isinstance(time, int) and not isinstance(time, bool):
+        return time
+    raise ConfigError(f"{what}: timestamp={time!r}; expected milliseconds, or a datetime with a zone (tzinfo=UTC).")
+
+
+def _headers(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return tuple((name, value.encode() if isinstance(value, str) else value) for name, value in pairs)
+
+
+def _on_spark(app: App, records: list[Record]) -> Result:
+    from lakehouse.run.replay import SparkReplay
+    from lakehouse.run.suite import session_for_tests
+
+    session = session_for_tests()
+    _stop_at_exit(session)
+    with tempfile.TemporaryDirectory(prefix="lakehouse-replay-", ignore_cleanup_errors=True) as folder:
+        return SparkReplay(session, Path(folder))(app, records)
+
+
+@cache
+def _stop_at_exit(session: SparkSession) -> None:
+    """Once for each session: the first replay starts it, the others use it, the process's end stops it."""
+    atexit.register(session.stop)

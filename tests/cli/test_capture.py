@@ -1,0 +1,181 @@
+"""`lakehouse capture`: records of a bronze become a scenario that passes. The bronze is written without Spark."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, Transaction, write_deltalake
+
+from lakehouse.run.scenario import check, on_model, read
+from lakehouse.semantics.epoch import Progress
+from lakehouse.semantics.record import Record
+
+MOMENT = pa.timestamp("us", tz="UTC")
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()), ("topic_id", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()),
+        ("timestamp", MOMENT), ("timestamp_type", pa.int32()), ("headers", HEADERS), ("key", pa.binary()),
+        ("value", pa.binary()), ("tick", pa.int64()), ("order_time", MOMENT),
+    ]
+)  # fmt: skip
+
+APP = """
+import lakehouse as lh
+
+orders = lh.stream("orders", key="id string", schema="customer string, amount decimal(10, 2)")
+current = orders.latest("current")
+totals = orders.filter("amount > 0").group_by("customer").agg(n=lh.count(), total=lh.sum("amount")).table("totals")
+window = lh.tumbling("10 milliseconds", grace="0 milliseconds")
+windows = orders.group_by("upper(customer) AS who", "amount > 3 AS much").window(window).agg(n=lh.count())
+moved = lh.stream("moved", key="at struct<x: int, y: int>", schema="n int", name="moved").latest("places")
+both = orders.merge(lh.stream("others", key="id string", schema="customer string, amount decimal(10, 2)"))
+merged = both.group_by("customer").agg(n=lh.count()).table("merged")
+app = lh.app(
+    current, totals.changes().to_topic("totals-changelog"), windows.table("windows"), moved, merged,
+)
+"""
+
+
+def record(topic: str, number: int, key: Any, value: bytes | None, time: int, tick: int = 1, **of: Any) -> Record:
+    key = None if key is None else key.encode()
+    return Record(topic, f"{topic}-id", of.pop("partition", 0), number, time, key, value, tick, time, **of)
+
+
+def order(customer: str, amount: str = "2.50") -> bytes:
+    return f'{{"customer": "{customer}", "amount": {amount}}}'.encode()
+
+
+@pytest.fixture
+def shop(folder: Path) -> Path:
+    """A lake and its application. Orders 1 to 4 lie in two ticks, a bad one for key 1 and a tombstone among them."""
+    orders = [
+        record("orders", 0, "1", order("ann"), 1, headers=(("from", b"web"), ("none", None))),
+        record("orders", 1, "2", order("bob"), 2),
+        record("orders", 2, "1", b"\xff no order", 3),
+        record("orders", 3, "3", order("ann", "3.25"), 4, tick=2),
+        record("orders", 0, "4", order("ann", "-1"), 30, partition=1),
+        record("orders", 4, "1", None, 31, tick=2),
+        record("orders", 5, None, order("ann", "4.00"), 8, tick=2),
+        record("others", 0, "9", order("ann"), 40, tick=2),
+        record("moved", 0, '{"at": {"x": 1, "y": 2}}', b'{"n": 1}', 5),
+        record("moved", 1, '{"at":{"y":2,"x":1}}', b'{"n": 2}', 6, tick=2),
+        record("moved", 2, '{"at":{"x":7,"y":2}}', b'{"n": 2}', 7, tick=2),
+        record("orders", 6, "1", order("not complete"), 50, tick=3),
+    ]
+    rows = [asdict(item) for item in orders]
+    for row in rows:
+        row["headers"] = [{"key": name, "value": value} for name, value in row["headers"]] or None
+        row["timestamp"], row["order_time"] = row["timestamp"] * 1000, row["order_time"] * 1000
+    done = CommitProperties(app_transactions=[Transaction("lakehouse.ingest", Progress(1, 2).version)])
+    path = folder / "lake" / "bronze" / "records"
+    write_deltalake(path, pa.Table.from_pylist(rows, SCHEMA), partition_by=["topic"], commit_properties=done)
+    (folder / "shop.py").write_text(APP)
+    return folder
+
+
+@pytest.fixture
+def captured(lakehouse, shop):
+    """Capture, check that the scenario passes under every batching, and return what stands in it."""
+    names = count()
+
+    def run(*arguments: str) -> dict[str, Any]:
+        file = f"captured-{next(names)}.json"
+        found = lakehouse("capture", "shop.py", *arguments, "--out", file)
+        assert (found.code, found.err) == (0, "")
+        for batch in ("all", "one", 2):
+            assert check(read(Path(file)), on_model, batch) == []
+        return json.loads(Path(file).read_text())
+
+    return run
+
+
+def test_a_table_keyed_by_the_topics_key(captured):
+    found = captured("current", "--key", "1")
+    assert found["app"] == "shop:app"
+    assert found["inputs"] == [
+        {
+            "topic": "orders", "key": "1", "value": {"customer": "ann", "amount": 2.5}, "timestamp": 1,
+            "headers": [["from", "web"], ["none", None]],
+        },
+        {"topic": "orders", "key": "1", "value_hex": "ff206e6f206f72646572", "timestamp": 3},
+        {"topic": "orders", "key": "1", "value": None, "timestamp": 31},
+    ]  # fmt: skip
+    assert found["tables"] == {"current": []}
+    assert [change["value"] for change in found["outputs"]] == [{"customer": "ann", "amount": 2.5}, None]
+    assert found["quarantine"]["orders"][0]["offset"] == 1
+
+
+def test_a_table_grouped_by_a_column(captured):
+    """What the filter drops does not reach the key; what bronze has not completed is not there."""
+    found = captured("totals", "--key", "ann")
+    assert [item.get("key") for item in found["inputs"]] == ["1", "3", None]
+    assert found["tables"] == {"totals": [{"key": "ann", "value": {"n": 3, "total": 9.75}}]}
+    assert [change["topic"] for change in found["outputs"]] == ["totals-changelog"] * 3
+
+
+def test_numbers_keep_their_scale(lakehouse, shop):
+    lakehouse("capture", "shop.py", "totals", "--key", "ann")
+    assert '"amount": 2.50' in (shop / "totals-ann.json").read_text()
+
+
+def test_the_first_records_only(captured):
+    assert captured("totals", "--key", "ann", "--limit", "1")["tables"]["totals"][0]["value"]["n"] == 1
+
+
+def test_a_key_of_several_expressions_with_windows_and_late_records(captured):
+    found = captured("windows", "--key", "ANN,true")
+    assert [item["timestamp"] for item in found["inputs"]] == [4, 8]
+    windows = {"start": 0, "end": 10, "type": "time"}
+    assert found["tables"]["windows"] == [{"key": {"who": "ANN", "much": True}, "window": windows, "value": {"n": 2}}]
+
+
+def test_a_struct_key_is_the_same_however_it_is_spelled(captured):
+    found = captured("places", "--key", '{"x":1,"y":2}')
+    assert [item["value"]["n"] for item in found["inputs"]] == [1, 2]
+
+
+def test_a_merge_is_read_from_all_its_topics(captured):
+    found = captured("merged", "--key", "ann")
+    assert {item["topic"] for item in found["inputs"]} == {"orders", "others"}
+    assert found["tables"]["merged"][0]["value"]["n"] == len(found["inputs"]) == 5
+
+
+def test_it_says_where_it_is_and_how_it_runs(lakehouse, shop):
+    (shop / "sub").mkdir()
+    (shop / "sub" / "shop.py").write_text(APP)
+    found = lakehouse("capture", "sub/shop.py", "totals", "--key", "ann")
+    assert "sub/totals-ann.json: 3 records of orders behind the key ann of totals." in found.out
+    assert found.out.splitlines()[-1] == "Run it: lakehouse test sub/totals-ann.json"
+    assert lakehouse("test", "sub/totals-ann.json").out.splitlines()[-1] == "1 passed, 0 failed"
+
+
+def test_records_of_several_partitions_may_change_places(lakehouse, shop):
+    """In the lake partition 1 (tick 1, at 30) stands before tick 2 of partition 0 (at 4); by order times behind it."""
+    found = lakehouse("capture", "shop.py", "merged", "--key", "ann")
+    assert "another order than in the lake" in found.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["shop.py", "nothing", "--key", "1"], "table 'nothing' is not in this application"),
+        (["shop.py", "totals", "--key", "eve"], "no record in bronze reaches it"),
+        (["shop.py", "totals", "--key", "ann", "--out", "shop.py"], "exists already"),
+        (["shop.py", "totals", "--key", "ann", "--out", "lake/t.json"], "beside itself"),
+        (["shop.py", "totals", "--key", "ann", "--lake", "elsewhere"], "does not exist"),
+        (["missing.py", "totals", "--key", "ann"], "no such file"),
+    ],
+)
+def test_what_can_not_be_captured(lakehouse, shop, arguments, said):
+    before = sorted(shop.rglob("*"))
+    found = lakehouse("capture", *arguments)
+    assert found.code == 2
+    assert said in found.err
+    assert [path for path in sorted(shop.rglob("*")) if path not in before and path.suffix == ".json"] == []

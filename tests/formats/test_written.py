@@ -1,0 +1,85 @@
+"""Keys and values as a person writes them down: to bytes, back, and what has no such form."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.written import key_bytes, value_bytes, written_key, written_value
+
+JSON = lh.stream("t", key="a string, b int", schema="s string, m decimal(6, 2), d double").source
+CSV = lh.stream("t", key="a string, b int", schema="s string, n int", format="csv", key_format="csv").source
+LONG = lh.stream("t", key="k bigint", schema="v binary", format="kafka").source
+ONE = replace(JSON, key=JSON.key[:1])
+
+
+@pytest.mark.parametrize(
+    ("source", "key", "data"),
+    [
+        (JSON, {"a": "x", "b": 1}, b'{"a":"x","b":1}'),
+        (JSON, ("x", None), b'{"a":"x","b":null}'),
+        (ONE, "x", b'{"a":"x"}'),
+        (CSV, "x,1", b"x,1"),
+        (CSV, ["x", 1], b"x,1"),
+        (LONG, 7, b"\0\0\0\0\0\0\0\7"),
+        (LONG, None, None),
+    ],
+)
+def test_a_key(source, key, data):
+    assert key_bytes(source, key) == data
+    assert key_bytes(source, written_key(source, data)) == data
+
+
+@pytest.mark.parametrize(
+    ("source", "value", "data"),
+    [
+        (JSON, {"s": "x", "more": [1]}, b'{"s":"x","more":[1]}'),
+        (JSON, "no object", b'"no object"'),
+        (CSV, "x,1", b"x,1"),
+        (CSV, {"s": "a,b"}, b'"a,b",'),
+        (LONG, b"\xff", b"\xff"),
+        (LONG, "/w==", b"\xff"),
+        (LONG, {"v": b"\xff"}, b"\xff"),
+        (JSON, None, None),
+    ],
+)
+def test_a_value(source, value, data):
+    assert value_bytes(source, value) == data
+    assert value_bytes(source, written_value(source, data)) == data
+
+
+@pytest.mark.parametrize(
+    ("source", "key", "said"),
+    [
+        (LONG, "7", "expected bigint, found '7'"),
+        (LONG, True, "expected bigint"),
+        (LONG, 1 << 70, "can't be written"),
+        (JSON, "x", "expected an object of a, b"),
+        (JSON, {"a": "x", "c": 1}, "found 'c', expected a, b"),
+    ],
+)
+def test_a_key_that_can_not_be_written(source, key, said):
+    with pytest.raises(Unfit, match=said):
+        key_bytes(source, key)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff",  # no text
+        b"no JSON",
+        b'{"s": 1e5}',  # a text of 100000.0, which 100000, as JSON is written here, is not
+        b'{"s": "x"} {"s": "y"}',
+        b'{"d": NaN}',
+    ],
+)
+def test_bytes_that_their_text_would_not_give_again(data):
+    with pytest.raises(Unfit):
+        written_value(JSON, data)
+
+
+def test_a_value_in_another_spelling_is_the_same_value():
+    assert written_value(JSON, b' {"s" : "x",\n "m": 1.50} ')["s"] == "x"

@@ -1,0 +1,34 @@
+"""Durations as text, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakehouse.errors import PlanError
+from lakehouse.plan.duration import milliseconds
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("1 millisecond", 1), ("10 milliseconds", 10), ("1 second", 1_000), ("10 minutes", 600_000),
+        ("1 hour", 3_600_000), ("1 hour 30 minutes", 5_400_000), ("2 DAYS", 172_800_000), ("1 week", 604_800_000),
+        ("  5   seconds ", 5_000), ("90minutes", 5_400_000), ("1day2hours", 93_600_000), ("0 seconds", 0),
+    ],
+)  # fmt: skip
+def test_a_duration_in_milliseconds(text: str, ms: int) -> None:
+    assert milliseconds(text, "size") == ms
+
+
+@pytest.mark.parametrize(
+    "text", ["", "10", "minutes", "10 fortnights", "1.5 hours", "-1 hour", "1 hour and a half", 10]
+)
+def test_what_is_no_duration_is_refused_with_one_that_is(text: str) -> None:
+    with pytest.raises(PlanError, match=r'size=.*: expected a duration such as "10 minutes"'):
+        milliseconds(text, "size")
+
+
+def test_too_short_a_duration_is_refused() -> None:
+    assert milliseconds("1 millisecond", "size", least=1) == 1
+    with pytest.raises(PlanError, match="size='0 hours' is 0 ms; expected 1 ms at the least"):
+        milliseconds("0 hours", "size", least=1)

@@ -1,0 +1,88 @@
+"""What a scenario says of windows and late records, against what an engine gave."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.plan.model_table import Late, moment
+from lakehouse.run.compare import compare
+from lakehouse.run.scenario import Result
+from lakehouse.semantics.changelog import Change
+from lakehouse.semantics.position import Identity, Position
+from lakehouse.semantics.window import Span
+
+clicks = lh.stream("clicks", key="user string", schema="n bigint")
+tumbled = clicks.group_by("user").window(lh.tumbling("10 milliseconds")).agg(n=lh.count()).table("tumbled")
+sessions = clicks.group_by("user", "n").window(lh.session("5 milliseconds")).agg(c=lh.count()).table("sessions")
+ordered = clicks.latest("ordered", order_by="n")
+APP = lh.app(tumbled.changes().to_topic("out"), sessions, ordered)
+
+AT = Position(1, 0, "clicks", 0, 0)
+TUMBLED, SESSION = ("a", moment(0), moment(10)), ("a", 7, moment(3), moment(4))
+RESULT = Result(
+    tables={"tumbled": {TUMBLED: {"n": 2}}, "sessions": {SESSION: {"c": 1}}, "ordered": {}},
+    changelogs={"tumbled": [Change(TUMBLED, {"n": 2}, 5, AT)], "sessions": [Change(SESSION, None, 4, AT)]},
+    topics={"out": [Change(TUMBLED, {"n": 2}, 5, AT)]},
+    late={
+        "tumbled": [Late(Identity("id", 1, 5), AT, Span(0, 10)), Late(Identity("id", 0, 7), AT, Span(10, 20))],
+        "ordered": [Late(Identity("id", 0, 3), AT, None)],
+    },
+)
+TIME = {"start": 0, "end": 10, "type": "time"}
+EXPECTED: dict[str, Any] = {
+    "outputs": [
+        {"topic": "out", "key": "a", "window": TIME, "value": {"n": 2}, "timestamp": 5},
+        {"topic": "tumbled", "key": "a", "window": TIME, "value": {"n": 2}},
+        {
+            "topic": "sessions",
+            "key": {"user": "a", "n": 7},
+            "window": {"start": 3, "end": 4, "type": "session"},
+            "value": None,
+        },
+    ],
+    "tables": {"tumbled": [{"key": "a", "window": TIME, "value": {"n": 2}}]},
+    "late": {
+        "tumbled": [
+            {"offset": 5, "partition": 1, "window": TIME},
+            {"offset": 7, "window": {"start": 10, "end": 20, "type": "time"}},
+        ],
+        "ordered": [{"offset": 3}],
+    },
+}
+
+
+def test_what_is_as_expected_gives_no_text() -> None:
+    assert compare(APP, RESULT, EXPECTED) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "text"),
+    [
+        (("outputs", 0, "window", "end"), 11, "topic out: expected 1 records, found 1"),
+        (("outputs", 2, "window", "type"), "time", "topic sessions: expected 1 records"),
+        (("tables", "tumbled", 0, "window"), None, "table tumbled: expected 1 rows, found 1"),
+        (("tables", "tumbled", 0, "window", "type"), "session", "table tumbled: expected 1 rows"),
+        (("late", "tumbled", 0, "partition"), 0, "table tumbled: expected 2 late records, found 2"),
+        (("late", "tumbled", 1, "window", "start"), 11, "+ {\"offset\":7,\"partition\":0,\"window\":{\"start\":10,"),
+        (("late", "tumbled"), [], "table tumbled: expected 0 late records, found 2"),
+        (("late", "ordered", 0, "window"), TIME, "table ordered: expected 1 late records"),
+        (("late", "nowhere"), [], "table nowhere: does not exist. There are: ordered, tumbled"),
+    ],
+)  # fmt: skip
+def test_what_is_not_as_expected_is_shown(path: tuple[Any, ...], value: Any, text: str) -> None:
+    expected = json.loads(json.dumps(EXPECTED))  # no two parts are one object then
+    place: Any = expected
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    (failure,) = compare(APP, RESULT, expected)
+    assert text in failure
+
+
+def test_a_late_record_stands_where_it_came() -> None:
+    backwards = {"late": {"tumbled": EXPECTED["late"]["tumbled"][::-1]}}
+    assert compare(APP, RESULT, backwards)

@@ -1,0 +1,99 @@
+"""Many scenarios on Spark: packed, and one that fails stands alone. An engine that is none plays Spark."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from lakehouse.plan.model import Result
+from lakehouse.run.scenario import on_model
+from lakehouse.run.suite import cases, run, run_on_spark
+
+APP = """
+import lakehouse as lh
+numbers = lh.stream("numbers", key="id string", schema="n bigint")
+sums = lh.app(numbers.group_by("id").agg(total=lh.sum("n")).table("totals"))
+"""
+
+TRACE = """An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "app.py", line 3, in fold
+    return 1 / 0
+           ~~^~~
+ZeroDivisionError: division by zero
+
+JVM stacktrace:
+org.apache.spark.api.python.PythonException
+\tat org.apache.spark.Nowhere.run(Nowhere.scala:1)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Five scenarios; the third is wrong, the fourth can't be read."""
+    (tmp_path / "app.py").write_text(APP)
+    for number in (1, 2, 3, 5):
+        content = {
+            "app": "app:sums",
+            "inputs": [{"topic": "numbers", "key": "a", "value": {"n": number}}],
+            "tables": {"totals": [{"key": "a", "value": {"total": 0 if number == 3 else number}}]},
+        }
+        (tmp_path / f"s{number}.json").write_text(json.dumps(content))
+    (tmp_path / "s4.json").write_text("[]")
+    return tmp_path
+
+
+class Engine:
+    """The model; it raises when a record of number `poison` comes. Counts its runs."""
+
+    def __init__(self, poison: int | None = None) -> None:
+        self.poison = poison
+        self.runs = 0
+
+    def __call__(self, app, records) -> Result:
+        self.runs += 1
+        if any(record.value == b'{"n":%d}' % (self.poison or -1) for record in records):
+            raise RuntimeError(TRACE)
+        return on_model(app, records)
+
+
+def test_one_run_serves_all_and_outcomes_are_in_order(folder: Path):
+    engine = Engine()
+    outcomes = list(run_on_spark(cases([folder]), "all", engine))
+    assert engine.runs == 1
+    assert [(o.name, o.passed) for o in outcomes] == [
+        ("s1", True), ("s2", True), ("s3", False), ("s4", False), ("s5", True),
+    ]  # fmt: skip
+    assert {o.engine for o in outcomes} == {"spark"}
+
+
+def test_one_bad_scenario_fails_no_other(folder: Path):
+    outcomes = {o.name: o for o in run_on_spark(cases([folder]), "one", Engine(poison=2))}
+    assert [name for name, o in outcomes.items() if not o.passed] == ["s2", "s3", "s4"]
+    assert outcomes["s2"].message == "RuntimeError: ZeroDivisionError: division by zero"
+    assert outcomes["s5"].passed
+
+
+def test_spark_that_does_not_start_fails_what_it_was_to_run(folder: Path):
+    @contextmanager
+    def no_spark():
+        raise RuntimeError("no Java")
+        yield
+
+    outcomes = list(run(cases([folder / "s1.json"]), ["model", "spark"], ["all", "one"], no_spark))
+    assert [(o.engine, o.batch, o.passed) for o in outcomes] == [
+        ("model", "all", True), ("model", "one", True), ("spark", "all", False), ("spark", "one", False),
+    ]  # fmt: skip
+    assert outcomes[-1].message == "Spark did not start: RuntimeError: no Java"
+
+
+def test_a_file_is_run_once_and_what_is_no_scenarios_place_is_left_out(folder: Path):
+    (folder / "lake" / "bronze" / "records" / "_delta_log").mkdir(parents=True)
+    for place in ("lake/control/published", "elsewhere/_delta_log", ".kafka"):
+        (folder / place).mkdir(parents=True)
+        (folder / place / "some.json").write_text("{}")
+    found = cases([folder / "s1.json", folder], but=folder / "s5.json")
+    assert [case.file.name for case in found] == ["s1.json", "s2.json", "s3.json", "s4.json"]

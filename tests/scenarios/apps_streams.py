@@ -1,0 +1,130 @@
+"""The applications of the scenarios about stateless steps: explode, merge, branch, rename, cast, drop, map."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+import lakehouse as lh
+
+baskets = lh.stream(
+    "baskets",
+    key="id string",
+    schema="items array<string>, n bigint, lines array<struct<sku: string, n: bigint>>, grid array<array<int>>",
+)
+items = baskets.explode("items", "item").select("item", "n")
+exploded = lh.app(items.to_topic("items"), items.group_by("item").agg(n=lh.count()).table("sold"))
+exploded_latest = lh.app(items.rekey("item").select("n").latest("last_n"))
+exploded_structs = lh.app(
+    baskets.explode("lines", "line").select("line.sku AS sku", "cast(line.n AS bigint) AS n")
+    .group_by("sku").agg(total=lh.sum("n")).table("pieces")
+)  # fmt: skip
+exploded_twice = lh.app(baskets.explode("grid", "line").explode("line", "cell").select("cell").to_topic("cells"))
+exploded_windows = lh.app(
+    items.group_by("item").window(lh.tumbling("10 milliseconds", grace="0 milliseconds")).agg(n=lh.count())
+    .table("sold")
+)  # fmt: skip
+
+trains = lh.stream("trains", key="id string", schema="city string, n bigint")
+boats = lh.stream("boats", key="id string", schema="city string, n bigint")
+both = trains.merge(boats)
+merged = lh.app(both.to_topic("arrivals"), both.latest("place"), both.group_by("city").agg(n=lh.count()).table("stops"))
+merged_fitted = lh.app(
+    trains.select("city").merge(lh.stream("old", key="id string", schema="town string").rename(town="city"))
+    .latest("place")
+)  # fmt: skip
+merged_with_itself = lh.app(trains.filter("n > 0").merge(trains.filter("n > 10")).to_topic("twice"))
+merged_windows = lh.app(
+    both.group_by("city").window(lh.tumbling("10 milliseconds", grace="0 milliseconds")).agg(n=lh.count())
+    .table("stops")
+)  # fmt: skip
+_parts = lh.stream("crates", key="id string", schema="items array<string>")
+merged_exploded = lh.app(
+    baskets.select("items").explode("items", "item").select("item").merge(
+        _parts.explode("items", "item").select("item")
+    ).to_topic("items")
+)  # fmt: skip
+
+big, middle, rest = trains.branch("n > 10", "n > 5")
+branched = lh.app(big.to_topic("big"), middle.to_topic("middle"), rest.to_topic("rest"))
+
+texts = lh.stream("texts", key="id string", schema="a string, b string, c string")
+renamed = lh.app(texts.rename(a="first", c="last").to_topic("renamed"))
+cast = lh.app(texts.cast(a="int", b="bigint", c="double").to_topic("cast"))
+dropped = lh.app(texts.drop("a", "c").to_topic("dropped"))
+replaced = lh.app(texts.with_columns(b="upper(a)", d="concat(a, '!')").to_topic("replaced"))
+
+people = lh.stream(
+    "people",
+    key="id string",
+    schema="who struct<first: string, home: struct<city: string>>, tags array<string>, marks map<string, int>",
+)
+nested_latest = lh.app(people.latest("people_now"))
+nested_read = lh.app(
+    people.filter("who.home.city = 'Paris' OR who.first IS NULL")
+    .select("who.first AS first", "who.home AS home", "struct(who.first AS name, 1 AS one) AS made")
+    .to_topic("read")
+)
+
+
+def half(numbers: pa.Array) -> pa.Array:
+    """Half of even numbers; an odd one is an error."""
+    halves = []
+    for number in numbers.to_pylist():
+        if number is not None and number % 2:
+            raise ValueError(f"{number} is odd")
+        halves.append(None if number is None else number // 2)
+    return pa.array(halves, type=pa.int64())
+
+
+def joined(cities: pa.Array, numbers: pa.Array) -> pa.Array:
+    return pa.array([f"{c}/{n}" for c, n in zip(cities.to_pylist(), numbers.to_pylist(), strict=True)])
+
+
+mapped = lh.app(trains.map("half", half, "n", type="bigint").to_topic("halves"))
+mapped_twice = lh.app(
+    trains.map("n", half, "n", type="bigint").map("label", joined, "upper(city)", "n + 1", type="string")
+    .group_by("label").agg(n=lh.count(), total=lh.sum("n")).table("labels")
+)  # fmt: skip
+
+
+def explodes_text() -> lh.App:
+    return lh.app(baskets.explode("n", "item").latest("never"))
+
+
+def explodes_too_deep() -> lh.App:
+    stream = baskets
+    for name in "abcd":
+        stream = stream.explode("items", name)
+    return lh.app(stream.latest("never"))
+
+
+def merges_what_differs() -> lh.App:
+    return lh.app(trains.merge(texts).latest("never"))
+
+
+def merges_another_type() -> lh.App:
+    return lh.app(trains.merge(boats.cast(n="int")).latest("never"))
+
+
+def branches_nowhere() -> lh.App:
+    return lh.app(trains.branch()[0].latest("never"))
+
+
+def renames_the_key() -> lh.App:
+    return lh.app(trains.rename(id="name").latest("never"))
+
+
+def casts_to_nothing_known() -> lh.App:
+    return lh.app(trains.cast(n="interval").latest("never"))
+
+
+def drops_everything() -> lh.App:
+    return lh.app(trains.drop("city", "n").latest("never"))
+
+
+def maps_over_nothing() -> lh.App:
+    return lh.app(trains.map("half", half, type="bigint").latest("never"))
+
+
+def maps_the_key() -> lh.App:
+    return lh.app(trains.map("id", half, "n", type="bigint").latest("never"))

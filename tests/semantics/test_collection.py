@@ -1,0 +1,87 @@
+"""Lists, sets, distinct counts, the largest k, histograms."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse.semantics.aggregate import Aggregate
+from lakehouse.semantics.collection import CollectList, CollectSet, CountDistinct, Histogram, TopK, frozen
+
+NAN = float("nan")
+VALUES = st.lists(st.none() | st.integers(0, 4), max_size=10)
+
+
+def folded(rule: Aggregate, values: list[Any]) -> Any:
+    accumulator = rule.zero()
+    for value in values:
+        accumulator = rule.add(accumulator, value, None)
+    return accumulator
+
+
+@pytest.mark.parametrize(
+    ("rule", "values", "shown"),
+    [
+        (CollectList(), [2, None, 2], [2, None, 2]),
+        (CollectList(2), [2, None, 1], [2, None]),
+        (CollectSet(), [2, None, 2, 1, None], [2, None, 1]),
+        (CollectSet(2), [2, 2, None, 1], [2, None]),
+        (CountDistinct(), [2, None, 2, 1], 2),
+        (TopK(2), [1, None, 3, 2, 3], [3, 3]),
+        (TopK(2, distinct=True), [1, None, 3, 2, 3], [3, 2]),
+        (TopK(2), [1.0, NAN], [NAN, 1.0]),  # as in Spark, NaN is the largest
+        (Histogram(), ["a", None, "b", "a"], {"a": 2, "b": 1}),
+    ],
+)
+def test_what_shows(rule: Aggregate, values: list[Any], shown: Any) -> None:
+    assert frozen(rule.result(folded(rule, values))) == frozen(shown)
+
+
+@pytest.mark.parametrize("rule", [CollectList(), CollectSet(), TopK(3)])
+def test_over_no_record_a_list_is_empty_and_not_null(rule: Aggregate) -> None:
+    assert rule.result(rule.zero()) == []
+
+
+def test_equal_structs_arrays_and_nans_are_one_value() -> None:
+    ada = {"first": "Ada", "tags": ["x", None]}
+    assert folded(CollectSet(), [ada, dict(ada), {**ada, "tags": []}]) == [ada, {**ada, "tags": []}]
+    assert CountDistinct().result(folded(CountDistinct(), [NAN, float("nan"), 1.0])) == 2
+
+
+def test_the_first_of_equals_is_kept() -> None:
+    first, second = {"n": 1}, {"n": 1}
+    assert folded(CollectSet(), [first, second])[0] is first
+
+
+def test_an_accumulator_is_never_changed_in_place() -> None:
+    for rule, values in ((CollectList(), [1]), (CollectSet(), [1]), (TopK(2), [1]), (Histogram(), ["a"])):
+        before = folded(rule, values)
+        kept = before.copy()
+        rule.add(before, values[0], None)
+        rule.merge(before, before)
+        assert before == kept
+
+
+@given(VALUES, st.integers(0, 10), st.none() | st.integers(1, 4))
+def test_two_halves_merge_to_the_whole(values: list[int | None], cut: int, limit: int | None) -> None:
+    k = limit or 3
+    for rule in (CollectList(limit), CollectSet(limit), CountDistinct(), TopK(k), TopK(k, distinct=True)):
+        assert rule.merge(folded(rule, values[:cut]), folded(rule, values[cut:])) == folded(rule, values)
+
+
+@given(VALUES, VALUES, VALUES)
+def test_merging_is_associative(a: list[int | None], b: list[int | None], c: list[int | None]) -> None:
+    for rule in (CollectList(3), CollectSet(3), CountDistinct(), TopK(3), TopK(3, distinct=True)):
+        x, y, z = (folded(rule, values) for values in (a, b, c))
+        assert rule.merge(rule.merge(x, y), z) == rule.merge(x, rule.merge(y, z))
+
+
+@given(st.lists(st.none() | st.sampled_from("abc")), st.integers(0, 10))
+def test_a_histogram_counts_as_a_counter_does(values: list[str | None], cut: int) -> None:
+    rule = Histogram()
+    assert folded(rule, values) == Counter(value for value in values if value is not None)
+    assert rule.merge(folded(rule, values[:cut]), folded(rule, values[cut:])) == folded(rule, values)

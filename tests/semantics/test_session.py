@@ -1,0 +1,106 @@
+"""Sessions: what merges, what is emitted, what is late (rules 14 and 17)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse.semantics.cell import Cells
+from lakehouse.semantics.session import Sessions
+from lakehouse.semantics.window import Session, Span
+
+from .windowed import LISTED, applied, held, shown
+
+TIMES = st.lists(st.integers(-20, 80), max_size=14)
+
+
+def clusters(times: list[int], gap: int) -> dict[Span, list[int]]:
+    """Times with at most `gap` between neighbours belong together."""
+    made: list[list[int]] = []
+    for time in sorted(times):
+        if made and time - made[-1][-1] <= gap:
+            made[-1].append(time)
+        else:
+            made.append([time])
+    return {Span(cluster[0], cluster[-1]): cluster for cluster in made}
+
+
+def test_a_record_between_two_sessions_absorbs_both() -> None:
+    # gap 5     1 o-o 3      10 o-o 12
+    #                    o 7
+    #           1 o-o----o------o-o 12
+    _, steps, _ = applied(Sessions(LISTED, Session(5, 100)), [1, 3, 10, 12, 7])
+    assert shown(steps[4]) == [
+        (Span(1, 3), None, 3),
+        (Span(10, 12), None, 12),
+        (Span(1, 12), [1, 3, 10, 12, 7], 12),
+    ]
+
+
+def test_a_gap_exactly_equal_to_the_limit_merges_and_one_more_does_not() -> None:
+    cells, _, _ = applied(Sessions(LISTED, Session(5, 100)), [10, 15, 5, 21])
+    assert held(cells) == {Span(5, 15): [5, 10, 15], Span(21, 21): [21]}
+
+
+def test_a_point_session_is_added_to_without_a_tombstone() -> None:
+    _, steps, _ = applied(Sessions(LISTED, Session(5, 100)), [10, 10])
+    assert shown(steps[1]) == [(Span(10, 10), [10, 10], 10)]
+
+
+def test_a_record_inside_a_session_takes_it_away_and_brings_it_back() -> None:
+    _, steps, _ = applied(Sessions(LISTED, Session(5, 100)), [10, 12, 11])
+    assert shown(steps[2]) == [(Span(10, 12), None, 12), (Span(10, 12), [10, 12, 11], 12)]
+
+
+def test_the_merged_session_is_judged_not_the_record() -> None:
+    # gap 5, grace 10, stream time 40:  24 + 15 < 40 is late, 25 + 15 is not; 20 joins 25 and is judged as [20, 25]
+    _, steps, late = applied(Sessions(LISTED, Session(5, 10)), [40, 24, 25, 20])
+    assert late == [[], [Span(24, 24)], [], []]
+    assert shown(steps[3]) == [(Span(25, 25), None, 25), (Span(20, 25), [25, 20], 25)]
+
+
+def test_what_is_late_leaves_the_sessions_as_they_were() -> None:
+    cells, steps, late = applied(Sessions(LISTED, Session(5, 10)), [40, 25, 41, 24])
+    assert late[3] == [Span(24, 25)]
+    assert steps[3] == []
+    assert held(cells) == {Span(25, 25): [25], Span(40, 41): [40, 41]}
+
+
+@given(TIMES, st.integers(0, 10))
+def test_with_enough_grace_sessions_are_the_clusters_of_times(times: list[int], gap: int) -> None:
+    cells, _, late = applied(Sessions(LISTED, Session(gap, 1000)), times)
+    assert held(cells) == clusters(times, gap)
+    assert all(cell.time == span.end for span, cell in cells.items() if span)
+    assert not any(late)
+
+
+@given(TIMES, st.integers(0, 10), st.integers(0, 10))
+def test_the_steps_give_the_sessions_and_no_two_overlap(times: list[int], gap: int, grace: int) -> None:
+    cells, steps, late = applied(Sessions(LISTED, Session(gap, grace)), times)
+    state: Cells = {}
+    for step in (step for some in steps for step in some):
+        if step.cell is None:
+            del state[step.span]
+        else:
+            state[step.span] = step.cell
+    assert state == cells
+    spans = sorted(span for span in cells if span)
+    assert all(before.end < after.start for before, after in pairwise(spans))
+    assert sum(map(len, held(cells).values())) + sum(map(len, late)) == len(times)
+
+
+def test_a_closed_session_takes_nothing_more_where_results_are_final() -> None:
+    # gap 5, stream time 16: [10, 10] has closed (10 + 5 < 16) and is out; 15 is not late itself
+    changes, _, _ = applied(Sessions(LISTED, Session(5, 0)), [10, 16, 15])
+    finals, _, _ = applied(Sessions(LISTED, Session(5, 0), final=True), [10, 16, 15])
+    assert held(changes) == {Span(10, 16): [10, 15, 16]}
+    assert held(finals) == {Span(10, 10): [10], Span(15, 16): [15, 16]}
+
+
+def test_a_session_that_no_record_alone_could_join_is_not_joined_through_a_later_one() -> None:
+    # gap 5, grace 0, stream time 30:  5 o        10 o        15 o-o-o-o 30
+    # a record at 10 is not late, because of [15, 30]; but [5, 5] may be gone for long (5 + 2 gaps < 30)
+    _, steps, _ = applied(Sessions(LISTED, Session(5, 0)), [5, 15, 20, 25, 30, 10])
+    assert shown(steps[5]) == [(Span(15, 30), None, 30), (Span(10, 30), [15, 20, 25, 30, 10], 30)]

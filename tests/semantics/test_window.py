@@ -1,0 +1,85 @@
+"""Windows: which spans a record counts in, and from which stream time on a span takes nothing more."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse.semantics.window import DAY_MS, Hopping, Session, Sliding, Span, Window, default_grace
+
+
+def test_tumbling_windows_are_half_open() -> None:
+    # 0        10        20
+    # |--------o|o-------o|o
+    #          9 10     19 20
+    window = Hopping(10, 10, 0)
+    assert [window.spans(time) for time in (0, 9, 10, 19, 20)] == [
+        [Span(0, 10)], [Span(0, 10)], [Span(10, 20)], [Span(10, 20)], [Span(20, 30)],
+    ]  # fmt: skip
+
+
+def test_hopping_windows_overlap_and_none_begins_before_the_epoch() -> None:
+    # 0    5    10   15   20   25
+    # |---------|                      2: one window, the one from -5 does not exist
+    #      |---------|
+    #           |---------|            12: two windows
+    #                |---------|
+    window = Hopping(10, 5, 0)
+    assert window.spans(2) == [Span(0, 10)]
+    assert window.spans(12) == [Span(5, 15), Span(10, 20)]
+    assert window.spans(-1) == [Span(-10, 0), Span(-5, 5)]
+
+
+@given(st.integers(1, 30), st.integers(1, 30), st.integers(-100, 100))
+def test_hopping_windows_are_those_that_hold_the_record(size: int, advance: int, time: int) -> None:
+    window = Hopping(max(size, advance), min(size, advance), 0)
+    starts = range(-200 * window.advance, 201 * window.advance, window.advance)
+    holding = [start for start in starts if start <= time < start + window.size]
+    assert [span.start for span in window.spans(time)] == [start for start in holding if time < 0 or start >= 0]
+    assert all(span.end == span.start + window.size for span in window.spans(time))
+
+
+@pytest.mark.parametrize(
+    ("window", "last_open"),
+    [
+        # span [0, 10]: the largest stream time at which the window still takes records (rule 14)
+        (Hopping(10, 10, 5), 14),  # end + grace <= stream time closes
+        (Hopping(10, 5, 5), 14),
+        (Hopping(10, 10, 0), 9),
+        (Sliding(10, 5), 15),  # end + grace < stream time closes
+        (Sliding(10, 0), 10),
+        (Session(5, 10), 25),  # end + gap + grace < stream time closes
+        (Session(5, 0), 15),
+    ],
+)
+def test_a_window_closes_one_after_the_last_time_that_it_takes(window: Window, last_open: int) -> None:
+    assert window.closes(Span(0, 10)) == last_open + 1
+
+
+def test_the_default_grace_is_what_is_left_of_a_day() -> None:
+    assert default_grace(3_600_000) == 23 * 3_600_000
+    assert default_grace(DAY_MS) == 0
+    assert default_grace(DAY_MS + 1) == 0
+
+
+@given(st.integers(1, 50), st.integers(0, 50))
+def test_a_window_is_needed_until_nothing_can_join_it(size: int, grace: int) -> None:
+    # The last record that can join [0, end] stands `gap` after it and is accepted until that much later.
+    assert Session(size, grace).closes(Span(0, size)) == Session(size, grace).needed + 1
+    assert Hopping(size, size, grace).closes(Span(-size, 0)) == Hopping(size, size, grace).needed
+    # The left window of a record `difference` after the end begins with it.
+    assert Sliding(size, grace).closes(Span(0, size)) <= Sliding(size, grace).needed + 1
+
+
+@pytest.mark.parametrize(
+    ("window", "text"),
+    [
+        (Hopping(10, 10, 5), "TUMBLING (SIZE 10 MS, GRACE 5 MS)"),
+        (Hopping(10, 5, 5), "HOPPING (SIZE 10 MS, ADVANCE 5 MS, GRACE 5 MS)"),
+        (Sliding(10, 5), "SLIDING (DIFFERENCE 10 MS, GRACE 5 MS)"),
+        (Session(10, 5), "SESSION (GAP 10 MS, GRACE 5 MS)"),
+    ],
+)
+def test_a_window_as_text(window: Window, text: str) -> None:
+    assert str(window) == text
