@@ -56,16 +56,19 @@ def lake(settings: Settings) -> dict[str, Any]:
 
 
 def tables(layout: Layout, covers: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the silver tables, each with the number of ticks that it is behind bronze."""
+    """Return the silver tables, each with the ticks that it is behind bronze, and how many records came too late."""
     found = []
-    for name in reader.names(layout, "silver"):
+    names = reader.names(layout, "silver")
+    too_late = reader.late(layout, names)
+    for name in names:
         facts = asdict(reader.facts(layout, "silver", name))
         ticks = [
             covers.get("topics", {}).get(topic, {}).get("last", {}) for topic in READS.findall(facts["plan"] or "")
         ]
         wanted = max((tick for last in ticks for tick in last.values()), default=0)
-        late = wanted > (facts["tick"] or 0)
-        facts["behind"] = covers["tick"] - (facts["tick"] or 0) if late else 0
+        lacks = wanted > (facts["tick"] or 0)
+        facts["behind"] = covers["tick"] - (facts["tick"] or 0) if lacks else 0
+        facts["late"] = too_late[name]
         found.append(facts)
     return found
 

@@ -32,8 +32,10 @@ def run_until(
     settings: Settings, app: App, parts: tuple[Part, ...] | None, until: str, listen: Callable[[Event], None]
 ) -> dict[str, Any]:
     """Run an application until it is caught up, or until a signal stops it; return the "done" event."""
+    from lakehouse.run.changing import check
     from lakehouse.run.lake import Lake
 
+    check(settings, app, parts)  # said before Spark starts
     began, rows = time.monotonic(), 0
 
     def tell(event: Event) -> None:

@@ -9,7 +9,23 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli import broker, capture, changes, check, demo, init, produce, read, restore, run_app, status, test
+from lakehouse.cli import (
+    broker,
+    capture,
+    changes,
+    check,
+    correct,
+    demo,
+    init,
+    late,
+    plan,
+    produce,
+    read,
+    restore,
+    run_app,
+    status,
+    test,
+)
 from lakehouse.cli.failure import FAILED, INTERRUPTED, exit_code
 from lakehouse.errors import LakehouseError
 
@@ -42,8 +58,8 @@ def common(
 
 for command in (
     broker.up, broker.down, status.status, produce.produce, run_app.run, read.query, read.log, changes.changes,
-    read.tables, read.describe, init.init, restore.restore, check.check, capture.capture,
-    demo.demo,
+    late.late, correct.correct, read.tables, read.describe, init.init, restore.restore, check.check, plan.plan,
+    capture.capture, demo.demo,
 ):  # fmt: skip
     app.command()(command)
 # A function called test would be taken for one by pytest and its linters.

@@ -13,19 +13,19 @@ from lakehouse.cli.options import ConfigOption, JsonOption, LakeOption, settings
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
     from lakehouse.delta.layout import Layout
 
 ROWS_SHOWN = 100
-LAYERS = ("bronze", "silver", "quarantine")
 
 LimitOption = Annotated[
     int | None,
     typer.Option("--limit", min=1, help=f"So many rows at the most; a table shows {ROWS_SHOWN} if left out."),
 ]
 TableArgument = Annotated[
-    str, typer.Argument(metavar="TABLE", help="A table (visits), or bronze.TOPIC, or quarantine.STREAM.")
+    str,
+    typer.Argument(
+        metavar="TABLE", help="A table (visits), or bronze.TOPIC, quarantine.STREAM, late.TABLE or state.TABLE."
+    ),
 ]
 
 
@@ -38,6 +38,8 @@ def query(
     json: JsonOption = False,
 ) -> None:
     """Answer SQL over the lake: visits, silver.visits (hidden columns too), bronze.flights, quarantine.flights.
+
+    late.visits has what came too late, state.visits what the table keeps and does not show, where there is any.
 
     Example: lakehouse query "SELECT * FROM visits ORDER BY flights DESC" --limit 10
     """
@@ -78,7 +80,7 @@ def shown(rows: list[Any], limit: int | None, print_table: Any) -> None:
 
 
 def tables(config: ConfigOption = None, lake: LakeOption = None, json: JsonOption = False) -> None:
-    """List the lake's tables: topics in bronze, keyed tables, quarantines.
+    """List the lake's tables: topics in bronze, keyed tables, quarantines, late records, states.
 
     Example: lakehouse tables
     """
@@ -87,7 +89,7 @@ def tables(config: ConfigOption = None, lake: LakeOption = None, json: JsonOptio
     from lakehouse.delta import reader
 
     layout = _layout(config, lake)
-    found = [reader.facts(layout, layer, name) for layer in LAYERS for name in reader.names(layout, layer)]
+    found = [reader.facts(layout, layer, name) for layer in reader.LAYERS for name in reader.names(layout, layer)]
     if json:
         show.as_json([asdict(facts) for facts in found])
     elif not found:
@@ -118,10 +120,12 @@ def describe(
     layout = _layout(config, lake)
     layer, name = _named(table)
     facts = reader.facts(layout, layer, name)
-    opened = _open(layout, layer, name)
+    opened = reader.open_table(reader.path_of(layout, layer, name), table)
     columns = [{"name": field.name, "type": _type(field.type)} for field in opened.schema().fields]
     properties = {
-        k: v for k, v in sorted(opened.metadata().configuration.items()) if not k.startswith("lakehouse.plan")
+        k: v
+        for k, v in sorted(opened.metadata().configuration.items())
+        if k not in ("lakehouse.plan", "lakehouse.declaration")
     }
     if json:
         show.as_json(
@@ -188,7 +192,8 @@ def _layout(config: Any, lake: str | None) -> Layout:
 
 
 def _named(table: str) -> tuple[str, str]:
-    """Return the layer and the name in visits, bronze.flights or quarantine.flights; PlanError for no such name."""
+    """Return the layer and the name in visits, bronze.flights or late.visits; PlanError for no such name."""
+    from lakehouse.delta.reader import LAYERS
     from lakehouse.plan.schema import check_name, check_topic
 
     layer, dot, name = table.partition(".")
@@ -197,17 +202,6 @@ def _named(table: str) -> tuple[str, str]:
     if dot and layer in LAYERS:
         return layer, check_name(name, "table")
     return "silver", check_name(table, "table")
-
-
-def _open(layout: Layout, layer: str, name: str) -> DeltaTable:
-    from pathlib import Path
-
-    from lakehouse.delta import reader
-
-    own = layout.own_records(name)
-    bronze = own if Path(own).is_dir() else layout.records
-    path = {"bronze": bronze, "silver": layout.silver(name), "quarantine": layout.quarantine(name)}[layer]
-    return reader.open_table(path, f"{layer}.{name}")
 
 
 def _type(kind: Any) -> str:

@@ -47,10 +47,12 @@ def run(
     """
     from lakehouse.cli.job import STOPPED, as_event, run_until
     from lakehouse.run.application import load_app
+    from lakehouse.run.changing import check
     from lakehouse.run.kafka import kafka
 
     settings, application = settings_of(config, lake), load_app(app)
     parts: tuple[Part, ...] = ("ingest", "silver") if only is None else (only.value,)
+    check(settings, application, parts)  # said before a broker starts
     with kafka(settings) as servers:
         if json:
             last = run_until(

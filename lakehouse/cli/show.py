@@ -52,7 +52,7 @@ def cell(value: Any) -> str:
         case int():
             return f"{value:,}"
         case datetime():
-            return moment(value)
+            return moment(value, "milliseconds" if value.microsecond else "seconds")
         case bytes() | bytearray():
             return bytes(value).decode("utf-8", "backslashreplace")[:BYTES_SHOWN]
         case Mapping() | list() | tuple():
@@ -60,14 +60,14 @@ def cell(value: Any) -> str:
     return str(value)
 
 
-def moment(value: datetime | int | None) -> str:
-    """Return a moment, or milliseconds since the epoch, as 2013-06-01 12:30:00Z."""
+def moment(value: datetime | int | None, precision: str = "seconds") -> str:
+    """Return a moment, or milliseconds since the epoch, as 2013-06-01 12:30:00Z, or with milliseconds."""
     if value is None:
         return ABSENT
     if isinstance(value, int):
         value = datetime.fromtimestamp(value / 1000, UTC)
     value = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-    return value.replace(tzinfo=None).isoformat(" ", "seconds") + "Z"
+    return value.replace(tzinfo=None).isoformat(" ", precision) + "Z"
 
 
 def plain(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -10,16 +10,30 @@ from lakehouse.cli import show
 from lakehouse.cli.options import ConfigOption, JsonOption, LakeOption, settings_of
 
 
-def status(config: ConfigOption = None, lake: LakeOption = None, json: JsonOption = False) -> None:
-    """Show the broker, and the lake: topics, tables, lag, quarantines and gaps.
+def status(
+    skew: Annotated[
+        bool, typer.Option("--skew", help="Also read how records spread over partitions, and the heaviest keys.")
+    ] = False,
+    config: ConfigOption = None,
+    lake: LakeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show the broker, and the lake: topics, tables, lag, late records, quarantines and gaps.
 
-    Lag is how many records Kafka has that bronze does not; behind is how many ticks of bronze a table lacks.
+    Lag is how many records Kafka has that bronze does not; behind is how many ticks of bronze a table lacks; late is
+    how many records came too late for it.
 
     Example: lakehouse status
     """
     from lakehouse.cli import facts
+    from lakehouse.delta.layout import Layout
 
-    found = facts.lake(settings_of(config, lake))
+    settings = settings_of(config, lake)
+    found = facts.lake(settings)
+    if skew:
+        from lakehouse.cli.skew import topics
+
+        found["skew"] = topics(Layout(settings.lake.path))
     if json:
         show.as_json(found)
         return
@@ -32,15 +46,45 @@ def status(config: ConfigOption = None, lake: LakeOption = None, json: JsonOptio
         ]
         show.table("Topics", ("topic", "partitions", "rows", "lag", "last commit"), rows)
     if found["tables"]:
-        columns = ("table", "rows", "version", "tick", "behind", "last commit")
+        columns = ("table", "rows", "version", "tick", "behind", "late", "last commit")
         values = [
-            (t["name"], t["rows"], t["version"], t["tick"], t["behind"], show.moment(t["last_commit_ms"]))
+            (t["name"], t["rows"], t["version"], t["tick"], t["behind"], t["late"], show.moment(t["last_commit_ms"]))
             for t in found["tables"]
         ]
         show.table("Tables", columns, values)
     if bad := {name: count for name, count in found["quarantined"].items() if count}:
         show.table("Quarantined", ("stream", "records"), list(bad.items()))
-    typer.echo(f"Quarantined records: {sum(bad.values()):,}. Gaps written down: {found['gaps']:,}.")
+    if found.get("skew"):
+        _skew(found["skew"])
+    late = sum(t["late"] for t in found["tables"])
+    typer.echo(
+        f"Quarantined records: {sum(bad.values()):,}. Late records: {late:,}. Gaps written down: {found['gaps']:,}."
+    )
+
+
+def _skew(topics: list[dict[str, Any]]) -> None:
+    parts = [(t["name"], _partition(t, p), p["records"], _percent(p)) for t in topics for p in t["partitions"]]
+    show.table("Partitions", ("topic", "partition", "records", "share"), parts)
+    keys = [(t["name"], _key(key["key"]), key["records"], _percent(key)) for t in topics for key in t["keys"]]
+    show.table("Heaviest keys", ("topic", "key", "records", "share"), keys)
+    for topic in topics:
+        seen = topic["looked_at"]
+        ticks = f"ticks {seen['first_tick']:,} to {seen['last_tick']:,}"
+        typer.echo(f"Keys of {topic['name']}: counted over its last {seen['records']:,} records, {ticks}.")
+
+
+def _partition(topic: dict[str, Any], part: dict[str, Any]) -> str:
+    is_present = part["topic_id"] == topic["partitions"][-1]["topic_id"]
+    return str(part["partition"]) if is_present else f"{part['partition']}, before it was made anew"
+
+
+def _key(key: bytes | None) -> str:
+    text = "null" if key is None else show.cell(key)
+    return text if key is None or text.isprintable() else f"0x{key.hex()}"
+
+
+def _percent(part: dict[str, Any]) -> str:
+    return f"{part['share']:.1%}"
 
 
 def _lag(topic: dict[str, Any]) -> Any:

@@ -166,7 +166,8 @@ class OrderedForm(Form):
 
     def value(self) -> Column:
         value = self.raw()
-        marked = F.struct(F.col("_position").alias("at"), value.alias("value"))
+        # The cast makes its fields nullable: Arrow does not take a null struct whose fields can't be null.
+        marked = F.struct(F.col("_position").alias("at"), value.alias("value")).cast(self.accumulator_type)
         return F.when(value.isNotNull(), marked) if dict(self.item.options)["ignore_nulls"] else marked
 
     def batch(self) -> Column:

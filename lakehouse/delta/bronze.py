@@ -18,11 +18,12 @@ from functools import reduce
 from typing import Any
 
 from delta.tables import DeltaTable
-from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window
+from pyspark.sql import DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F
 
+from lakehouse.delta.functions import literal_map
 from lakehouse.delta.layout import Layout
-from lakehouse.delta.transaction import append, open_epoch, read_progress
+from lakehouse.delta.transaction import append, append_nothing, open_epoch, read_progress
 from lakehouse.errors import StorageError
 from lakehouse.plan.stream import Stream
 from lakehouse.semantics.epoch import NO_TICK, Progress
@@ -43,6 +44,7 @@ PROPERTIES = {
 }
 
 
+EVER = 2**62  # a tick after all ticks
 # A writer looks for its last tick: behind it are only the commits of starts that found nothing new.
 HISTORY_GLANCE = 20
 
@@ -95,16 +97,11 @@ def create(spark: SparkSession, layout: Layout, own: Iterable[str] = ()) -> None
     """Create the bronze tables that do not exist yet."""
     for path in (layout.records, *(layout.own_records(topic) for topic in own)):
         if not DeltaTable.isDeltaTable(spark, path):
-            builder = (
-                DeltaTable.createIfNotExists(spark).location(path).addColumns(_schema(spark)).partitionedBy("topic")
-            )
+            columns = spark.createDataFrame([], SCHEMA).schema
+            builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(columns).partitionedBy("topic")
             for name, value in PROPERTIES.items():
                 builder = builder.property(name, value)
             builder.execute()
-
-
-def _schema(spark: SparkSession) -> Any:
-    return spark.createDataFrame([], SCHEMA).schema
 
 
 def take_over(spark: SparkSession, layout: Layout, own: Iterable[str] = ()) -> BronzeState:
@@ -227,11 +224,6 @@ def stamp(frame: DataFrame, state: BronzeState, tick: int) -> DataFrame:
     )  # fmt: skip
 
 
-def literal_map(values: Mapping[str, Any], kind: str) -> Column:
-    """A literal map; as one JSON text, because thousands of literals are slow to plan."""
-    return F.from_json(F.lit(json.dumps(values)), f"map<string, {kind}>")
-
-
 def append_tick(
     frame: DataFrame,
     layout: Layout,
@@ -272,6 +264,14 @@ def append_tick(
         # A killed writer had written an own table already: nothing was observed, so its order times are read back.
         return _with_order_times(_all(spark, layout, own), covered), count
     return _carry(covered, orders), count
+
+
+def append_empty_tick(spark: SparkSession, layout: Layout, state: BronzeState, operation: str) -> int:
+    """Append a tick without records, for what happens at a moment of its own; return it. `operation` says what."""
+    after = replace(state, tick=state.tick + 1)
+    number = Progress(after.epoch, after.tick)
+    append_nothing(spark, layout.records, NAME, number, {**after.covers(), "operation": operation})
+    return after.tick
 
 
 def _advance(state: BronzeState, ends: Mapping[str, Mapping[int, int]], tick: int) -> BronzeState:

@@ -9,12 +9,13 @@ is suppressed, is taken out of the changes of what the table keeps.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from operator import methodcaller
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from lakehouse.delta import bronze, keyed, past, tables, travel
+from lakehouse.delta import bronze, correction, interventions, keyed, past, tables, travel
 from lakehouse.delta.aggregates import Form, in_sql, same_key
 from lakehouse.delta.arrivals import arrivals, disorder, in_windows
 from lakehouse.delta.closing import closings
@@ -30,7 +31,15 @@ CHANGE_COLUMNS = ("_tombstone", "_event_time_ms", "_position")
 
 def per_event(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> DataFrame:
     """Return the changes of the ticks in (after, to], in position order: key, values, accumulators, CHANGE_COLUMNS."""
-    return _Changes(spark, layout, table, after, to).frame()
+    parts = []
+    for at in interventions.ticks(spark, layout, table.name):
+        if after < at <= to:
+            parts += [_Changes(spark, layout, table, after, at - 1), _Changes(spark, layout, table, at - 1, at, at)]
+            after = at
+    parts.append(_Changes(spark, layout, table, after, to))
+    frames = [part.frame() for part in parts if part.to > part.after] or [parts[-1].frame()]
+    # Each part is in order, and so is their union: it is read part by part.
+    return reduce(DataFrame.unionByName, frames)
 
 
 class _Changes:
@@ -40,19 +49,24 @@ class _Changes:
     that the changes begin from stand in it, too, with a null `_position`, until they are not needed any more.
     """
 
-    def __init__(self, spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> None:
-        self._spark, self._layout, self._table, self._after, self._to = spark, layout, table, after, to
+    def __init__(
+        self, spark: SparkSession, layout: Layout, table: Table, after: int, to: int, intervention: int | None = None
+    ) -> None:
+        self._spark, self._layout, self._table, self._intervention = spark, layout, table, intervention
+        self.after, self.to = after, to
         self._skip = tables.skipped_offsets(spark, layout, table)
         self._forms = tables.forms(spark, table)
         self._clock = past.clock_at(spark, layout, table, after)
 
     def frame(self) -> DataFrame:
         table = self._table
-        if table.is_latest:
+        if self._intervention is not None:
+            changes = self._corrected(self._intervention)
+        elif table.is_latest:
             changes = self._ordered() if table.order_by is not None else self._latest()
         else:
             changes = self._in_sql() if in_sql(table) else self._keyed()
-        if table.is_final:
+        if table.is_final and self._intervention is None:
             changes = self._final(changes)
         if table.having is not None:
             changes = _having(table, changes)
@@ -66,14 +80,14 @@ class _Changes:
         return changes.where(F.col("_position").isNotNull()).orderBy(*order).select(*names, *CHANGE_COLUMNS)
 
     def _arrived(self, pick: Callable[[Form], Column] = Form.raw) -> DataFrame:
-        rows = past.arrived(self._spark, self._layout, self._table, self._after, self._to, self._skip)
+        rows = past.arrived(self._spark, self._layout, self._table, self.after, self.to, self._skip)
         return arrivals(self._table, self._forms, stream_frame(self._table.stream, rows), self._clock, pick)
 
     def _base(self, touched: DataFrame | None) -> DataFrame | None:
         """What the table keeps at `after`, of the touched keys; None where it has nothing yet."""
-        if self._after == 0 and not self._skip:
+        if self.after == 0 and not self._skip:
             return None
-        rows = past.rows_at(self._spark, self._layout, self._table, self._forms, self._after, self._skip)
+        rows = past.rows_at(self._spark, self._layout, self._table, self._forms, self.after, self._skip)
         if touched is None:
             return rows
         keys = touched.select(*self._table.key).distinct()
@@ -131,6 +145,11 @@ class _Changes:
         return frame.unionByName(
             _as_changes(old.withColumn("_tombstone", F.lit(False)), frame), allowMissingColumns=True
         )
+
+    def _corrected(self, at: int) -> DataFrame:
+        frame = correction.changes(self._spark, self._layout, self._table, self._forms, at)
+        base = self._base(frame)
+        return frame if base is None else frame.unionByName(_as_changes(base, frame), allowMissingColumns=True)
 
     def _touched_groups(self, base: DataFrame, folded: DataFrame) -> DataFrame:
         names = tuple(item.name for item in self._table.group_by)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from lakehouse.delta.bronze import literal_map
+from lakehouse.delta.functions import literal_map
 from lakehouse.plan.table import Table
 from lakehouse.semantics.clock import Clock
 

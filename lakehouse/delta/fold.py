@@ -23,8 +23,8 @@ from pyspark.sql.types import AtomicType, BinaryType
 from lakehouse.delta import keyed, merge
 from lakehouse.delta.aggregates import Form, in_sql, same_key
 from lakehouse.delta.arrivals import arrivals, disorder, in_windows, null_key
-from lakehouse.delta.bronze import literal_map
 from lakehouse.delta.clock import ClockState, needs_watermark
+from lakehouse.delta.functions import literal_map
 from lakehouse.delta.streams import stream_frame
 from lakehouse.plan.step import Source
 from lakehouse.plan.table import Table

@@ -1,16 +1,18 @@
-"""Python functions on Spark: over Arrow batches, and shipped to the workers whatever module they come from."""
+"""Functions on Spark: Python over Arrow batches, shipped to the workers from whatever module, and large literals."""
 
 from __future__ import annotations
 
+import json
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import Column
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, StructType
@@ -33,6 +35,11 @@ def spark_type(text: str) -> DataType:
 def arrow_type(kind: DataType) -> pa.DataType:
     """Return the Arrow type under which Spark passes a type to Python."""
     return to_arrow_type(kind, timezone="UTC")
+
+
+def literal_map(values: Mapping[str, Any], kind: str) -> Column:
+    """A literal map; as one JSON text, because thousands of literals are slow to plan."""
+    return F.from_json(F.lit(json.dumps(values)), f"map<string, {kind}>")
 
 
 def ship(function: Callable[..., Any] | None) -> None:

@@ -7,6 +7,8 @@ window_start, window_end                  the window; null for a record that `or
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -26,6 +28,20 @@ PLACE = ("tick", "topic", "partition", "offset", "ordinal")
 def name_of(table: str) -> str:
     """Return the name under which a late table's progress stands in its log."""
     return f"late.{table}"
+
+
+def chosen(
+    spark: SparkSession, layout: Layout, table: Table, key: str | None, start: datetime | None, end: datetime | None
+) -> DataFrame:
+    """Return a table's late records: of one key, by its text, and of windows that begin in [start, end)."""
+    rows = spark.read.format("delta").load(layout.late(table.name))
+    if key is not None:
+        names = [item.name for item in table.group_by] if table.window is not None else table.key
+        text = F.concat_ws(",", *[F.get_json_object("key", f"$['{name}']") for name in names])
+        rows = rows.where(text == key)
+    if start is not None:
+        rows = rows.where(F.col("window_start") >= F.lit(start))
+    return rows if end is None else rows.where(F.col("window_start") < F.lit(end))
 
 
 def write(spark: SparkSession, layout: Layout, table: Table, rows: DataFrame, to: int) -> None:

@@ -15,6 +15,7 @@ class Layout:
     silver/<table>          keyed tables
     state/<table>           what a table keeps and does not show: open windows, groups left out, markers of deletes
     late/<table>            records that came too late for a table
+    interventions           what was decided by hand: late records that are taken in after all
     quarantine/<stream>     records that did not fit their schema
     control/                checkpoints and leases, which may be lost; and what was published, which Kafka knows
                             too, but forgets after a week without publishing
@@ -41,6 +42,10 @@ class Layout:
 
     def late(self, table: str) -> str:
         return f"{self.root}/late/{table}"
+
+    @property
+    def interventions(self) -> str:
+        return f"{self.root}/interventions"
 
     def quarantine(self, stream: str) -> str:
         return f"{self.root}/quarantine/{stream}"

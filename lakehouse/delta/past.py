@@ -5,6 +5,8 @@ From the table's version at the tick; where Delta no longer has it, folded anew 
 
 from __future__ import annotations
 
+import json
+
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
@@ -15,6 +17,7 @@ from lakehouse.delta.clock import ClockState, state_of
 from lakehouse.delta.fold import not_skipped, refold
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.streams import stream_frame
+from lakehouse.delta.transaction import properties
 from lakehouse.errors import NotFound
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
@@ -44,20 +47,25 @@ def clock_at(spark: SparkSession, layout: Layout, table: Table, tick: int) -> Cl
     """Return where the table's clock stands at a tick, from its commits, else from bronze; None if it has none."""
     if not table.has_clock:
         return None
-    if tick == NO_TICK:
-        return ClockState()
     place = tables.state(layout, table)
-    known = travel.commits(spark, place.path, place.name) if tables.exists(spark, place.path) else []
+    exists = tables.exists(spark, place.path)
+    # A restored table's clock goes on from where the changelog's stood.
+    text = properties(spark, place.path).get(tables.CLOCK) if exists else None
+    begin = state_of(json.loads(text)) if text else ClockState()
+    if tick == NO_TICK:
+        return begin
+    known = travel.commits(spark, place.path, place.name) if exists else []
     if (last := travel.last_before(spark, layout, table, known, tick)) is not None:
         for commit in reversed(known[: known.index(last) + 1]):
             if "clock" in commit.said:
                 return state_of(dict(commit.said["clock"]))
-    return _recomputed(spark, layout, table, tick)
+    return _recomputed(spark, layout, table, tick, begin)
 
 
-def _recomputed(spark: SparkSession, layout: Layout, table: Table, tick: int) -> ClockState:
-    stream = stream_frame(table.stream, arrived(spark, layout, table, NO_TICK, tick, None))
+def _recomputed(spark: SparkSession, layout: Layout, table: Table, tick: int, begin: ClockState) -> ClockState:
+    skip = tables.skipped_offsets(spark, layout, table)
+    stream = stream_frame(table.stream, arrived(spark, layout, table, NO_TICK, tick, skip))
     seen = Observation()
-    timed = arrivals(table, [], stream, ClockState())
+    timed = arrivals(table, [], stream, begin)
     timed.observe(seen, F.collect_set("_tail").alias("tails"), F.max("_watermark").alias("mark")).count()
-    return ClockState().after(seen.get["tails"], seen.get["mark"])
+    return begin.after(seen.get["tails"], seen.get["mark"])

@@ -34,6 +34,12 @@ def columns_of(spark: SparkSession, of: Stream | Table) -> tuple[tuple[Column, .
     return key, tuple(Column(name, kinds[name]) for name in names if name not in of.key)
 
 
+def accumulators_of(spark: SparkSession, table: Table) -> tuple[Column, ...]:
+    """Return the hidden columns without which a table can't go on, with Spark's types."""
+    kinds = {field.name: field.dataType.simpleString() for field in tables.schema(spark, table)}
+    return tuple(Column(name, kind) for name, kind in kinds.items() if name.startswith("_acc_"))
+
+
 def records(spark: SparkSession, layout: Layout, sink: Sink, after: int, to: int) -> Iterator[ProducerRecord]:
     """Yield the records that publish the ticks in (after, to], in position order.
 
@@ -66,7 +72,7 @@ def records(spark: SparkSession, layout: Layout, sink: Sink, after: int, to: int
 def rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
     """Yield a frame's rows as dicts. Through Arrow: a Row's timestamps would lose their zone."""
     for batch in frame.toArrow().to_batches(max_chunksize=10_000):
-        yield from batch.to_pylist()
+        yield from batch.to_pylist(maps_as_pydicts="strict")
 
 
 class _Writer:
@@ -74,8 +80,7 @@ class _Writer:
 
     def __init__(self, spark: SparkSession, of: Stream | Table) -> None:
         self._key, self._value = columns_of(spark, of)
-        kinds = {} if isinstance(of, Stream) else {f.name: f.dataType.simpleString() for f in tables.schema(spark, of)}
-        self._kept = tuple(Column(name, kind) for name, kind in kinds.items() if name.startswith("_acc_"))
+        self._kept = () if isinstance(of, Stream) else accumulators_of(spark, of)
         windowed = isinstance(of, Table) and of.window is not None
         # The windows of one key stay in its partition.
         self._placed_by = self._key[: -len(WINDOW_COLUMNS)] if windowed else None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 INGEST = "ingest"
-LAYERS = ("bronze", "silver", "quarantine")
+LAYERS = ("bronze", "silver", "quarantine", "late", "state")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,15 @@ def local_root(layout: Layout) -> Path:
             f"lake {layout.root}: reads without Spark are for a local folder; use the Python API with Spark."
         )
     return Path(layout.root)
+
+
+def path_of(layout: Layout, layer: str, name: str) -> str:
+    """Return where a layer's table (bronze: a topic) lies, whether it exists or not."""
+    if layer == "bronze":
+        own = layout.own_records(name)
+        return own if Path(own, "_delta_log").is_dir() else layout.records
+    places = {"silver": layout.silver, "quarantine": layout.quarantine, "late": layout.late, "state": layout.state}
+    return places[layer](name)
 
 
 def open_table(path: str, what: str, version: int | None = None) -> DeltaTable:
@@ -98,24 +107,17 @@ def names(layout: Layout, layer: str) -> list[str]:
 
 def facts(layout: Layout, layer: str, name: str) -> TableFacts:
     """Return what a table is now; NotFound if it does not exist."""
-    empty: tuple[str, ...] = ()
+    path = path_of(layout, layer, name)
+    table = open_table(path, f"table {name!r}" if layer == "silver" else f"{layer}.{name}")
     if layer == "bronze":
-        own = Path(layout.own_records(name), "_delta_log").is_dir()
-        table = open_table(layout.own_records(name) if own else layout.records, f"bronze.{name}")
-        done, plan, key = read_progress(table, INGEST), None, empty
-        rows = count_rows(table, None if own else name)
+        done, rows = read_progress(table, INGEST), count_rows(table, name if path == layout.records else None)
     else:
-        path = layout.silver(name) if layer == "silver" else layout.quarantine(name)
-        table = open_table(path, f"{layer}.{name}" if layer != "silver" else f"table {name!r}")
-        done = read_progress(table, name if layer == "silver" else f"quarantine.{name}")
-        settings = table.metadata().configuration
-        plan, key = (
-            settings.get("lakehouse.plan"),
-            tuple(filter(None, (settings.get("lakehouse.key") or "").split(","))),
-        )
-        rows = count_rows(table)
+        done, rows = read_progress(table, name if layer == "silver" else f"{layer}.{name}"), count_rows(table)
+    settings = table.metadata().configuration
+    key = tuple(filter(None, (settings.get("lakehouse.key") or "").split(",")))
     last = table.history(1)
     moment = int(last[0]["timestamp"]) if last else None
+    plan = settings.get("lakehouse.plan")
     return TableFacts(layer, name, rows, table.version(), done.tick, done.epoch, moment, plan, key)
 
 
@@ -139,10 +141,9 @@ def user_metadata(commit: dict[str, Any]) -> dict[str, Any]:
 
 def log(layout: Layout, name: str, limit: int | None = None) -> list[dict[str, Any]]:
     """Return the versions of a table that its log has, newest first, as dicts."""
-    layer, _, rest = name.rpartition(".")
-    others = {"bronze": layout.records, "quarantine": layout.quarantine(rest), "state": layout.state(rest)}
-    path = others.get(layer, layout.silver(rest))
-    table = open_table(path, f"table {name!r}")
+    layer, dot, rest = name.partition(".")
+    layer, rest = (layer, rest) if dot and layer in LAYERS else ("silver", name)
+    table = open_table(path_of(layout, layer, rest), f"table {name!r}")
     rows = []
     for commit in table.history(limit):
         said = user_metadata(commit)
@@ -188,30 +189,33 @@ def dataset(path: str, version: int | None = None) -> ds.Dataset:
     return result
 
 
-def query(layout: Layout, sql: str) -> duckdb.DuckDBPyRelation:
-    """Answer SQL over the lake: `visits` (what people see), `silver.visits` (hidden columns too), `bronze.flights`,
-    `quarantine.flights`. Raises ConfigError for SQL that DuckDB can't answer; it can't write."""
+def connect(layout: Layout) -> duckdb.DuckDBPyConnection:
+    """Return a DuckDB that sees the lake, and nothing else of the machine: `visits` is what people see of a table,
+    `silver.visits` has hidden columns too; and `bronze.flights`, `quarantine.flights`, `late.visits`, `state.visits`.
+    """
     import pyarrow.dataset as ds  # it brings pandas along, a second that only queries have to wait
 
     connection = duckdb.connect(config={"enable_external_access": "false"})
     connection.execute("SET TimeZone = 'UTC'")
+    opened: dict[str, ds.Dataset] = {}
     for layer in LAYERS:
         connection.execute(f"CREATE SCHEMA {layer}")
         for name in names(layout, layer):
-            own = Path(layout.own_records(name))
-            path = {
-                "bronze": str(own) if own.is_dir() else layout.records,
-                "silver": layout.silver(name),
-                "quarantine": layout.quarantine(name),
-            }[layer]
-            rows = dataset(path)
-            if layer == "bronze":
-                rows = rows.filter(ds.field("topic") == name)
+            path = path_of(layout, layer, name)
+            if path not in opened:
+                opened[path] = dataset(path)
+            rows = opened[path].filter(ds.field("topic") == name) if layer == "bronze" else opened[path]
             connection.register(f"_{layer}_{name}", rows)
             connection.execute(f"CREATE VIEW {layer}.{_quote(name)} AS SELECT * FROM {_quote(f'_{layer}_{name}')}")
             if layer == "silver":
                 shown = ", ".join(_quote(column) for column in rows.schema.names if not column.startswith("_"))
                 connection.execute(f"CREATE VIEW main.{_quote(name)} AS SELECT {shown} FROM silver.{_quote(name)}")
+    return connection
+
+
+def query(layout: Layout, sql: str) -> duckdb.DuckDBPyRelation:
+    """Answer SQL over the lake, see `connect`. Raises ConfigError for SQL that DuckDB can't answer; it can't write."""
+    connection = connect(layout)
     try:
         statements = connection.extract_statements(sql)
         if len(statements) != 1 or statements[0].type not in (
@@ -232,7 +236,18 @@ def _quote(name: str) -> str:
 
 def quarantined(layout: Layout, streams: Iterable[str]) -> dict[str, int]:
     """Return the number of quarantined records by stream."""
+    return _counted({name: layout.quarantine(name) for name in streams})
+
+
+def late(layout: Layout, tables: Iterable[str]) -> dict[str, int]:
+    """Return the number of late records by table; 0 for a table that has had none."""
+    known = set(names(layout, "late"))
+    tables = list(tables)
+    return dict.fromkeys(tables, 0) | _counted({name: layout.late(name) for name in tables if name in known})
+
+
+def _counted(paths: dict[str, str]) -> dict[str, int]:
     try:
-        return {name: count_rows(DeltaTable(layout.quarantine(name))) for name in streams}
+        return {name: count_rows(DeltaTable(path)) for name, path in paths.items()}
     except (TableNotFoundError, OSError) as error:
-        raise LakehouseError(f"quarantine: {error}") from error
+        raise LakehouseError(f"{', '.join(paths)}: {error}") from error

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from pyspark.sql import SparkSession
 
-from lakehouse.delta import bronze, fold, late, past, quarantine, tables, travel, visible
+from lakehouse.delta import bronze, correction, fold, interventions, late, past, quarantine, tables, travel, visible
 from lakehouse.delta.aggregates import in_sql
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
@@ -49,6 +49,8 @@ class SilverWriter:
             self._forms = tables.forms(self._spark, self.table)
             self._skip = tables.skipped_offsets(self._spark, self._layout, self.table)
             self._clock = past.clock_at(self._spark, self._layout, self.table, self.applied)
+            # An intervention needs this lease: none comes while it is held.
+            self._interventions = interventions.ticks(self._spark, self._layout, self.table.name)
             self._emitted: int | None = None
             if self.table.has_state:
                 seen = open_epoch(self._spark, self._seen.path, self._seen.name)
@@ -64,6 +66,14 @@ class SilverWriter:
 
     def apply(self, to: int, quarantine_bad: Callable[[Source, int], None]) -> int:
         """Take in the ticks up to `to`; return the number of records seen. `quarantine_bad(source, to)` comes first."""
+        records = 0
+        for at in self._interventions:
+            if self.applied < at <= to:
+                records += self._take_in(at - 1, quarantine_bad)
+                self.correct(at)
+        return records + self._take_in(to, quarantine_bad)
+
+    def _take_in(self, to: int, quarantine_bad: Callable[[Source, int], None]) -> int:
         if to <= self.applied:
             return 0
         arrived = past.arrived(self._spark, self._layout, self.table, self.applied, to, self._skip)
@@ -94,6 +104,27 @@ class SilverWriter:
             with Numbered(self._spark, self._kept.path, self._kept.name, target, metadata):
                 merge(self._spark, self._kept.path, self.table, folded.frame, folded.bounds, forms)
         self._clock = folded.clock
+
+    def correct(self, at: int) -> int:
+        """Apply the intervention at tick `at`, the next one; return the number of rows that it changed."""
+        frame = correction.correction(self._spark, self._layout, self.table, self._forms, at).persist()
+        try:
+            target = Progress(self._epoch, at)
+            clock = {"clock": self._clock.metadata()} if self._clock is not None else {}
+            metadata = {"from_tick": self.applied, "run": self._run, "operation": "late correction", "records": 0}
+            metadata |= {"keys": (keys := frame.count()), **clock}
+            if keys == 0 or self.table.is_final:
+                # Of final results the state keeps only open windows; those that are corrected have closed.
+                append_nothing(self._spark, self._kept.path, self._kept.name, target, metadata)
+            else:
+                with Numbered(self._spark, self._kept.path, self._kept.name, target, metadata):
+                    merge(self._spark, self._kept.path, self.table, frame, {})
+        finally:
+            frame.unpersist()
+        self.applied = at
+        if self.table.has_state:
+            self._show(at)
+        return keys
 
     def _show(self, to: int) -> None:
         """Bring what people see to a tick that the state has."""

@@ -83,7 +83,11 @@ class Silver:
 
     def _last_data_version(self) -> int:
         history = DeltaTable.forPath(self._spark, self._layout.records).history()
-        row = history.where(F.col("userMetadata").contains('"topics"')).agg(F.max("version")).first()
+        row = (
+            history.where(F.col("userMetadata").contains('"topics"') & ~F.col("userMetadata").contains('"operation"'))
+            .agg(F.max("version"))
+            .first()
+        )
         return row[0] if row and row[0] is not None else 0
 
     def stop(self, query: StreamingQuery) -> None:

@@ -27,12 +27,12 @@ from lakehouse.delta.aggregates import Form, form_of
 from lakehouse.delta.bronze import SCHEMA
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.streams import stream_frame
-from lakehouse.delta.transaction import properties
+from lakehouse.delta.transaction import properties, set_properties
 from lakehouse.errors import PlanError
+from lakehouse.plan.change import change_of, declared, refusal
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
-from lakehouse.plan.text import describe
 
 HIDDEN = f"_event_time timestamp, _position {POSITION_TYPE}"
 ORDER = "_order bigint, _deleted boolean"
@@ -42,9 +42,9 @@ PROPERTIES = {
     # Copy on write: any plain Delta reader sees the right rows, and deletion vectors did not help small tables.
     "delta.enableDeletionVectors": "false",
 }
-PLAN = "lakehouse.plan"
 KEY = "lakehouse.key"
 SKIP = "lakehouse.skip"  # offsets that a restored table holds already: {topic id: {partition: first offset to apply}}
+CLOCK = "lakehouse.clock"  # where a restored table's clock stood; see `lakehouse.delta.clock`
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,22 +126,23 @@ def _fields(frame: DataFrame) -> list[StructField]:
 
 
 def create(spark: SparkSession, layout: Layout, table: Table) -> None:
-    """Create a silver table, or check that the one that exists has this declaration. Raises PlanError if it has not."""
+    """Create a silver table, or check that the one that exists can go on under this declaration, and write it down.
+
+    Raises PlanError if it can't.
+    """
     _create(spark, visible(layout, table), table, schema(spark, table))
     if table.has_state:
         _create(spark, state(layout, table), table, state_schema(spark, table))
 
 
 def _create(spark: SparkSession, place: Place, table: Table, columns: StructType) -> None:
-    plan = describe(table)
     if exists(spark, place.path):
-        was = properties(spark, place.path).get(PLAN)
-        if was != plan:
-            raise PlanError(
-                f"table {table.name!r} exists in the lake under another declaration.\n"
-                f"Found:\n{was}\nExpected:\n{plan}\nGive the new declaration another table name, "
-                "or remove the table's folder to build it anew from bronze."
-            )
+        found, wanted = properties(spark, place.path), declared(table)
+        change = change_of(found, table)
+        if not change.can_go_on:
+            raise PlanError(refusal(table.name, change))
+        if {name: found.get(name) for name in wanted} != wanted:
+            set_properties(spark, place.path, wanted, {"operation": "new declaration"})
         return
     builder = DeltaTable.createIfNotExists(spark).location(place.path).addColumns(columns)
     for name, value in _properties(table).items():
@@ -149,19 +150,19 @@ def _create(spark: SparkSession, place: Place, table: Table, columns: StructType
     builder.execute()
 
 
-def create_filled(frame: DataFrame, layout: Layout, table: Table, skip: str) -> None:
+def create_filled(frame: DataFrame, layout: Layout, table: Table, begins: dict[str, str]) -> None:
     """Create a silver table with rows, hidden columns too, in one commit: whole or not at all.
 
-    skip: the offsets that the rows hold already, as the property `SKIP` says them.
+    begins: the properties that say where it goes on: `SKIP`, the offsets that the rows hold already, and `CLOCK`.
     """
     writer = frame.writeTo(f"delta.`{layout.silver(table.name)}`").using("delta")
-    for name, value in {**_properties(table), SKIP: skip}.items():
+    for name, value in {**_properties(table), **begins}.items():
         writer = writer.tableProperty(name, value)
     writer.create()
 
 
 def _properties(table: Table) -> dict[str, str]:
-    return {**PROPERTIES, PLAN: describe(table), KEY: ",".join(table.key)}
+    return {**PROPERTIES, **declared(table), KEY: ",".join(table.key)}
 
 
 def skipped_offsets(spark: SparkSession, layout: Layout, table: Table) -> str | None:

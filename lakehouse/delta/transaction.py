@@ -52,6 +52,24 @@ def properties(spark: SparkSession, path: str) -> dict[str, str]:
     return {pairs.apply(n)._1(): pairs.apply(n)._2() for n in range(pairs.size())}
 
 
+def set_properties(spark: SparkSession, path: str, values: Mapping[str, str], metadata: Mapping[str, Any]) -> None:
+    """Set properties of the table at `path` in a commit of its own, which says `metadata`.
+
+    On a session that nothing else uses: what a commit says is a setting of it.
+    """
+    pairs = ", ".join(f"{_literal(name)} = {_literal(value)}" for name, value in values.items())
+    spark.conf.set(METADATA, json.dumps(metadata))
+    try:
+        spark.sql(f"ALTER TABLE delta.`{path.replace('`', '``')}` SET TBLPROPERTIES ({pairs})")
+    finally:
+        spark.conf.unset(METADATA)
+
+
+def _literal(text: str) -> str:
+    """A text as Spark SQL, which takes no parameters in properties, and puts variables in for ${...} even in texts."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
+
+
 def _snapshot(spark: SparkSession, path: str) -> Any:
     """The table's newest snapshot: Delta's own Java object."""
     jvm: Any = spark._jvm

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.plan.expression import Expression, Named
+from lakehouse.plan.function import digest
 from lakehouse.plan.schema import Column
 
 if TYPE_CHECKING:
@@ -92,16 +92,7 @@ Step = Filter | Select | Rekey | Explode | Map
 
 
 def function_text(function: Callable[..., Any]) -> str:
-    """Return a function's name and a digest of its code, by which a plan tells that it was changed."""
-    code = getattr(function, "__code__", None)
-    name = getattr(function, "__qualname__", type(function).__name__)
-    if code is None:
-        return f"{getattr(function, '__module__', '')}.{name}"
-    digest = hashlib.sha256(code.co_code + repr(_constants(code)).encode())
-    return f"{name}#{digest.hexdigest()[:8]}"
-
-
-def _constants(code: Any) -> list[Any]:
-    """A function's constants and names; of functions inside it theirs: the object's own text has an address."""
-    inner = [[*_constants(c), c.co_code] if hasattr(c, "co_code") else c for c in code.co_consts]
-    return [*inner, *code.co_names]
+    """Return a function's name and a digest of what it does, by which a plan tells that it was changed."""
+    found = digest(function)
+    # What is not written in Python has a name instead.
+    return found if "." in found else f"{getattr(function, '__qualname__', type(function).__name__)}#{found}"

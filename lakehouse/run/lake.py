@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,6 +16,7 @@ from lakehouse.plan.table import Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakehouse.run.correct import Corrected
     from lakehouse.run.job import Listen, Part
 
 CAUGHT_UP = ("caught_up", "caught-up")
@@ -60,14 +62,16 @@ class Lake:
         """Run an application: until="caught_up" with what Kafka has now, or until `stop` is set.
 
         parts: ("ingest",), ("silver",), or both, which is the default. listen: is told of every tick, batch and
-        publication. Raises what stopped it: DataLoss, LeaseHeld, Fenced, NotFound, KafkaUnavailable, JobFailed.
+        publication. Raises PlanError, before anything runs, for tables that can't go on as they are declared now; later
+        what stopped it: DataLoss, LeaseHeld, Fenced, NotFound, KafkaUnavailable, JobFailed.
         """
-        from lakehouse.run import leases
+        from lakehouse.run import changing, leases
         from lakehouse.run.job import PARTS, Job
         from lakehouse.run.kafka import kafka
 
         if until is not None and until not in CAUGHT_UP:
             raise ConfigError(f'until={until!r}: expected "caught_up", or nothing to keep running.')
+        changing.check(self.settings, app, parts)
         leases.check(self.settings, app, parts or PARTS)
         with kafka(self.settings) as servers:
             job = Job(self.spark, self.settings, app, servers, listen)
@@ -125,6 +129,30 @@ class Lake:
         else:
             frame = changefeed.per_event(self.spark, layout, table, after, to)
         return frame if key is None else changefeed.of_key(frame, table, key)
+
+    def correct(
+        self,
+        app: App,
+        table: Table,
+        *,
+        key: str | None = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        reason: str = "",
+        dry_run: bool = False,
+    ) -> Corrected:
+        """Take late records of a windowed table in after all: of one key, of windows that begin in [start, end).
+
+        The windows are refolded with them, as an intervention at a tick of its own; the next run publishes the changes.
+        See `lakehouse.run.correct`. Raises PlanError, NotFound, LeaseHeld.
+        """
+        from lakehouse.delta.layout import Layout
+        from lakehouse.run.correct import correct
+
+        return correct(
+            self.spark, Layout(self.settings.lake.path), app, table,
+            key=key, start=start, end=end, reason=reason, dry_run=dry_run,
+        )  # fmt: skip
 
     def restore(self, table: Table, topic: str) -> int:
         """Make a table from its published changelog; return its rows. Running its application goes on from there."""

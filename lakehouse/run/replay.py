@@ -93,7 +93,7 @@ def read_result(spark: SparkSession, layout: Layout, app: App, records: Iterable
     """Read what an application made of its records up to tick `last`, in the model's form."""
     result = Result()
     for table in app.tables:
-        rows = reader.dataset(layout.silver(table.name)).to_table().to_pylist()
+        rows = reader.dataset(layout.silver(table.name)).to_table().to_pylist(maps_as_pydicts="strict")
         result.tables[table.name] = {_key(table.key, row): _value(table.key, row) for row in rows}
         changes = changefeed.per_event(spark, layout, table, 0, last)
         result.changelogs[table.name] = [_change(table.key, row) for row in published.rows(changes)]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
 from confluent_kafka import Message
@@ -18,7 +17,7 @@ from confluent_kafka import Message
 from lakehouse.delta import published, tables
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
-from lakehouse.errors import NotFound, StorageError
+from lakehouse.errors import NotFound, PlanError, StorageError
 from lakehouse.formats.decode import decode_columns
 from lakehouse.kafka.drain import drain
 from lakehouse.kafka.publish import ACCUMULATORS, EVENT_TIME, OFFSETS, POSITION
@@ -38,9 +37,15 @@ def restore(
 ) -> int:
     """Make a table from its changelog in a topic; return the number of rows.
 
-    Raises StorageError when the table exists already, NotFound when the topic does not, or when its records are not a
+    Raises PlanError for a table that keeps more than its changelog tells, StorageError when the table exists already,
+    NotFound when the topic does not, or when its records are not a
     changelog that lakehouse published.
     """
+    if table.has_state:
+        raise PlanError(
+            f"table {table.name!r} keeps more than its changelog tells (final results, HAVING, order_by). Build it "
+            "from bronze: run its application on a lake that has the topic's records."
+        )
     path = layout.silver(table.name)
     with Lease(layout.lease(f"silver-{table.name}"), f"table {table.name!r}"):
         if tables.exists(spark, path):
@@ -50,7 +55,10 @@ def restore(
         last, covers = _read(Cluster(bootstrap_servers, options), options, topic)
         schema = tables.schema(spark, table)
         rows = _rows(spark, table, last, schema)
-        tables.create_filled(spark.createDataFrame(rows, schema), layout, table, json.dumps(covers["next"]))
+        begins = {tables.SKIP: json.dumps(covers["next"])}
+        if "clock" in covers:
+            begins[tables.CLOCK] = json.dumps(covers["clock"])
+        tables.create_filled(spark.createDataFrame(rows, schema), layout, table, begins)
     return len(rows)
 
 
@@ -84,13 +92,14 @@ def _rows(
     spark: SparkSession, table: Table, last: Mapping[bytes, Message], schema: StructType
 ) -> list[tuple[Any, ...]]:
     key, value = published.columns_of(spark, table)
+    hidden = published.accumulators_of(spark, table)
     rows = []
     for key_bytes, message in last.items():
         shown = decode_columns("json", value, message.value())
         if shown is None:
             continue
         headers = _headers(message)
-        kept = {name: Decimal(text) for name, text in json.loads(headers.get(ACCUMULATORS, "{}")).items()}
+        kept = decode_columns("json", hidden, headers.get(ACCUMULATORS, "{}").encode()) or {}
         row = {
             **(decode_columns(published.key_format(key), key, key_bytes) or {}),
             **shown,

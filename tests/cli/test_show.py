@@ -20,6 +20,7 @@ from lakehouse.cli import show
         (0.5, "0.5"),
         (datetime(2013, 6, 1, 12, 30, tzinfo=UTC), "2013-06-01 12:30:00Z"),
         (datetime(2013, 6, 1, 12, 30, tzinfo=timezone(timedelta(hours=2))), "2013-06-01 10:30:00Z"),
+        (datetime(2013, 6, 1, 12, 30, 0, 7000, tzinfo=UTC), "2013-06-01 12:30:00.007Z"),
         (b"N14228", "N14228"),
         (b"\xff", "\\xff"),
         ("[red]no markup[/red]", "[red]no markup[/red]"),

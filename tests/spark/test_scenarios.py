@@ -1,6 +1,8 @@
-"""Every scenario file on real Spark and Delta. What counts as passing is this.
+"""Scenario files on real Spark and Delta. What counts as passing is this.
 
-All scenarios go through one lake at once, each under names of its own: one Spark job takes in a tick of all of them.
+Many scenarios go through one lake at once, each under names of its own: one Spark job takes in a tick of all of them.
+The core runs a few that hold every kind of step, window, aggregate, option and format between them; `make test-all`
+runs every file.
 """
 
 from __future__ import annotations
@@ -10,6 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakehouse.plan.app import App
+from lakehouse.plan.step import Merge
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
 from lakehouse.run.packing import Part, pack, unpack
 from lakehouse.run.scenario import Batch, Scenario, application, check, find, read, records
 
@@ -25,18 +31,52 @@ def part(scenario: Scenario, batch: Batch) -> Part:
     return Part(app, records(scenario, app, batch))
 
 
-@pytest.mark.timeout(1800)
+def kinds(app: App) -> set[object]:
+    """What an application is made of."""
+    found: set[object] = {(s.key_format, s.value_format, s.event_time is None, s.own_table) for s in app.sources}
+    for table in app.tables:
+        options = (table.is_final, bool(table.having), bool(table.order_by), bool(table.retention), bool(table.idle))
+        found |= {(type(table.window), table.suppress, *options), *(item.kind for item in table.aggregations)}
+        found |= steps(table.stream)
+    for sink in app.sinks:
+        found |= {(type(sink.of), sink.mode)} | (set() if isinstance(sink.of, Table) else steps(sink.of))
+    return found
+
+
+def steps(stream: Stream) -> set[object]:
+    merged = stream.source.streams if isinstance(stream.source, Merge) else ()
+    return {type(step) for step in stream.steps}.union(*({Merge} | steps(part) for part in merged))
+
+
+def few() -> list[Scenario]:
+    """The scenarios that hold every kind between them, the richest first."""
+    chosen: list[Scenario] = []
+    seen: set[object] = set()
+    for scenario in sorted(SCENARIOS, key=lambda scenario: -len(kinds(application(scenario)))):
+        if new := kinds(application(scenario)) - seen:
+            chosen.append(scenario)
+            seen |= new
+    return chosen
+
+
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
-    "batch", ["all", pytest.param("one", marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
+    ("scenarios", "batch"),
+    [
+        (few(), "all"),
+        pytest.param(few(), "one", marks=pytest.mark.slow),
+        pytest.param(SCENARIOS, "all", marks=pytest.mark.slow),
+    ],
+    ids=["few-all", "few-one", "every-all"],
 )
-def test_every_scenario(spark: SparkSession, tmp_path: Path, batch: Batch) -> None:
+def test_scenarios(spark: SparkSession, tmp_path: Path, scenarios: list[Scenario], batch: Batch) -> None:
     from lakehouse.run.replay import SparkReplay
 
-    parts = [part(scenario, batch) for scenario in SCENARIOS]
+    parts = [part(scenario, batch) for scenario in scenarios]
     packed = pack(parts)
     results = unpack(SparkReplay(spark, tmp_path)(packed.app, packed.records), parts)
     failures: list[str] = []
-    for scenario, result in zip(SCENARIOS, results, strict=True):
+    for scenario, result in zip(scenarios, results, strict=True):
         found = check(scenario, lambda *_, result=result: result, batch)
         failures += [f"{scenario.path.name}, batch {batch}: {line}" for line in found]
     assert not failures, "\n".join(failures)

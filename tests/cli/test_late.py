@@ -1,0 +1,108 @@
+"""`lakehouse late`, and the late and state tables in the commands that read; over a lake written without Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .written import WrittenLake
+
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def lake(folder: Path) -> WrittenLake:
+    """The topic clicks, the table hourly over it, and three of its records that were late for it."""
+    lake = WrittenLake(folder / "lake")
+    lake.tick(1, ("clicks", "ann", 0, 3 * HOUR, "c0"), ("clicks", "ann", 0, HOUR + 1, "c1"), ("views", "x", 0, 5, "v"))
+    lake.tick(2, ("clicks", "bob", 1, 3 * HOUR, "c2"), ("clicks", "bob", 1, 7, b"\xff\x00"))
+    lake.tick(3, ("clicks", "bob", 1, 8, "c4"))
+    lake.rows("hourly", 3, ("ann", 3 * HOUR, 4 * HOUR, 1), ("bob", 3 * HOUR, 4 * HOUR, 1), topic="clicks")
+    lake.rows("hourly", 3, ("ann", HOUR, 2 * HOUR, 9), layer="state", topic="clicks")
+    lake.late("hourly", 1, ("clicks", 0, 1, "ann", HOUR, 2 * HOUR))
+    lake.late("hourly", 2, ("clicks", 1, 1, "bob", 0, HOUR))
+    lake.late("hourly", 3, ("clicks", 1, 2, "bob", 0, HOUR))
+    return lake
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_late_records_come_with_their_bytes_the_newest_first(lake, lakehouse):
+    found = lines(lakehouse("late", "hourly", "--json").out)
+    assert [(r["tick"], r["partition"], r["offset"], r["key"], r["value"]) for r in found] == [
+        (3, 1, 2, {"user": "bob"}, "c4"),
+        (2, 1, 1, {"user": "bob"}, "base64:/wA="),
+        (1, 0, 1, {"user": "ann"}, "c1"),
+    ]
+    assert found[2]["window_start"] == "1970-01-01T01:00:00Z"
+    assert found[2]["timestamp"] == "1970-01-01T01:00:00.001000Z"
+    assert found[2]["record_key"] == "ann"
+
+
+def test_a_person_reads_a_table(lake, lakehouse):
+    out = lakehouse("late", "hourly", "--limit", "2").out
+    assert "user=bob" in out
+    assert "1970-01-01 00:00:00.008Z" in out
+    assert "c4" in out
+    assert "\\xff" in out
+    assert "user=ann" not in out
+    assert "the first 2 rows" not in lakehouse("late", "hourly", "--limit", "3").out
+
+
+def test_a_topic_made_anew_has_the_offset_twice_and_the_record_once(lake, lakehouse):
+    lake.tick(4, *[("clicks", "eve", 1, 9, f"anew {n}") for n in range(3)], topic_id="id-2")
+    assert [r["value"] for r in lines(lakehouse("late", "hourly", "--json").out)] == ["c4", "base64:/wA=", "c1"]
+
+
+def test_records_of_two_topics_in_one_table(lake, lakehouse):
+    lake.late("hourly", 1, ("views", 0, 0, "x", 0, HOUR))
+    found = lines(lakehouse("late", "hourly", "--json").out)
+    assert [(r["topic"], r["value"]) for r in found[-2:]] == [("clicks", "c1"), ("views", "v")]
+
+
+def test_without_windows_there_are_no_window_columns(lake, lakehouse):
+    lake.rows("newest", 3, topic="clicks")
+    lake.late("newest", 1, ("clicks", 0, 1, "ann", None, None))
+    assert "window_start" not in lakehouse("late", "newest").out
+    assert lines(lakehouse("late", "newest", "--json").out)[0]["window_start"] is None
+
+
+def test_nothing_was_late(lake, lakehouse):
+    lake.rows("calm", 3, topic="clicks")
+    assert lakehouse("late", "calm").out == "No record came too late for calm.\n"
+    assert lakehouse("late", "calm", "--json").out == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("nothing", "table 'nothing' does not exist"), ("a.b", "expected a letter")]
+)
+def test_no_such_table(lake, lakehouse, name, said):
+    found = lakehouse("late", name)
+    assert (found.code, found.out) == (2, "")
+    assert said in found.err
+
+
+def test_the_other_commands_read_late_and_state_tables(lake, lakehouse):
+    late = "SELECT count(*) AS n FROM late.hourly"
+    assert lines(lakehouse("query", late, "--json").out) == [{"n": 3}]
+    state = "SELECT user, n, _event_time IS NULL AS hidden FROM state.hourly"
+    assert lines(lakehouse("query", state, "--json").out) == [{"user": "ann", "n": 9, "hidden": False}]
+    listed = json.loads(lakehouse("tables", "--json").out)
+    assert [(t["layer"], t["name"], t["rows"], t["tick"]) for t in listed] == [
+        ("bronze", "clicks", 5, 3), ("bronze", "views", 1, 3), ("silver", "hourly", 2, 3), ("late", "hourly", 3, 3),
+        ("state", "hourly", 1, 3),
+    ]  # fmt: skip
+    assert "late.hourly" in lakehouse("tables").out
+    described = json.loads(lakehouse("describe", "late.hourly", "--json").out)
+    assert {"name": "window_end", "type": "timestamp"} in described["columns"]
+    assert json.loads(lakehouse("describe", "state.hourly", "--json").out)["key"] == [
+        "user", "window_start", "window_end",
+    ]  # fmt: skip
+    assert [commit["tick"] for commit in lines(lakehouse("log", "late.hourly", "--json").out)] == [3, 2, 1]
+    assert [commit["tick"] for commit in lines(lakehouse("log", "state.hourly", "--json").out)] == [None, 3]
+    assert len(lines(lakehouse("log", "bronze.clicks", "--json").out)) == 3

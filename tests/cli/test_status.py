@@ -1,0 +1,83 @@
+"""`lakehouse status`: late records, and how records spread; over a lake written without Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lakehouse.cli import skew
+
+from .written import WrittenLake
+
+
+@pytest.fixture
+def lake(folder: Path) -> WrittenLake:
+    """Ten clicks: partition 0 has seven of them, ann six; a null key among the last."""
+    lake = WrittenLake(folder / "lake")
+    lake.tick(1, *[("clicks", "ann", 0, n, "v") for n in range(4)], ("clicks", "bob", 1, 1, "v"))
+    lake.tick(2, *[("clicks", "ann", 0, n, "v") for n in range(10, 12)], ("clicks", "bob", 1, 12, "v"))
+    lake.tick(3, ("clicks", None, 0, 20, "v"), ("clicks", "eve", 1, 20, "v"))
+    return lake
+
+
+def test_late_records_are_counted_by_table(lake, lakehouse):
+    lake.rows("hourly", 3, ("ann", 0, 10, 1), topic="clicks")
+    lake.rows("calm", 3, topic="clicks")
+    lake.late("hourly", 2, ("clicks", 0, 4, "ann", 0, 10), ("clicks", 0, 5, "ann", 0, 10))
+    found = json.loads(lakehouse("status", "--json").out)
+    assert {table["name"]: table["late"] for table in found["tables"]} == {"calm": 0, "hourly": 2}
+    assert "skew" not in found
+    assert "Late records: 2." in lakehouse("status").out
+
+
+def test_how_records_spread_over_partitions_and_keys(lake, lakehouse):
+    (topic,) = json.loads(lakehouse("status", "--skew", "--json").out)["skew"]
+    assert topic["name"] == "clicks"
+    assert topic["partitions"] == [
+        {"topic_id": "id-1", "partition": 0, "records": 7, "share": 0.7},
+        {"topic_id": "id-1", "partition": 1, "records": 3, "share": 0.3},
+    ]
+    assert topic["looked_at"] == {"records": 10, "first_tick": 1, "last_tick": 3}
+    assert topic["keys"] == [
+        {"key": "ann", "records": 6, "share": 0.6}, {"key": "bob", "records": 2, "share": 0.2},
+        {"key": "eve", "records": 1, "share": 0.1}, {"key": None, "records": 1, "share": 0.1},
+    ]  # fmt: skip
+    out = lakehouse("status", "--skew").out
+    assert "70.0%" in out
+    assert "counted over its last 10 records, ticks 1 to 3" in out
+
+
+@pytest.mark.parametrize(
+    ("most", "looked_at", "keys"),
+    [
+        (5, (5, 2, 3), [("ann", 2), ("bob", 1), ("eve", 1), (None, 1)]),  # two whole ticks
+        (4, (2, 3, 3), [("eve", 1), (None, 1)]),  # a tick is taken whole or not at all
+        (1, (1, 3, 3), [(None, 1)]),  # but the newest one, of which the last records are
+    ],
+)
+def test_keys_are_counted_over_the_last_records_only(lake, lakehouse, monkeypatch, most, looked_at, keys):
+    monkeypatch.setattr(skew, "LOOKED_AT_MAX", most)
+    (topic,) = json.loads(lakehouse("status", "--skew", "--json").out)["skew"]
+    assert tuple(topic["looked_at"].values()) == looked_at
+    assert [(key["key"], key["records"]) for key in topic["keys"]] == keys
+
+
+def test_a_topic_made_anew_has_shares_of_its_own(lake, lakehouse):
+    lake.tick(4, ("clicks", "ann", 0, 30, "v"), topic_id="a-later-id")
+    (topic,) = json.loads(lakehouse("status", "--skew", "--json").out)["skew"]
+    assert [(p["topic_id"], p["partition"], p["share"]) for p in topic["partitions"]] == [
+        ("id-1", 0, 0.7), ("id-1", 1, 0.3), ("a-later-id", 0, 1.0),
+    ]  # fmt: skip
+    assert "0, before it was made anew" in lakehouse("status", "--skew").out
+
+
+def test_keys_that_are_no_text(lake, lakehouse):
+    lake.tick(4, *[("numbers", "\x00\x00\x00\x07", 0, n, "v") for n in range(3)])
+    assert "0x00000007" in lakehouse("status", "--skew").out
+
+
+def test_a_lake_that_is_not_there(folder, lakehouse):
+    assert json.loads(lakehouse("status", "--skew", "--json").out)["skew"] == []
+    assert "Late records: 0." in lakehouse("status", "--skew").out

@@ -1,0 +1,100 @@
+"""Late correction on real Spark and Delta: closed windows are refolded with records that came too late.
+
+window [0, 10), grace 0      records at 1, 3, then 25 closes it; 5 and 7 come too late
+before                       [0, 10) -> 2
+corrected                    [0, 10) -> 4, at a tick of its own; the changelog holds the change
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.errors import NotFound, PlanError
+from lakehouse.plan.app import App
+from lakehouse.semantics.position import order_times
+from lakehouse.semantics.record import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EVENTS = lh.stream("events", key="id string", schema="n bigint")
+BY_ID = EVENTS.group_by("id").window(lh.tumbling("10 milliseconds", grace="0 seconds"))
+COUNTS = BY_ID.agg(n=lh.count(), total=lh.sum("n")).table("counts")
+LISTS = BY_ID.agg(ns=lh.collect_list("n")).table("lists")
+FINAL = BY_ID.agg(n=lh.count()).having("n > 3").table("busy", emit="final")
+SESSIONS = EVENTS.group_by("id").window(lh.session("1 second")).agg(n=lh.count()).table("sessions")
+APP = lh.app(COUNTS, LISTS, FINAL)
+
+TIMES = [("a", 1), ("a", 3), ("b", 4), ("a", 25), ("a", 5), ("b", 6), ("a", 7)]
+
+
+def history() -> list[Record]:
+    orders = order_times([time for _, time in TIMES])
+    return [
+        Record("events", "id", 0, n, time, key.encode(), f'{{"n": {n}}}'.encode(), n // 4 + 1, order)
+        for n, ((key, time), order) in enumerate(zip(TIMES, orders, strict=True))
+    ]
+
+
+def rows(frame: Any) -> list[tuple[Any, ...]]:
+    shown = [name for name in frame.columns if not name.startswith("_") and name != "window_end"]
+    return sorted((row[0], row[1].microsecond // 1000, *row[2:]) for row in map(tuple, frame.select(*shown).collect()))
+
+
+def changed(frame: Any) -> list[tuple[Any, ...]]:
+    return [(row["id"], row["window_start"].microsecond // 1000, row["_tombstone"]) for row in frame.collect()]
+
+
+def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: Path) -> None:
+    from lakehouse.delta import changefeed, interventions, travel
+    from lakehouse.delta.layout import Layout
+    from lakehouse.delta.silver_query import Silver
+    from lakehouse.run.correct import correct
+    from lakehouse.run.replay import write_bronze
+
+    layout = Layout(str(tmp_path / "lake"))
+    assert write_bronze(spark, layout, APP, history()) == 2
+
+    def catch_up(app: App) -> None:
+        with Silver(spark, layout, app, lambda tick, records: None) as silver:
+            silver.catch_up()
+
+    def table(name: str) -> list[tuple[Any, ...]]:
+        return rows(travel.read_version(spark, layout.silver(name)))
+
+    catch_up(APP)
+    assert table("counts") == [("a", 0, 2, 1), ("a", 20, 1, 3), ("b", 0, 1, 2)]
+    assert table("busy") == []
+
+    with pytest.raises(NotFound, match="no late record that fits"):
+        correct(spark, layout, APP, COUNTS, key="nobody")
+    with pytest.raises(PlanError, match="tumbling or hopping"):
+        correct(spark, layout, APP, SESSIONS)
+    assert correct(spark, layout, APP, COUNTS, key="a", dry_run=True).tick is None
+
+    done = correct(spark, layout, APP, COUNTS, key="a", reason="the gate's clock was behind")
+    assert (done.tick, done.records) == (3, 2)
+    assert table("counts") == [("a", 0, 4, 11), ("a", 20, 1, 3), ("b", 0, 1, 2)], "b was not asked for"
+    with pytest.raises(NotFound, match="was not taken in yet"):
+        correct(spark, layout, APP, COUNTS, key="a")
+
+    # Python's rules, and final results with HAVING: the window never qualified, and now does.
+    assert correct(spark, layout, APP, LISTS).tick == 4
+    assert correct(spark, layout, APP, FINAL, key="a").tick == 5
+    assert table("lists") == [("a", 0, [0, 1, 4, 6]), ("a", 20, [3]), ("b", 0, [2, 5])]
+    assert table("busy") == [("a", 0, 4)]
+
+    catch_up(APP)
+    assert table("counts") == [("a", 0, 4, 11), ("a", 20, 1, 3), ("b", 0, 1, 2)]
+    feed = changefeed.per_event(spark, layout, COUNTS, 0, 5)
+    assert changed(feed) == [("a", 0, False), ("a", 0, False), ("b", 0, False), ("a", 20, False), ("a", 0, False)]
+    assert changed(changefeed.per_event(spark, layout, COUNTS, 2, 3)) == [("a", 0, False)]
+    assert changed(changefeed.per_event(spark, layout, FINAL, 0, 5)) == [("a", 0, False)]
+    assert changed(changefeed.net(spark, layout, COUNTS, 2, 5)) == [("a", 0, False)]
+    before = travel.version_at_tick(spark, layout, COUNTS, 2)
+    assert rows(travel.read_version(spark, layout.silver("counts"), before))[0] == ("a", 0, 2, 1)
+    assert interventions.ticks(spark, layout, "counts") == [3]
