@@ -22,7 +22,7 @@ from lakehouse.semantics.window import Hopping
 
 
 def _part() -> Column:
-    return F.concat_ws("/", F.col("_topic_id"), F.col("_position.partition")).alias("_part")
+    return F.concat_ws("/", "_position.topic", "_topic_id", "_position.partition").alias("_part")
 
 
 def null_key(table: Table) -> Column:

@@ -236,7 +236,7 @@ def stream_events(
 def net(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> DataFrame:
     """Return the net changes of the commits in (after, to], from Delta's change data feed, in commit order."""
     path = layout.silver(table.name)
-    versions = [c.version for c in travel.commits(spark, path, table.name) if after < c.tick <= to]
+    versions = [c.version for c in travel.commits(spark, path, table.name, after) if after < c.tick <= to]
     if not versions:
         return net_frame(spark.read.format("delta").load(path).limit(0).withColumns(
             {"_change_type": F.lit(""), "_commit_version": F.lit(0).cast("bigint")}

@@ -11,17 +11,18 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from lakehouse.delta.folders import opened, remove
+
 
 def fresh(spark: SparkSession, path: str) -> str:
     """Remove a checkpoint and return its path."""
-    folder, system = _open(spark, path)
-    system.delete(folder, True)
+    remove(spark, path)
     return path
 
 
 def batch_end(spark: SparkSession, path: str, batch_id: int) -> dict[str, dict[int, int]]:
     """Return where a batch of the Kafka source ends: the first offset after it, by topic and partition."""
-    file, system = _open(spark, f"{path}/offsets/{batch_id}")
+    file, system = opened(spark, f"{path}/offsets/{batch_id}")
     jvm: Any = spark._jvm
     stream = system.open(file)
     try:
@@ -30,10 +31,3 @@ def batch_end(spark: SparkSession, path: str, batch_id: int) -> dict[str, dict[i
         stream.close()
     offsets = json.loads(text.splitlines()[-1])
     return {topic: {int(p): end for p, end in partitions.items()} for topic, partitions in offsets.items()}
-
-
-def _open(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    jvm: Any = spark._jvm
-    jsession: Any = spark._jsparkSession
-    folder = jvm.org.apache.hadoop.fs.Path(path)
-    return folder, folder.getFileSystem(jsession.sessionState().newHadoopConf())

@@ -2,7 +2,7 @@
 
 A table's commit says where its clock stands after it, in the metadata:
 
-    "clock": {"stream_times": {"topic id/partition": ms}, "order_times": {...}, "watermark": ms}
+    "clock": {"stream_times": {"topic/topic id/partition": ms}, "order_times": {...}, "watermark": ms}
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pyspark.sql import functions as F
 
 from lakehouse.delta.functions import literal_map
 from lakehouse.plan.table import Table
-from lakehouse.semantics.clock import Clock
+from lakehouse.semantics.clock import Clock, superseded
 
 
 @dataclass(frozen=True, slots=True)
 class ClockState:
-    """Where a clock stands: by partition ("topic id/partition"), in milliseconds; see `lakehouse.semantics.clock`."""
+    """Where a clock stands, in milliseconds, by partition ("topic/topic id/partition"): see semantics/clock.py."""
 
     stream_times: dict[str, int] = field(default_factory=dict)
     order_times: dict[str, int] = field(default_factory=dict)
@@ -35,12 +35,13 @@ class ClockState:
         }  # fmt: skip
 
     def after(self, tails: list[Any], watermark: int | None) -> ClockState:
-        """Return the clock after a batch: `tails` are the last records of its partitions (part, time, order)."""
-        return ClockState(
-            {**self.stream_times, **{tail.part: tail.time for tail in tails}},
-            {**self.order_times, **{tail.part: tail.order for tail in tails}},
-            watermark if watermark is not None else self.watermark,
-        )
+        """Return the clock after a batch: `tails` are its partitions' last records (part, time, order, tick)."""
+        times, orders = dict(self.stream_times), dict(self.order_times)
+        for tail in sorted(tails, key=lambda tail: tail.tick):
+            for gone in [name for name in times if superseded(name, tail.part)]:
+                del times[gone], orders[gone]
+            times[tail.part], orders[tail.part] = tail.time, tail.order
+        return ClockState(times, orders, watermark if watermark is not None else self.watermark)
 
 
 def state_of(said: dict[str, Any]) -> ClockState:
@@ -61,7 +62,9 @@ def timed(table: Table, rows: DataFrame, state: ClockState) -> DataFrame:
     partition = Window.partitionBy("_part").orderBy("_position.offset", "_position.ordinal")
     carried = F.element_at(literal_map(state.stream_times, "bigint"), F.col("_part"))
     order = F.col("_position.order_time")
-    tail = F.struct(F.col("_part").alias("part"), F.col("_horizon").alias("time"), order.alias("order"))
+    tail = F.struct(
+        F.col("_part").alias("part"), F.col("_horizon").alias("time"), order.alias("order"), "_position.tick"
+    )  # fmt: skip
     rows = rows.withColumn("_horizon", F.greatest(carried, F.max("_time").over(partition)))
     rows = rows.withColumn(
         "_tail", F.when(F.lead("_part").over(partition).isNull() & F.col("_horizon").isNotNull(), tail)

@@ -18,11 +18,11 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.sql.types import AtomicType, BinaryType
 
 from lakehouse.delta import keyed, merge
 from lakehouse.delta.aggregates import Form, in_sql, same_key
 from lakehouse.delta.arrivals import arrivals, disorder, in_windows, null_key
+from lakehouse.delta.bounds import Bounds, held
 from lakehouse.delta.clock import ClockState, needs_watermark
 from lakehouse.delta.functions import literal_map
 from lakehouse.delta.streams import stream_frame
@@ -46,7 +46,7 @@ class Folded:
     late: int = 0
     late_rows: DataFrame | None = None
     clock: ClockState | None = None
-    bounds: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    bounds: Bounds = field(default_factory=dict)
     held: list[DataFrame] = field(default_factory=list)
 
     def release(self) -> None:
@@ -103,32 +103,31 @@ def fold(
     if clock is not None:
         arrived = arrived.observe(ticking, F.collect_set("_tail").alias("tails"), F.max("_watermark").alias("mark"))
     folded = Folded(arrived)
-    after = clock
-    if clock is not None and (needs_watermark(table) or not (sql or table.is_latest)):
+    after, in_python = clock, not (sql or table.is_latest)
+    bounds: Bounds = {}
+    if in_python or needs_watermark(table):
         # The watermark is needed before it is known which rows have expired; the keyed fold reads the records twice.
-        arrived = arrived.persist()
+        names = [*(item.name for item in table.group_by), "_time"] if in_python else []
+        arrived, _, bounds = held(arrived, names)
         folded.held.append(arrived)
-        arrived.count()
-        after = clock.after(ticking.get["tails"], ticking.get["mark"])
+        if clock is not None:
+            after = clock.after(ticking.get["tails"], ticking.get["mark"])
     late_seen = Observation()
     if table.is_latest:
         frame = _latest(table, arrived, folded, late_seen)
     elif sql:
         frame = _in_sql(table, forms, arrived, folded, late_seen)
     else:
-        frame = _keyed(table, forms, arrived, rows, folded)
+        frame = _keyed(table, forms, arrived, rows.alias("t").where(keyed.reach(table, bounds)), folded)
     frame = _expire(table, frame, rows, after, emitted, folded)
-    spans, seen = Observation(), _bounds(table, frame)
-    frame = frame.observe(spans, *seen).persist()
-    folded.held.append(frame)
-    folded.frame, folded.keys = frame, frame.count()
+    folded.frame, folded.keys, folded.bounds = held(frame, table.key)
+    folded.held.append(folded.frame)
     folded.records, folded.bad = counting.result()
     folded.null_keys = ignored.get["null_keys"]
     if clock is not None:
         folded.clock = clock.after(ticking.get["tails"], ticking.get["mark"])
-    if folded.late_rows is not None and (sql or table.is_latest):
+    if folded.late_rows is not None and not in_python:
         folded.late = late_seen.get["late"]
-    folded.bounds = _found(spans.get)
     return folded
 
 
@@ -216,23 +215,6 @@ def _expire(
 def ended(bound_ms: int) -> Column:
     """The rows of windows that ended before `bound_ms`; the literal lets Delta leave files out."""
     return F.col("window_end") < F.timestamp_millis(F.lit(bound_ms))
-
-
-def _bounds(table: Table, frame: DataFrame) -> list[Column]:
-    """The smallest and the largest of each key column that has an order: MERGE reads only files with such keys."""
-    kinds = {f.name: f.dataType for f in frame.schema}
-    seen = [F.count(F.lit(1)).alias("rows")]
-    for name in table.key:
-        if isinstance(kinds[name], AtomicType) and not isinstance(kinds[name], BinaryType):
-            whole = F.count_if(F.col(name).isNull()) == 0
-            seen += [F.when(whole, F.min(name)).alias(f"min {name}"), F.when(whole, F.max(name)).alias(f"max {name}")]
-    return seen
-
-
-def _found(seen: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    names = [name.removeprefix("min ") for name in seen if name.startswith("min ")]
-    found = {name: (seen[f"min {name}"], seen[f"max {name}"]) for name in names}
-    return {name: pair for name, pair in found.items() if pair[0] is not None}
 
 
 def not_skipped(bronze: DataFrame, skip: str | None) -> DataFrame:

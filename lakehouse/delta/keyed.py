@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StructField, StructType
 
 from lakehouse.delta.aggregates import Form, same_key
+from lakehouse.delta.bounds import Bounds, within
 from lakehouse.delta.functions import arrow_type, over_arrow, ship, spark_type
 from lakehouse.plan.operator import operator
 from lakehouse.plan.schema import POSITION_TYPE
@@ -35,6 +36,19 @@ def reach_ms(table: Table) -> tuple[int, int]:
         case Sliding(difference=difference):
             return difference, 1
     return 0, 0
+
+
+def reach(table: Table, bounds: Bounds) -> Column:
+    """Return which rows a batch may change, from its bounds: literals, so that Delta leaves files out.
+
+    bounds: of the group's columns, and of `_time`, the records' event time in milliseconds.
+    """
+    condition = within({name: pair for name, pair in bounds.items() if name != "_time"}, "t")
+    if table.window is None or "_time" not in bounds:
+        return condition
+    (first, last), (before, after) = bounds["_time"], reach_ms(table)
+    start, end = F.timestamp_millis(F.lit(last + after)), F.timestamp_millis(F.lit(first - before))
+    return condition & (F.col("t.window_end") >= end) & (F.col("t.window_start") <= start)
 
 
 def keyed(

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import and_
-from typing import Any
-
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.delta.aggregates import Form, same_key
+from lakehouse.delta.bounds import Bounds, within
 from lakehouse.plan.table import Table
-
-Bounds = dict[str, tuple[Any, Any]]
 
 
 def merge(
@@ -24,7 +19,7 @@ def merge(
     forms: of a batch folded in SQL, whose `_new_<name>` are added to the row instead. bounds: of the key columns, so
     that files without such keys are not read.
     """
-    condition = reduce(and_, [same_key(table.key, "t", "s"), *_within(bounds)])
+    condition = same_key(table.key, "t", "s") & within(bounds, "t")
     merging = DeltaTable.forPath(spark, path).alias("t").merge(frame.alias("s"), condition)
     key = {name: F.col(f"s.`{name}`") for name in table.key}
     if forms is None:
@@ -38,14 +33,6 @@ def merge(
     gone = "s._tombstone" if table.order_by is None or "_order" not in frame.columns else "s._order IS NULL"
     merging = merging.whenMatchedDelete(gone).whenMatchedUpdate(newer, set=_set(updated))
     merging.whenNotMatchedInsert(f"NOT ({gone})", values=_set({**key, **inserted})).execute()
-
-
-def _within(bounds: Bounds) -> list[Column]:
-    return [
-        condition
-        for name, (low, high) in bounds.items()
-        for condition in (F.col(f"t.`{name}`") >= F.lit(low), F.col(f"t.`{name}`") <= F.lit(high))
-    ]
 
 
 def _row(frame: DataFrame, forms: list[Form], old: str | None) -> dict[str, Column]:

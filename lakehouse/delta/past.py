@@ -54,7 +54,7 @@ def clock_at(spark: SparkSession, layout: Layout, table: Table, tick: int) -> Cl
     begin = state_of(json.loads(text)) if text else ClockState()
     if tick == NO_TICK:
         return begin
-    known = travel.commits(spark, place.path, place.name) if exists else []
+    known = travel.commits(spark, place.path, place.name, tick) if exists else []
     if (last := travel.last_before(spark, layout, table, known, tick)) is not None:
         for commit in reversed(known[: known.index(last) + 1]):
             if "clock" in commit.said:

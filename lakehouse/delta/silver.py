@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.delta import bronze, correction, fold, interventions, late, past, quarantine, tables, travel, visible
 from lakehouse.delta.aggregates import in_sql
+from lakehouse.delta.bounds import held
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
 from lakehouse.delta.merge import merge
@@ -107,18 +108,19 @@ class SilverWriter:
 
     def correct(self, at: int) -> int:
         """Apply the intervention at tick `at`, the next one; return the number of rows that it changed."""
-        frame = correction.correction(self._spark, self._layout, self.table, self._forms, at).persist()
+        made = correction.correction(self._spark, self._layout, self.table, self._forms, at)
+        frame, keys, bounds = held(made, self.table.key)
         try:
             target = Progress(self._epoch, at)
             clock = {"clock": self._clock.metadata()} if self._clock is not None else {}
             metadata = {"from_tick": self.applied, "run": self._run, "operation": "late correction", "records": 0}
-            metadata |= {"keys": (keys := frame.count()), **clock}
+            metadata |= {"keys": keys, **clock}
             if keys == 0 or self.table.is_final:
                 # Of final results the state keeps only open windows; those that are corrected have closed.
                 append_nothing(self._spark, self._kept.path, self._kept.name, target, metadata)
             else:
                 with Numbered(self._spark, self._kept.path, self._kept.name, target, metadata):
-                    merge(self._spark, self._kept.path, self.table, frame, {})
+                    merge(self._spark, self._kept.path, self.table, frame, bounds)
         finally:
             frame.unpersist()
         self.applied = at
@@ -130,15 +132,15 @@ class SilverWriter:
         """Bring what people see to a tick that the state has."""
         if to > self._seen_tick:
             target = Progress(self._seen_epoch, to)
-            metadata = {"from_tick": self._seen_tick, "run": self._run}
-            frame = visible.changed(self._spark, self._layout, self.table, self._seen_tick, to, self._clock).persist()
+            made = visible.changed(self._spark, self._layout, self.table, self._seen_tick, to, self._clock)
+            frame, keys, bounds = held(made, self.table.key)
+            metadata = {"from_tick": self._seen_tick, "run": self._run, "keys": keys}
             try:
-                metadata["keys"] = keys = frame.count()
                 if keys == 0:
                     append_nothing(self._spark, self._seen.path, self._seen.name, target, metadata)
                 else:
                     with Numbered(self._spark, self._seen.path, self._seen.name, target, metadata):
-                        merge(self._spark, self._seen.path, self.table, frame, {})
+                        merge(self._spark, self._seen.path, self.table, frame, bounds)
             finally:
                 frame.unpersist()
             self._seen_tick = to

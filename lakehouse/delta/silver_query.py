@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lakehouse.delta import bronze, checkpoint
+from lakehouse.delta import bronze, checkpoint, travel
 from lakehouse.delta.failure import Catching, raise_failure
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.silver import Quarantine, SilverWriter, latest_complete_tick, own_topics
@@ -82,13 +82,15 @@ class Silver:
         ).start()
 
     def _last_data_version(self) -> int:
-        history = DeltaTable.forPath(self._spark, self._layout.records).history()
-        row = (
-            history.where(F.col("userMetadata").contains('"topics"') & ~F.col("userMetadata").contains('"operation"'))
-            .agg(F.max("version"))
-            .first()
-        )
-        return row[0] if row and row[0] is not None else 0
+        """The version of bronze's last commit with records; the newest commits are looked at first."""
+        table = DeltaTable.forPath(self._spark, self._layout.records)
+        said = F.col("userMetadata")
+        for history in (table.history(travel.GLANCE), table.history()):
+            ticks = history.where(said.contains('"topics"') & ~said.contains('"operation"'))
+            row = ticks.agg(F.max("version")).first()
+            if row and row[0] is not None:
+                return int(row[0])
+        return 0
 
     def stop(self, query: StreamingQuery) -> None:
         """Stop the query after the batch that is under way."""

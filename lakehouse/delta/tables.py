@@ -25,6 +25,7 @@ from pyspark.sql.types import StructField, StructType
 
 from lakehouse.delta.aggregates import Form, form_of
 from lakehouse.delta.bronze import SCHEMA
+from lakehouse.delta.folders import remove
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.streams import stream_frame
 from lakehouse.delta.transaction import properties, set_properties
@@ -130,7 +131,12 @@ def create(spark: SparkSession, layout: Layout, table: Table) -> None:
 
     Raises PlanError if it can't.
     """
-    _create(spark, visible(layout, table), table, schema(spark, table))
+    seen = visible(layout, table)
+    if not exists(spark, seen.path):
+        # Its folder may have been removed, to build it anew: then what it kept, and what was late for it, go as well.
+        for path in (layout.state(table.name), layout.late(table.name)):
+            remove(spark, path)
+    _create(spark, seen, table, schema(spark, table))
     if table.has_state:
         _create(spark, state(layout, table), table, state_schema(spark, table))
 

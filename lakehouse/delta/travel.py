@@ -23,6 +23,8 @@ from lakehouse.errors import NotFound
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 
+GLANCE = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Commit:
@@ -34,14 +36,23 @@ class Commit:
     said: Mapping[str, Any] = field(default_factory=dict)
 
 
-def commits(spark: SparkSession, path: str, name: str) -> list[Commit]:
-    """Return a table's commits by lakehouse that Delta's log still has, oldest first."""
-    history = DeltaTable.forPath(spark, path).history().where(F.col("operation").isin("MERGE", "WRITE"))
-    found = []
-    for version, text in history.select("version", "userMetadata").collect():
-        said = json.loads(text) if text and text.startswith("{") else {}
-        if said.get("app") == app_id(name):
-            found.append(Commit(version, said["tick"], said.get("from_tick", said["tick"]), said))
+def commits(spark: SparkSession, path: str, name: str, back_to: int | None = None) -> list[Commit]:
+    """Return a table's commits by lakehouse that Delta's log still has, oldest first.
+
+    back_to: the oldest tick that is asked for; commits before the one that reached it may be left out.
+    """
+    # The newest commits first: a long log takes long to read, and nearly always the newest are asked for.
+    for limit in (None,) if back_to is None else (GLANCE, None):
+        table = DeltaTable.forPath(spark, path)
+        history = table.history() if limit is None else table.history(limit)
+        found = []
+        ours = history.where(F.col("operation").isin("MERGE", "WRITE")).select("version", "userMetadata")
+        for version, text in ours.collect():
+            said = json.loads(text) if text and text.startswith("{") else {}
+            if said.get("app") == app_id(name):
+                found.append(Commit(version, said["tick"], said.get("from_tick", said["tick"]), said))
+        if back_to is not None and any(commit.tick <= back_to and "from_tick" in commit.said for commit in found):
+            break
     return sorted(found, key=lambda commit: commit.version)
 
 
@@ -54,7 +65,7 @@ def version_at_tick(spark: SparkSession, layout: Layout, table: Table, tick: int
     if not DeltaTable.isDeltaTable(spark, place.path):
         raise NotFound(f"table {table.name!r} does not exist in {layout.root}. Run its application first.")
     complete = read_progress(spark, layout.records, bronze.NAME).tick
-    known = commits(spark, place.path, place.name)
+    known = commits(spark, place.path, place.name, tick)
     if tick <= complete and (found := last_before(spark, layout, table, known, tick)) is not None:
         return found.version
     ticks = sorted({commit.tick for commit in known})
@@ -105,7 +116,7 @@ def common_tick(spark: SparkSession, layout: Layout, tables: Iterable[Table]) ->
 def _tick_before(spark: SparkSession, layout: Layout, tables: Iterable[Table], tick: int) -> int:
     """Return the tick itself if all of these tables have it, else the last one before it of one that has not."""
     for table in tables:
-        known = commits(spark, layout.silver(table.name), table.name)
+        known = commits(spark, layout.silver(table.name), table.name, tick)
         if last_before(spark, layout, table, known, tick) is None:
             return max((commit.tick for commit in known if commit.tick < tick), default=NO_TICK)
     return tick

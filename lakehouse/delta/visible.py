@@ -26,7 +26,7 @@ def changed(
     if table.is_final:
         return _final(spark, layout, table, after, to, clock)
     place = tables.state(layout, table)
-    versions = [c.version for c in travel.commits(spark, place.path, place.name) if after < c.tick <= to]
+    versions = [c.version for c in travel.commits(spark, place.path, place.name, after) if after < c.tick <= to]
     reader = spark.read.format("delta").option("readChangeFeed", "true")
     feed = reader.option("startingVersion", versions[0]).option("endingVersion", versions[-1]).load(place.path)
     kept = feed.where(F.col("_change_type") != "update_preimage")

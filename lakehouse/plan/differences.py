@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
-from lakehouse.plan.fingerprint import Json, as_text, canonical
+from lakehouse.plan.fingerprint import SQL, Json, as_text, canonical
 
 Kind = Literal["same", "compatible", "refold", "new_table"]
 KINDS: tuple[Kind, ...] = ("same", "compatible", "refold", "new_table")
 
-REFOLD = "the rows were made by the first, so refold the table"
+REFOLD = "its rows were made by what was found, so refold the table"
 NEW = "that tells rows apart, so make a new table"
 GOES_ON = "the table goes on, there is nothing to do"
 
@@ -41,7 +41,7 @@ def _differs(kind: Kind, what: str, was: str, now: str, meaning: str) -> Differe
 def _renewed(value: Any) -> Any:
     """SQL in the form of the sqlglot of today, which may be another one than the table was made with."""
     if isinstance(value, dict):
-        return {n: canonical(v) if n == "sql" and isinstance(v, str) else _renewed(v) for n, v in value.items()}
+        return {n: canonical(v) if n == SQL else _renewed(v) for n, v in value.items()}
     return list(map(_renewed, value)) if isinstance(value, list) else value
 
 
@@ -146,7 +146,7 @@ def _source(was: Json, now: Json) -> Iterator[Difference]:
     a, b = was["beside"]["name"], now["beside"]["name"]
     if a != b:
         meaning = f"bad records go to quarantine.{b} from now on, the earlier ones stay in quarantine.{a}: {GOES_ON}"
-        yield _differs("compatible", "stream", a, b, meaning)
+        yield _differs("compatible", "name of the stream", a, b, meaning)
 
 
 def _value(was: Json, now: Json, stream: str) -> Iterator[Difference]:
@@ -176,7 +176,7 @@ def _names(streams: list[Json]) -> str:
 
 
 def _sql(value: Json | None) -> str:
-    return "none" if value is None else SIMPLE_NAME.sub(r"\1", value["sql"])
+    return "none" if value is None else SIMPLE_NAME.sub(r"\1", value[SQL])
 
 
 def _ms(value: int | None) -> str:
@@ -194,7 +194,7 @@ def _window(value: Json | None) -> str:
 def _aggregate(value: Json | None) -> str:
     if value is None:
         return "none"
-    shown = [f"{name}={_option(of)}" for name, of in value["options"].items()]
+    shown = [f"{name}={_option(of)}" for name, of in sorted(value["options"].items())]
     return f"{value['kind']}({', '.join([_sql(value['argument']) if value['argument'] else '*', *shown])})"
 
 
@@ -210,4 +210,4 @@ def _step(step: Json) -> str:
         ((name, made),) = of.items()
         arguments = ", ".join(map(_sql, made["arguments"]))
         return f"map {name} {made['type']} = function #{made['function']}({arguments})"
-    return f"{what} {', '.join(f'{_sql(sql)} AS {name}' for name, sql in of.items())}"
+    return f"{what} {', '.join(f'{_sql(sql)} AS {name}' for name, sql in sorted(of.items()))}"

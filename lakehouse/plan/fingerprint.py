@@ -34,6 +34,7 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.window import Hopping, Session, Window
 
 VERSION = 1
+SQL = "$sql"  # no column has such a name
 
 Json = dict[str, Any]
 
@@ -86,7 +87,7 @@ def canonical(text: str) -> str:
 
 
 def _sql(item: Expression | None) -> Json | None:
-    return None if item is None else {"sql": canonical(item.text)}
+    return None if item is None else {SQL: canonical(item.text)}
 
 
 def _named(items: Iterable[Named]) -> Json:

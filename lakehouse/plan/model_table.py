@@ -164,7 +164,7 @@ def _ordered(table: Table, events: Iterable[Event], made: Made) -> Iterable[Chan
 
 
 def _partition(event: Event) -> str:
-    return f"{event.record.topic_id}/{event.record.partition}"
+    return f"{event.record.topic}/{event.record.topic_id}/{event.record.partition}"
 
 
 class _Aggregate:

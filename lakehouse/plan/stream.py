@@ -253,6 +253,9 @@ class Stream:
         by: Expression | None = None
         if partition_by is not None:
             by = expression(partition_by, self.columns, f"{self.what}: partition_by")
+            kind = expression_type(by, self.columns)
+            if kind not in (None, "tinyint", "smallint", "int", "bigint"):
+                raise PlanError(f"{self.what}: partition_by={partition_by!r} is a {kind}; expected a whole number.")
         return Sink(check_topic(topic), self, "event", check_partitions(partitions, topic), by)
 
 

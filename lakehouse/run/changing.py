@@ -44,7 +44,7 @@ def _change(layout: Layout, table: Table) -> Change | None:
     """What people see and what is kept are two tables: the one that can go on least counts."""
     places = [layout.silver(table.name), *([layout.state(table.name)] if table.has_state else [])]
     known = [path for path in places if Path(path, "_delta_log").is_dir()]
-    changes = [change_of(DeltaTable(path, without_files=True).metadata().configuration, table) for path in known]
+    changes = [change_of(DeltaTable(path).metadata().configuration, table) for path in known]
     return max(changes, key=lambda change: KINDS.index(change.kind), default=None)
 
 

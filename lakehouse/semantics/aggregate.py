@@ -186,9 +186,9 @@ class Max(Shown):
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """STDDEV_SAMP(column): the sample standard deviation, by Welford's method; nulls are skipped.
+    """STDDEV_SAMPLE(column): the sample standard deviation, by Welford's method; nulls are skipped.
 
-    Over fewer than two values it is 0.0, as in ksqlDB (`StandardDeviationSampUdaf`).
+    Over fewer than two values it is 0.0, as in ksqlDB, whose older STDDEV_SAMP gives the variance instead.
     """
 
     def zero(self) -> dict[str, Any]:

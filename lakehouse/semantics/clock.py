@@ -14,7 +14,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-Partition = str  # "topic id/partition": a topic made anew begins a new time
+Partition = str  # "topic/topic id/partition"
+
+
+def superseded(old: Partition, new: Partition) -> bool:
+    """Say whether a partition is of a topic that was deleted: `new` is of the topic that was made anew.
+
+    It begins a new time, and what is gone must not hold the watermark back for ever.
+    """
+    before, after = old.split("/"), new.split("/")
+    return len(before) == len(after) == 3 and before[0] == after[0] and before[1] != after[1]
 
 
 @dataclass(slots=True)
@@ -28,6 +37,9 @@ class Clock:
 
     def observe(self, partition: Partition, time: int, order_time: int) -> int:
         """Take a record in; return its partition's stream time."""
+        if partition not in self.stream_times:
+            for gone in [name for name in self.stream_times if superseded(name, partition)]:
+                del self.stream_times[gone], self.order_times[gone]
         now = max(time, self.stream_times.get(partition, time))
         self.stream_times[partition] = now
         self.order_times[partition] = order_time

@@ -13,7 +13,7 @@ from lakehouse.errors import BrokerError, ConfigError, JobFailed, LeaseHeld, Not
 
 COMMANDS = (
     "up", "down", "status", "produce", "run", "query", "log", "changes", "tables", "describe", "init", "restore",
-    "check", "demo", "test", "capture", "late",
+    "check", "demo", "test", "capture", "late", "plan",
 )  # fmt: skip
 
 
@@ -93,6 +93,7 @@ print([name for name in ("pyspark", "py4j", "matplotlib") if name in sys.modules
 
 def test_what_needs_no_spark_does_not_import_it(folder: Path):
     lines = [["--help"], ["status", "--json"], ["tables"], ["query", "SELECT 1 AS one"], ["down"], ["init", "shop"]]
+    lines += [["plan", "shop/app.py"]]
     code = NO_SPARK.format(lines=lines)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
     assert done.returncode == 0, done.stderr

@@ -26,7 +26,7 @@ ORDERS, OWN, CHANGELOG = "faults-orders", "faults-own", "faults-totals"
 POINTS = {
     "bronze": ("lakehouse.delta.bronze", "append_tick"),  # the tick is planned | written
     "append": ("lakehouse.delta.bronze", "append"),  # each of its tables: the own one first, the shared one last
-    "merge": ("lakehouse.delta.silver", "SilverWriter._commit"),  # a table is not merged | is merged
+    "merge": ("lakehouse.delta.silver", "SilverWriter._keep"),  # a table is not merged | is merged
     "publish": ("lakehouse.run.publishing", "Publishing.publish"),  # all tables merged, not published | published
     "transaction": ("lakehouse.kafka.publish", "Publisher._remember"),  # published, and not remembered in the lake
 }

@@ -68,8 +68,8 @@ def test_a_zombie_writer_of_a_table_is_fenced(lake, cluster, send, spark: SparkS
         return [tuple(row) for row in one.read(table).collect()]
 
     tick(1)
-    zombie = SilverWriter(spark, layout, table, [], uuid.uuid4().hex)
-    successor = SilverWriter(spark, layout, table, [], uuid.uuid4().hex)
+    zombie = SilverWriter(spark, layout, table, uuid.uuid4().hex)
+    successor = SilverWriter(spark, layout, table, uuid.uuid4().hex)
     with zombie:
         assert zombie.apply(1, nothing) == 1
         zombie._lease.release()  # as on a file system whose locks the other machine does not see

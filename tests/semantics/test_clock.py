@@ -67,3 +67,14 @@ def test_without_idle_the_watermark_is_the_slowest_partition_seen_from_the_start
         clock.observe(partition, time, 0)
     largest = [max([-100, *(time for name, time, _ in observed if name == partition)]) for partition in "pqr"]
     assert clock.watermark == min(largest)
+
+
+def test_a_topic_made_anew_begins_a_new_time_and_the_old_one_holds_nothing_back() -> None:
+    #   t/one   100           gone
+    #   t/two         5   9   its own time
+    clock = Clock()
+    clock.observe("t/one/0", 100, 0)
+    clock.observe("other/x/0", 400, 0)
+    assert [clock.observe("t/two/0", 5, 1), clock.observe("t/two/0", 300, 2)] == [5, 300]
+    assert clock.stream_times == {"other/x/0": 400, "t/two/0": 300}
+    assert clock.watermark == 300, "the smallest of what is there, and it never went back"

@@ -1,0 +1,191 @@
+"""`lakehouse plan`, and what a run refuses before anything starts. The lakes are written without Spark."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+
+from lakehouse.errors import PlanError
+from lakehouse.plan.change import declared
+from lakehouse.plan.table import Table
+from lakehouse.run.application import load_app
+from lakehouse.run.lake import Lake
+
+APP = """
+import lakehouse as lh
+
+orders = lh.stream("orders", key="id string", schema="n bigint, word string"{stream})
+hourly = orders.group_by("id").window(lh.tumbling("1 hour")).agg(n=lh.count())
+counts = orders.group_by("word").agg(n=lh.{count})
+app = lh.app(
+    orders{steps}.latest("newest"),
+    counts{having}.table("counts"{options}),
+    hourly.table("hours"{kept}),
+    counts.table("published").changes().to_topic("words"),
+    orders.to_topic("copies"),
+)
+"""
+EMPTY = {"stream": "", "steps": "", "count": "count()", "having": "", "options": "", "kept": ""}
+
+
+def declare(folder: Path, **changed: str) -> None:
+    (folder / "app.py").write_text(APP.format(**{**EMPTY, **changed}))
+
+
+def make(folder: Path, *names: str) -> None:
+    """Make tables of the application as it is declared now."""
+    app = load_app(str(folder / "app.py"))
+    for name in names:
+        table = app.table(name)
+        make_table(folder / "lake" / "silver" / name, table)
+        if table.has_state:
+            make_table(folder / "lake" / "state" / name, table)
+
+
+def make_table(path: Path, table: Table) -> None:
+    """deltalake writes no properties of others: they are put into the log that it wrote."""
+    write_deltalake(path, pa.table({"n": pa.array([], pa.int64())}))
+    log = path / "_delta_log" / f"{0:020}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        if "metaData" in action:
+            action["metaData"]["configuration"] = declared(table)
+    log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
+def make_bronze(folder: Path, topic: str, *, own: bool) -> None:
+    """A bronze that has taken a topic in."""
+    rows = pa.table({"topic": [topic], "offset": pa.array([0], pa.int64())})
+    said = json.dumps({"tick": 1, "topics": {topic: {"id": "1", "next": {"0": 1}, "last": {"0": 1}}}})
+    records = folder / "lake" / "bronze" / "records"
+    write_deltalake(
+        records, rows.slice(0, 0) if own else rows, partition_by=["topic"],
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": said}),
+    )  # fmt: skip
+    if own:
+        write_deltalake(folder / "lake" / "bronze" / "own" / topic, rows)
+
+
+def kinds(text: str) -> dict[str, str]:
+    return {of["table"]: of["change"] for of in json.loads(text)["tables"]}
+
+
+def test_a_lake_that_is_not_there_gets_every_table(lakehouse, folder):
+    declare(folder)
+    found = lakehouse("plan", "app.py", "--json")
+    assert (found.code, found.err) == (0, "")
+    assert json.loads(found.out) == {
+        "ok": True,
+        "problems": [],
+        "tables": [
+            {"table": name, "change": "new", "reasons": []} for name in ("newest", "counts", "hours", "published")
+        ],
+        "sinks": [
+            {"topic": "words", "of": "published", "is": "event changelog"},
+            {"topic": "copies", "of": "orders", "is": "stream"},
+        ],
+    }
+    assert not (folder / "lake").exists()
+
+
+def test_each_table_is_told_what_its_change_means(lakehouse, folder):
+    declare(folder)
+    make(folder, "newest", "counts", "hours")
+    assert set(kinds(lakehouse("plan", "app.py", "--json").out).values()) == {"same", "new"}
+    declare(folder, options=", suppress=True", kept=', retention="30 days"')
+    found = lakehouse("plan", "app.py")
+    assert found.code == 0
+    lines = found.out.splitlines()
+    cells = [[cell.strip() for cell in line.split("│")[1:3]] for line in lines if "│" in line]
+    assert cells[:4] == [
+        ["newest", "unchanged"], ["counts", "compatible"], ["hours", "compatible"], ["published", "new"],
+    ]  # fmt: skip
+    assert "table 'counts' goes on:" in lines
+    assert "  retention: found none, declared 2592000000 ms; rows of windows" in found.out
+
+
+def test_what_a_run_would_refuse_is_said_with_the_way_out(lakehouse, folder):
+    declare(folder)
+    make(folder, "newest", "counts", "hours")
+    declare(folder, steps='.rekey("word")', count='count("n")')
+    found = lakehouse("plan", "app.py", "--json")
+    assert found.code == 1
+    assert not json.loads(found.out)["ok"]
+    assert kinds(found.out) == {"newest": "new_table", "counts": "refold", "hours": "same", "published": "new"}
+    found = lakehouse("plan", "app.py")
+    assert found.code == 1
+    assert "  aggregate n: found count(*), declared count(n); its rows were made" in found.out
+    assert "Give the new declaration another table name" in found.out
+    for command in (["run", "app.py"], ["run", "app.py", "--until", "caught-up", "--json"]):
+        refused = lakehouse(*command)
+        assert refused.code == 2
+        assert refused.err.startswith("error: table 'newest' exists in the lake under another declaration")
+        assert "aggregate n: found count(*), declared count(n)" in refused.err
+    # Nothing began: no broker, no bronze, no lease.
+    assert sorted(path.name for path in folder.rglob("*") if path.is_dir() and path.name[0] != "_") == [
+        "counts", "hours", "lake", "newest", "silver",
+    ]  # fmt: skip
+
+
+def test_what_is_kept_counts_beside_what_is_seen(lakehouse, folder):
+    """The table was removed to be built anew, what it keeps was forgotten."""
+    declare(folder, having='.having("n > 1")')
+    make(folder, "counts")
+    for path in sorted((folder / "lake" / "silver" / "counts").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    declare(folder, having='.having("n > 2")')
+    found = lakehouse("plan", "app.py", "--json")
+    assert kinds(found.out)["counts"] == "refold"
+    # Without HAVING nothing is kept beside the table.
+    declare(folder)
+    assert kinds(lakehouse("plan", "app.py", "--json").out)["counts"] == "new"
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_topic_keeps_its_place_in_bronze(lakehouse, folder, own):
+    declare(folder, stream=", own_table=True" if own else "")
+    make_bronze(folder, "orders", own=own)
+    assert lakehouse("plan", "app.py").code == 0
+    declare(folder, stream="" if own else ", own_table=True")
+    found = lakehouse("plan", "app.py", "--json")
+    assert found.code == 1
+    (problem,) = json.loads(found.out)["problems"]
+    assert f"declare own_table={own}" in problem
+    assert problem in lakehouse("plan", "app.py").out
+    assert problem in lakehouse("run", "app.py", "--only", "ingest").err
+    with pytest.raises(PlanError, match="A topic keeps its place"):
+        Lake(folder / "lake").run(load_app("app.py"), parts=("silver",), until="caught_up")
+
+
+def test_a_table_of_somebody_else_is_not_touched(lakehouse, folder):
+    declare(folder)
+    write_deltalake(folder / "lake" / "silver" / "counts", pa.table({"n": [1]}))
+    found = lakehouse("plan", "app.py")
+    assert found.code == 1
+    assert "another program made it: take another name" in found.out
+
+
+def test_ingest_alone_does_not_need_the_tables(folder):
+    """It gets as far as Kafka, which is not there."""
+    declare(folder)
+    make(folder, "counts")
+    declare(folder, count='count("n")')
+    code = "import sys; from lakehouse.run.changing import check; from lakehouse.run.lake import Lake\n"
+    code += "from lakehouse.run.application import load_app\n"
+    code += "check(Lake('lake').settings, load_app('app.py'), ('ingest',)); print('pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_it_can_be_written_in_json_and_read_back(folder):
+    declare(folder, having=""".having("word <> 'it''s \\\\n ${x}'")""")
+    make(folder, "counts")
+    table = load_app("app.py").table("counts")
+    found = DeltaTable(folder / "lake" / "silver" / "counts").metadata().configuration
+    assert {name: found[name] for name in declared(table)} == declared(table)

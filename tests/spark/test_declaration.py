@@ -1,0 +1,78 @@
+"""A table whose declaration has changed, on Spark: it goes on, or it is refused before anything has run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.config import load
+from lakehouse.delta import reader, tables
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.silver_query import Silver
+from lakehouse.delta.transaction import properties
+from lakehouse.errors import PlanError
+from lakehouse.plan.app import App
+from lakehouse.plan.change import declared
+from lakehouse.plan.windows import Declared
+from lakehouse.run.lake import Lake
+from lakehouse.run.replay import write_bronze
+from lakehouse.semantics.record import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HOUR = 3_600_000
+TUMBLING = lh.tumbling("1 hour", grace="0 minutes")
+
+
+def declare(window: Declared = TUMBLING, name: str = "orders", **options: Any) -> App:
+    """A table that keeps more than it shows, over an expression that is hard to quote."""
+    orders = lh.stream("orders", key="id string", schema="n bigint", name=name)
+    good = orders.filter("id <> 'it\\'s \\\\ \"${spark.master}\"'")
+    hours = good.group_by("id").window(window).agg(n=lh.count()).having("n > 1")
+    return lh.app(hours.table("hours", **options))
+
+
+def record(offset: int, time: int) -> Record:
+    place = ("orders", "topic-id", 0, offset)
+    return Record(*place, time, b"a", b'{"n":1}', offset // 2 + 1, time)
+
+
+def seen(layout: Layout) -> dict[int, int]:
+    rows = reader.dataset(layout.silver("hours")).to_table().to_pylist()
+    return {int(row["window_start"].timestamp() * 1000) // HOUR: row["n"] for row in rows}
+
+
+def test_a_table_goes_on_or_is_refused_before_anything_runs(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / 'it\'s "my" lake'
+    layout = Layout(str(folder))
+    first = declare()
+    write_bronze(spark, layout, first, [record(n, hour * HOUR) for n, hour in enumerate((0, 0, 5, 5))])
+    with Silver(spark, layout, first, lambda tick, records: None) as silver:
+        silver.catch_up(1)
+    assert seen(layout) == {0: 2}
+
+    changed = declare(name="renamed", suppress=True, retention="1 hour")
+    with Silver(spark, layout, changed, lambda tick, records: None) as silver:
+        silver.catch_up(2)
+    assert seen(layout) == {5: 2}
+    wanted = declared(changed.table("hours"))
+    for path in (layout.silver("hours"), layout.state("hours")):
+        found = properties(spark, path)
+        assert {name: found[name] for name in wanted} == wanted
+        assert found["lakehouse.key"] == "id,window_start,window_end"
+    for name in ("hours", "state.hours"):
+        assert [row["operation"] for row in reader.log(layout, name)].count("new declaration") == 1
+
+    other = declare(window=lh.tumbling("2 hours"), name="renamed", suppress=True, retention="1 day")
+    settings = load(environ={"LAKEHOUSE_LAKE_PATH": str(folder), "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS": "nowhere:9"})
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(PlanError, match=r"window: found tumbling \(size 3600000 ms.*\n.*retention.*\nGive the new"):
+        Lake(settings=settings).run(other, until="caught_up")
+    assert sorted(folder.rglob("*")) == before
+    # A lake on an object store is not looked at from outside: the table refuses when it is opened.
+    with pytest.raises(PlanError, match="exists in the lake under another declaration, and needs a refold"):
+        tables.create(spark, layout, other.table("hours"))

@@ -1,0 +1,73 @@
+"""What is kept and what is seen are two commits: a writer that ended between them leaves the second one behind.
+
+    state     tick 1    2   X      the next writer brings what is seen from tick 1 to tick 2, then goes on
+    seen      tick 1        X
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.formats.decode import decode
+from lakehouse.plan import model
+from lakehouse.semantics.position import order_times
+from lakehouse.semantics.record import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EVENTS = lh.stream("events", key="id string", schema="n bigint")
+APP = lh.app(
+    EVENTS.group_by("id").window(lh.tumbling("10 milliseconds")).agg(n=lh.count()).table("final", emit="final"),
+    EVENTS.group_by("id").agg(n=lh.count(), total=lh.sum("n")).having("n > 2").table("frequent"),
+    EVENTS.latest("newest", order_by="rowtime"),
+)
+TIMES = [1, 3, 12, 15, 8, 31, 2, 44, 41]
+
+
+class Ended(Exception):
+    """The writer ended."""
+
+
+def history() -> list[Record]:
+    orders = order_times(TIMES)
+    values = [None if n == 5 else f'{{"n": {n}}}'.encode() for n in range(len(TIMES))]
+    return [
+        Record("events", "id", 0, n, time, b"ab"[n % 2 :][:1], values[n], n // 3 + 1, orders[n])
+        for n, time in enumerate(TIMES)
+    ]
+
+
+def test_a_writer_that_ended_between_the_two_commits(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakehouse.delta.layout import Layout
+    from lakehouse.delta.silver import SilverWriter
+    from lakehouse.delta.silver_query import Silver
+    from lakehouse.run.replay import read_result, write_bronze
+
+    layout = Layout(str(tmp_path / "lake"))
+    last = write_bronze(spark, layout, APP, history())
+    show, ends = SilverWriter._show, {2}
+
+    def ending(writer: SilverWriter, to: int) -> None:
+        if to in ends and writer.applied < to:
+            raise Ended
+        show(writer, to)
+
+    monkeypatch.setattr(SilverWriter, "_show", ending)
+    with Silver(spark, layout, APP, lambda tick, records: None) as silver:
+        silver.catch_up(1)
+        with pytest.raises(Ended):
+            silver.catch_up(2)
+    ends.clear()
+    with Silver(spark, layout, APP, lambda tick, records: None) as silver:
+        silver.catch_up()
+    found, expected = read_result(spark, layout, APP, history(), last), model.run(APP, history(), decode)
+    assert found.tables == expected.tables
+    assert found.changelogs == expected.changelogs
+    assert found.late == expected.late
