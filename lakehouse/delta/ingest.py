@@ -18,7 +18,7 @@ from lakehouse.delta.failure import Catching, raise_failure
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
 from lakehouse.delta.transaction import read_progress
-from lakehouse.errors import DataLoss, LakehouseError, NotFound, StorageError
+from lakehouse.errors import DataLoss, LakehouseError, NotFound, PlanError
 
 QUERY = "ingest"
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
@@ -88,7 +88,7 @@ class Ingest:
             lies = "own" if tables.exists(self._spark, self._layout.own_records(topic)) else "shared"
             wanted = "own" if topic in self._feed.own else "shared"
             if lies != wanted and known.get(topic, {}).get("next"):
-                raise StorageError(
+                raise PlanError(
                     f"topic {topic!r}: its rows lie in {'a table of its own' if lies == 'own' else 'the shared table'} "
                     f"of {self._layout.root}. Declare it with own_table={lies == 'own'}, or begin another lake."
                 )

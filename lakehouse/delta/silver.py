@@ -132,6 +132,9 @@ class SilverWriter:
         """Bring what people see to a tick that the state has."""
         if to > self._seen_tick:
             target = Progress(self._seen_epoch, to)
+            decided = any(self._seen_tick < at <= to for at in self._interventions)
+            # Final results appear once: their keys are new, unless somebody corrected them.
+            fresh = self.table.is_final and self.table.retention is None and not decided
             made = visible.changed(self._spark, self._layout, self.table, self._seen_tick, to, self._clock)
             frame, keys, bounds = held(made, self.table.key)
             metadata = {"from_tick": self._seen_tick, "run": self._run, "keys": keys}
@@ -140,7 +143,7 @@ class SilverWriter:
                     append_nothing(self._spark, self._seen.path, self._seen.name, target, metadata)
                 else:
                     with Numbered(self._spark, self._seen.path, self._seen.name, target, metadata):
-                        merge(self._spark, self._seen.path, self.table, frame, bounds)
+                        merge(self._spark, self._seen.path, self.table, frame, bounds, fresh=fresh)
             finally:
                 frame.unpersist()
             self._seen_tick = to

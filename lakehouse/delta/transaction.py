@@ -70,6 +70,12 @@ def _literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
 
 
+def is_empty(spark: SparkSession, path: str) -> bool:
+    """Say whether the table at `path` has no rows; False where only reading all of it would tell."""
+    checksum = _snapshot(spark, path).checksumOpt()
+    return bool(checksum.isDefined() and checksum.get().numFiles() == 0)
+
+
 def _snapshot(spark: SparkSession, path: str) -> Any:
     """The table's newest snapshot: Delta's own Java object."""
     jvm: Any = spark._jvm

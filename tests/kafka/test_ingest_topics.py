@@ -15,7 +15,7 @@ import lakehouse as lh
 from lakehouse.config import load
 from lakehouse.delta import bronze as bronze_table
 from lakehouse.delta.layout import Layout
-from lakehouse.errors import StorageError
+from lakehouse.errors import PlanError
 from lakehouse.kafka.topics import Cluster
 from lakehouse.run.lake import Lake
 
@@ -156,9 +156,9 @@ def test_a_topic_with_a_table_of_its_own_shares_the_ticks(
     one.run(app, until="caught_up", parts=("silver",))
     found = {(row.k, row.word) for row in one.read(app.table("in_own")).collect()}
     assert found == {("a", "3"), ("b", "2")}
-    with pytest.raises(StorageError, match=r"'in-own': its rows lie in a table of its own .*own_table=True"):
+    with pytest.raises(PlanError, match=r"'in-own': its rows lie in a table of its own .*own_table=True"):
         ingest(one, lh.app(*shared.tables, *latest("in-own").tables))
-    with pytest.raises(StorageError, match=r"'in-shared': its rows lie in the shared table .*own_table=False"):
+    with pytest.raises(PlanError, match=r"'in-shared': its rows lie in the shared table .*own_table=False"):
         ingest(one, lh.app(*own.tables, *latest("in-shared", own_table=True).tables))
 
 
