@@ -68,13 +68,16 @@ def _net(
 ) -> list[dict[str, Any]]:
     from lakehouse.delta import reader
     from lakehouse.delta.layout import Layout
+    from lakehouse.plan.table import WINDOW_COLUMNS
 
     layout = Layout(settings.lake.path)
     keys = reader.facts(layout, "silver", name).key
-    feed = reader.changes(layout, name, first, last).to_pylist()
+    feed = reader.changes(layout, name, first, last).to_pylist(maps_as_pydicts="strict")
+    # A windowed table's key is meant without the window, as in the changelog per event.
+    wanted = keys[: -len(WINDOW_COLUMNS)] if keys[-len(WINDOW_COLUMNS) :] == WINDOW_COLUMNS else keys
     found = []
     for row in sorted(feed, key=lambda row: (row["_commit_version"], *_order(row["_position"]))):
-        if row["_change_type"] not in KINDS or not _is_key(row, keys, key):
+        if row["_change_type"] not in KINDS or not _is_key(row, wanted, key):
             continue
         kind = KINDS[row["_change_type"]]
         values = {} if kind == "delete" else {n: v for n, v in row.items() if n[0] != "_" and n not in keys}

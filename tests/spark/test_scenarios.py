@@ -35,9 +35,9 @@ def kinds(app: App) -> set[object]:
     """What an application is made of."""
     found: set[object] = {(s.key_format, s.value_format, s.event_time is None, s.own_table) for s in app.sources}
     for table in app.tables:
-        options = (table.is_final, bool(table.having), bool(table.order_by), bool(table.retention), bool(table.idle))
-        found |= {(type(table.window), table.suppress, *options), *(item.kind for item in table.aggregations)}
-        found |= steps(table.stream)
+        options = {"having": table.having, "order": table.order_by, "retention": table.retention, "idle": table.idle}
+        found |= {name for name, value in options.items() if value} | {type(table.window), table.emit, table.suppress}
+        found |= {item.kind for item in table.aggregations} | steps(table.stream)
     for sink in app.sinks:
         found |= {(type(sink.of), sink.mode)} | (set() if isinstance(sink.of, Table) else steps(sink.of))
     return found
