@@ -165,23 +165,18 @@ class Min(Shown):
     def merge(self, earlier: Any, later: Any) -> Any:
         if earlier is None or later is None:
             return later if earlier is None else earlier
-        return min(earlier, later, key=sort_key)
+        return self.chosen(earlier, later)
+
+    def chosen(self, *values: Any) -> Any:
+        return min(values, key=sort_key)
 
 
 @dataclass(frozen=True, slots=True)
-class Max(Shown):
+class Max(Min):
     """MAX(column): nulls are skipped; over only nulls it is null (rule 5)."""
 
-    def zero(self) -> None:
-        return None
-
-    def add(self, accumulator: Any, value: Any, order: object) -> Any:
-        return self.merge(accumulator, value)
-
-    def merge(self, earlier: Any, later: Any) -> Any:
-        if earlier is None or later is None:
-            return later if earlier is None else earlier
-        return max(earlier, later, key=sort_key)
+    def chosen(self, *values: Any) -> Any:
+        return max(values, key=sort_key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,30 +29,20 @@ class Latest:
     def merge(self, earlier: Marked, later: Marked) -> Marked:
         if earlier is None or later is None:
             return later if earlier is None else earlier
-        return max(earlier, later, key=lambda marked: marked["at"])
+        return self.chosen(earlier, later)
+
+    def chosen(self, *marked: dict[str, Any]) -> dict[str, Any]:
+        """Return the one whose record came last."""
+        return max(marked, key=lambda item: item["at"])
 
     def result(self, accumulator: Marked) -> Any:
         return accumulator["value"] if accumulator else None
 
 
 @dataclass(frozen=True, slots=True)
-class Earliest:
+class Earliest(Latest):
     """EARLIEST(column). With `ignore_nulls` False, a first record that is null stays: the result is null for good."""
 
-    ignore_nulls: bool = True
-
-    def zero(self) -> Marked:
-        return None
-
-    def add(self, accumulator: Marked, value: Any, order: Any) -> Marked:
-        if value is None and self.ignore_nulls:
-            return accumulator
-        return self.merge(accumulator, {"at": order, "value": value})
-
-    def merge(self, earlier: Marked, later: Marked) -> Marked:
-        if earlier is None or later is None:
-            return later if earlier is None else earlier
-        return min(earlier, later, key=lambda marked: marked["at"])
-
-    def result(self, accumulator: Marked) -> Any:
-        return accumulator["value"] if accumulator else None
+    def chosen(self, *marked: dict[str, Any]) -> dict[str, Any]:
+        """Return the one whose record came first."""
+        return min(marked, key=lambda item: item["at"])

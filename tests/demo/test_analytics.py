@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from lakehouse.kafka.broker import Broker
     from lakehouse.run.lake import Lake
 
+# Two days take a minute, the year seven.
+pytestmark = pytest.mark.slow
+
 TOPIC = "flights"
 PARTITIONS = 4
 YEAR_RECORDS = 336_776
@@ -236,7 +239,6 @@ def test_the_days_hold_what_makes_windows_difficult(database: duckdb.DuckDBPyCon
     assert max(row["worst"][0] for row in expected(database, "destinations")) == 1301
 
 
-@pytest.mark.slow
 def test_the_whole_year_through_kafka(lake: Callable[..., Lake], broker: Broker, tmp_path: Path) -> None:
     from lakehouse.demo.analytics import app
 
