@@ -32,7 +32,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hopping:
-    """Windows of `size` that begin every `advance`; tumbling when both are equal. Half-open: the end is outside."""
+    """Windows of `size` that begin every `advance`, which is not longer; tumbling when equal. The end is outside."""
 
     size: int
     advance: int
@@ -46,12 +46,7 @@ class Hopping:
         first = (time - self.size + self.advance) // self.advance * self.advance
         if time >= 0:
             first = max(first, 0)
-        # Where windows are further apart than they are long, a record can lie in none.
-        return [
-            Span(start, start + self.size)
-            for start in range(first, time + 1, self.advance)
-            if start <= time < start + self.size
-        ]
+        return [Span(start, start + self.size) for start in range(first, time + 1, self.advance)]
 
     def closes(self, span: Span) -> int:
         """Return the stream time from which on the window takes nothing more."""
