@@ -9,7 +9,9 @@ from pyspark.sql import functions as F
 from lakehouse.delta.aggregates import Form, same_key
 from lakehouse.delta.bounds import Bounds, within
 from lakehouse.delta.transaction import is_empty
-from lakehouse.plan.table import Table
+from lakehouse.plan.table import WINDOW_COLUMNS, Table
+
+ROWS_PER_FILE = 50_000
 
 
 def merge(
@@ -53,7 +55,11 @@ def _append(spark: SparkSession, path: str, table: Table, frame: DataFrame, form
     made = frame if forms is None else rows(table, forms, frame)
     columns = spark.read.format("delta").load(path).schema
     made = made.select(*[F.col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in columns])
-    made.write.format("delta").mode("append").save(path)
+    if frame.limit(ROWS_PER_FILE + 1).count() > ROWS_PER_FILE:
+        # Neighbouring keys into one file, the windows of one time before all: a later batch rewrites few rows then.
+        windows = list(WINDOW_COLUMNS) if table.window is not None else []
+        made = made.orderBy(*windows, *[name for name in table.key if name not in windows])
+    made.write.format("delta").mode("append").option("maxRecordsPerFile", ROWS_PER_FILE).save(path)
 
 
 def _gone(table: Table, frame: DataFrame) -> str:
