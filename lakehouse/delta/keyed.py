@@ -163,7 +163,7 @@ class _Run:
         self._inputs = [(f"in_{name}", records.field(f"in_{name}").type) for name in self._names]
 
     def key(self, key: dict[str, Any]) -> dict[str, Any]:
-        cells: Cells = {}
+        cells = Cells()
         for row in key["_old"] or []:
             kept = tuple(self._loaded(name, row[name]) for name in self._kept)
             cells[_span(row)] = Cell(kept, row["time"], Position(**row["position"]))

@@ -196,7 +196,7 @@ class _Aggregate:
         leaves = table.is_final or table.retention is not None
         horizon = max(now, self._clock.watermark) if leaves else now
         values = tuple(evaluate(i.argument, event.values) if i.argument else None for i in table.aggregations)
-        cells = self._groups.setdefault(group, {})
+        cells = self._groups.setdefault(group, Cells())
         steps, late = self._operator.apply(cells, Input(event.timestamp, horizon, position, values))
         self._made.late += [Late(event.record.identity, position, span) for span in late]
         if table.is_final:

@@ -6,7 +6,9 @@ steps of the changelog, in order, and the windows for which the record came too 
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass
+from math import inf
 from typing import Any, NamedTuple, Protocol
 
 from lakehouse.semantics.aggregate import Aggregate
@@ -40,7 +42,35 @@ class Step(NamedTuple):
     time: int
 
 
-Cells = dict[Span | None, Cell]
+class Cells(dict[Span | None, Cell]):
+    """The rows of one key, by window; the windows are kept in order, so that a record finds its own among many."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._spans: list[Span] = []
+
+    def __setitem__(self, span: Span | None, cell: Cell) -> None:
+        if span is not None and span not in self:
+            insort(self._spans, span)
+        super().__setitem__(span, cell)
+
+    def __delitem__(self, span: Span | None) -> None:
+        super().__delitem__(span)
+        if span is not None:
+            self._spans.pop(bisect_left(self._spans, span))
+
+    def starting(self, first: int, last: int) -> list[Span]:
+        """Return the windows that start in [first, last], in order."""
+        return self._spans[bisect_left(self._spans, (first,)) : bisect_right(self._spans, (last, inf))]
+
+    def reaching(self, first: int, last: int) -> list[Span]:
+        """Return the windows that start at `last` or before and end at `first` or after, of windows that lie apart."""
+        end = start = bisect_right(self._spans, (last, inf))
+        while start > 0 and self._spans[start - 1].end >= first:
+            start -= 1
+        return self._spans[start:end]
+
+
 Outcome = tuple[list[Step], list[Span]]
 
 

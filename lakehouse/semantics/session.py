@@ -30,8 +30,9 @@ class Sessions:
     final: bool = False
 
     def apply(self, cells: Cells, record: Input) -> Outcome:
-        near = [span for span in cells if span is not None and self._joins(span, record)]
-        near.sort(key=lambda span: (span.end, span.start))
+        gap = self.window.gap
+        reached = cells.reaching(record.time - gap, record.time + gap)
+        near = [span for span in reached if self._is_open(span, record)]
         span = Span(
             min([record.time, *(found.start for found in near)]), max([record.time, *(found.end for found in near)])
         )
@@ -40,7 +41,8 @@ class Sessions:
         accumulators = zero(self.rules)
         steps = []
         for found in near:
-            absorbed = cells.pop(found)
+            absorbed = cells[found]
+            del cells[found]
             accumulators = tuple(
                 rule.merge(a, b) for rule, a, b in zip(self.rules, accumulators, absorbed.accumulators, strict=True)
             )
@@ -54,10 +56,7 @@ class Sessions:
         cells[span] = cell = Cell(new, span.end, record.order)
         return [*steps, Step(span, cell, span.end)], []
 
-    def _joins(self, span: Span, record: Input) -> bool:
-        gap = self.window.gap
-        if span.end < record.time - gap or record.time + gap < span.start:
-            return False
+    def _is_open(self, span: Span, record: Input) -> bool:
         if self.final:
             return self.window.closes(span) > record.horizon
         return span.end + self.window.needed >= record.horizon

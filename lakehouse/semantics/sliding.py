@@ -56,7 +56,7 @@ class _Run:
         previous: int | None = None  # the time of the last record before this one
         left_exists = right_exists = False
         starts = set()
-        for span in reversed(self._near(time - 2 * difference, time + 1)):
+        for span in reversed(self._cells.starting(time - 2 * difference, time + 1)):
             starts.add(span.start)
             cell = self._cells[span]
             if span.start == time + 1:
@@ -90,7 +90,7 @@ class _Run:
         right: Cell | None = None
         right_exists = False
         starts = set()
-        for span in self._near(0, time + 1):
+        for span in self._cells.starting(0, time + 1):
             starts.add(span.start)
             cell = self._cells[span]
             if span.start == 0:
@@ -107,9 +107,6 @@ class _Run:
         if combined is not None and combined.time < time and combined.time + 1 not in starts:
             self._add(self._owner.span(combined.time + 1), None)
         self._add(self._owner.span(0), combined)
-
-    def _near(self, first: int, last: int) -> list[Span]:
-        return sorted(span for span in self._cells if span and first <= span.start <= last)
 
     def _own_right(self, right: Cell | None) -> None:
         """The window that begins right after this record, if later records lie in it: they are known already."""

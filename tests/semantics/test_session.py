@@ -79,7 +79,7 @@ def test_with_enough_grace_sessions_are_the_clusters_of_times(times: list[int], 
 @given(TIMES, st.integers(0, 10), st.integers(0, 10))
 def test_the_steps_give_the_sessions_and_no_two_overlap(times: list[int], gap: int, grace: int) -> None:
     cells, steps, late = applied(Sessions(LISTED, Session(gap, grace)), times)
-    state: Cells = {}
+    state = Cells()
     for step in (step for some in steps for step in some):
         if step.cell is None:
             del state[step.span]

@@ -15,7 +15,7 @@ Shown = tuple[Span | None, list[int] | None, int]
 def applied(operator: Operator, times: Iterable[int]) -> tuple[Cells, list[list[Step]], list[list[Span]]]:
     """Records at these times, each with its time as its value: the rows, and each record's steps and late windows."""
     times = list(times)
-    cells: Cells = {}
+    cells = Cells()
     outcomes = [
         operator.apply(cells, Input(time, horizon, number, (time,)))
         for number, (time, horizon) in enumerate(zip(times, accumulate(times, max), strict=True))
