@@ -24,6 +24,8 @@ TIMEOUT_SECONDS = 15.0
 NOT_READY_YET = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
         KafkaError._NOENT,  # librdkafka's own "no leaders found"
     }
 )  # fmt: skip
