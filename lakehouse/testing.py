@@ -18,7 +18,7 @@ import atexit
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,6 +31,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.model import Result
 from lakehouse.run.replayed import Replayed, Sent
 from lakehouse.run.scenario import on_model
+from lakehouse.semantics.moment import milliseconds
 from lakehouse.semantics.record import Record
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Replay", "Replayed"]
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Headers = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]]
 
 
@@ -133,7 +133,7 @@ class Replay:
 
 def _milliseconds(time: int | datetime, what: str) -> int:
     if isinstance(time, datetime) and time.tzinfo is not None:
-        return (time - EPOCH) // timedelta(milliseconds=1)
+        return milliseconds(time)
     if isinstance(time, int) and not isinstance(time, bool):
         return time
     raise ConfigError(f"{what}: timestamp={time!r}; expected milliseconds, or a datetime with a zone (tzinfo=UTC).")

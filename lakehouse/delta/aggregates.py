@@ -215,10 +215,9 @@ def form_of(item: NamedAggregation, kind: str) -> Form:
 
 
 def in_sql(table: Table) -> bool:
-    """Say whether a table's batches are folded in Spark SQL; the others run the Python rules over the touched keys."""
-    return (table.window is None or isinstance(table.window, Hopping)) and all(
-        item.kind in SQL_KINDS for item in table.aggregations
-    )
+    """Say whether a table aggregates in Spark SQL; the other aggregates run the Python rules over the touched keys."""
+    common = all(item.kind in SQL_KINDS for item in table.aggregations)
+    return not table.is_latest and common and (table.window is None or isinstance(table.window, Hopping))
 
 
 def same_key(names: tuple[str, ...], left: str, right: str) -> Column:

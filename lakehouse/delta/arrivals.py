@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from operator import or_
+from operator import methodcaller, or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.delta.aggregates import Form
+from lakehouse.delta.aggregates import Form, in_sql
 from lakehouse.delta.clock import ClockState, timed
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
 from lakehouse.semantics.window import Hopping
@@ -39,13 +39,15 @@ def arrivals(
     forms: list[Form],
     rows: DataFrame,
     clock: ClockState | None,
-    pick: Callable[[Form], Column] = Form.raw,
+    *,
+    units: bool = False,
 ) -> DataFrame:
     """Return the records of a stream's frame that reach the table.
 
-    clock: where the table's clock stands before them; None for a table that has none. pick: what is taken for an
-    aggregation, its raw input, the value of its form in SQL, or its unit.
+    clock: where the table's clock stands before them; None for a table that has none. What is taken for an aggregation
+    is the input of its form in SQL, or, with `units`, its unit; what the Python rules fold, as it stands.
     """
+    pick = Form.raw if not in_sql(table) else methodcaller("unit" if units else "value")
     made = _values(table, rows) if table.is_latest else _inputs(table, forms, rows, pick)
     return made if clock is None else timed(table, made, clock)
 

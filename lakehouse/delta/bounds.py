@@ -6,6 +6,7 @@ Where a batch's keys lie together (the newest windows, neighbouring keys), its c
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -17,10 +18,19 @@ from pyspark.sql.types import AtomicType, BinaryType
 Bounds = dict[str, tuple[Any, Any]]
 
 
-def held(frame: DataFrame, names: Iterable[str]) -> tuple[DataFrame, int, Bounds]:
-    """Hold a frame in memory; return it, its number of rows, and the bounds of these columns, where they have an order.
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A frame that is held in memory, its number of rows, and the bounds of its keys. Its owner unpersists it."""
 
-    A column with a null has none: no file could be left out for it. The caller unpersists the frame.
+    frame: DataFrame
+    count: int
+    bounds: Bounds
+
+
+def held(frame: DataFrame, names: Iterable[str]) -> Held:
+    """Hold a frame in memory, with the bounds of these columns, where they have an order.
+
+    A column with a null has none: no file could be left out for it.
     """
     kinds = {field.name: field.dataType for field in frame.schema}
     ordered = [n for n in names if isinstance(kinds[n], AtomicType) and not isinstance(kinds[n], BinaryType)]
@@ -31,7 +41,7 @@ def held(frame: DataFrame, names: Iterable[str]) -> tuple[DataFrame, int, Bounds
     frame = frame.observe(seen, *wanted).persist()
     count = frame.count()
     found = {name: (seen.get[f"min {n}"], seen.get[f"max {n}"]) for n, name in enumerate(ordered)}
-    return frame, count, {name: pair for name, pair in found.items() if pair[0] is not None}
+    return Held(frame, count, {name: pair for name, pair in found.items() if pair[0] is not None})
 
 
 def within(bounds: Bounds, alias: str) -> Column:

@@ -8,15 +8,13 @@ is suppressed, is taken out of the changes of what the table keeps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce
-from operator import methodcaller
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from lakehouse.delta import bronze, correction, interventions, keyed, past, tables, travel
-from lakehouse.delta.aggregates import Form, in_sql, same_key
+from lakehouse.delta.aggregates import in_sql, same_key
 from lakehouse.delta.arrivals import arrivals, disorder, in_windows
 from lakehouse.delta.closing import closings
 from lakehouse.delta.layout import Layout
@@ -79,9 +77,9 @@ class _Changes:
         order = ["_position", "_step"] if "_step" in changes.columns else order
         return changes.where(F.col("_position").isNotNull()).orderBy(*order).select(*names, *CHANGE_COLUMNS)
 
-    def _arrived(self, pick: Callable[[Form], Column] = Form.raw) -> DataFrame:
+    def _arrived(self, *, units: bool = False) -> DataFrame:
         rows = past.arrived(self._spark, self._layout, self._table, self.after, self.to, self._skip)
-        return arrivals(self._table, self._forms, stream_frame(self._table.stream, rows), self._clock, pick)
+        return arrivals(self._table, self._forms, stream_frame(self._table.stream, rows), self._clock, units=units)
 
     def _base(self, touched: DataFrame | None) -> DataFrame | None:
         """What the table keeps at `after`, of the touched keys; None where it has nothing yet."""
@@ -114,7 +112,7 @@ class _Changes:
 
     def _in_sql(self) -> DataFrame:
         table, forms = self._table, self._forms
-        records = self._arrived(methodcaller("unit"))
+        records = self._arrived(units=True)
         if table.window is not None:
             records = in_windows(table, records).where(~F.col("_late"))
         records = records.select(*table.key, *[f"_in_{form.name}" for form in forms], "rowtime", "_position")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, Observation, Window
 from pyspark.sql import functions as F
 
 from lakehouse.delta.functions import literal_map
@@ -42,6 +42,21 @@ class ClockState:
                 del times[gone], orders[gone]
             times[tail.part], orders[tail.part] = tail.time, tail.order
         return ClockState(times, orders, watermark if watermark is not None else self.watermark)
+
+
+class Ticking:
+    """A clock on its way through a batch: it watches the records go by, and says where it stands after them."""
+
+    def __init__(self, state: ClockState) -> None:
+        self._state, self._seen = state, Observation()
+
+    def watch(self, rows: DataFrame) -> DataFrame:
+        """Return the records of `timed`, watched; to be computed once."""
+        return rows.observe(self._seen, F.collect_set("_tail").alias("tails"), F.max("_watermark").alias("mark"))
+
+    def after(self) -> ClockState:
+        """Return where the clock stands, once the records were computed."""
+        return self._state.after(self._seen.get["tails"], self._seen.get["mark"])
 
 
 def state_of(said: dict[str, Any]) -> ClockState:

@@ -7,8 +7,6 @@ whole, for all windows that it was late for.
 
 from __future__ import annotations
 
-from operator import methodcaller
-
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
@@ -56,10 +54,9 @@ def changes(spark: SparkSession, layout: Layout, table: Table, forms: list[Form]
 
 def _refolded(spark: SparkSession, layout: Layout, table: Table, forms: list[Form], at: int) -> DataFrame:
     """The affected rows, folded with everything that counts at tick `at`."""
-    sql = in_sql(table)
     bronze = past.arrived(spark, layout, table, NO_TICK, at, tables.skipped_offsets(spark, layout, table))
     stream = stream_frame(table.stream, bronze)
-    records = arrivals(table, forms, stream, ClockState(), methodcaller("value" if sql else "raw"))
+    records = arrivals(table, forms, stream, ClockState())
     counted = interventions.corrected(spark, layout, table.name, at)
     decided = interventions.corrected(spark, layout, table.name, at, only=True)
     assert counted is not None
@@ -70,7 +67,7 @@ def _refolded(spark: SparkSession, layout: Layout, table: Table, forms: list[For
     )
     affected = in_windows(table, _marked(records.drop("_forced"), decided).where(forced)).select(*table.key).distinct()
     affected = affected.persist()
-    if sql:
+    if in_sql(table):
         taken = in_windows(table, records).where(~F.col("_late"))
         rows = merge.rows(table, forms, batch(table, forms, _among(taken, affected, table.key)))
     else:

@@ -11,9 +11,8 @@ The table is the state: the row's own columns are the accumulators that the batc
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from operator import methodcaller
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation
@@ -22,8 +21,8 @@ from pyspark.sql import functions as F
 from lakehouse.delta import keyed, merge
 from lakehouse.delta.aggregates import Form, in_sql, same_key
 from lakehouse.delta.arrivals import arrivals, disorder, in_windows, null_key
-from lakehouse.delta.bounds import Bounds, held
-from lakehouse.delta.clock import ClockState, needs_watermark
+from lakehouse.delta.bounds import Bounds, Held, held
+from lakehouse.delta.clock import ClockState, Ticking, needs_watermark
 from lakehouse.delta.functions import literal_map
 from lakehouse.delta.streams import stream_frame
 from lakehouse.plan.step import Source
@@ -32,21 +31,19 @@ from lakehouse.plan.table import Table
 
 @dataclass(slots=True)
 class Folded:
-    """A batch, folded to one row a touched row of the table. `frame` is held in memory: `release` it.
+    """A batch, folded to one row a touched row of the table. It is held in memory: `release` it.
 
-    bad: the bad records by source. bounds: the smallest and the largest value of key columns, where they can be told.
-    late_rows: the late records (see `lakehouse.delta.late`), to be read only if there are some.
+    bad: the bad records by source. late_rows: the late records (see `lakehouse.delta.late`), to be read only if there
+    are some.
     """
 
-    frame: DataFrame
+    batch: Held
     records: int = 0
     bad: dict[Source, int] = field(default_factory=dict)
     null_keys: int = 0
-    keys: int = 0
     late: int = 0
     late_rows: DataFrame | None = None
     clock: ClockState | None = None
-    bounds: Bounds = field(default_factory=dict)
     held: list[DataFrame] = field(default_factory=list)
 
     def release(self) -> None:
@@ -58,10 +55,8 @@ class Folded:
         """Return what a batch saw, for the commit's metadata."""
         clock = {"clock": self.clock.metadata()} if self.clock is not None else {}
         late = {"late": self.late} if self.clock is not None or self.late else {}
-        bad = sum(self.bad.values())
-        return {
-            "records": self.records, "bad": bad, "null_keys": self.null_keys, "keys": self.keys, **late, **clock,
-        }  # fmt: skip
+        seen = {"records": self.records, "bad": sum(self.bad.values()), "null_keys": self.null_keys}
+        return {**seen, "keys": self.batch.count, **late, **clock}
 
 
 class Counting:
@@ -86,46 +81,45 @@ def fold(
     table: Table,
     forms: list[Form],
     bronze: DataFrame,
-    rows: DataFrame,
+    rows: Callable[[], DataFrame],
     clock: ClockState | None,
     emitted: int | None = None,
 ) -> Folded:
     """Fold bronze rows of the table's topics. What is counted on the way is counted in the same pass.
 
-    rows: what the table keeps now. clock: where the table's clock stands, for a table that has one. emitted: the
-    watermark up to which final results are out.
+    rows: gives what the table keeps now, where that is needed. clock: where the table's clock stands, for a table that
+    has one. emitted: the watermark up to which final results are out.
     """
-    counting, ignored, ticking = Counting(), Observation(), Observation()
+    counting, ignored = Counting(), Observation()
     stream = stream_frame(table.stream, bronze, counting)
     stream = stream.observe(ignored, F.count_if(null_key(table)).alias("null_keys"))
-    sql = not table.is_latest and in_sql(table)
-    arrived = arrivals(table, forms, stream, clock, methodcaller("value") if sql else Form.raw)
-    if clock is not None:
-        arrived = arrived.observe(ticking, F.collect_set("_tail").alias("tails"), F.max("_watermark").alias("mark"))
-    folded = Folded(arrived)
-    after, in_python = clock, not (sql or table.is_latest)
+    arrived = arrivals(table, forms, stream, clock)
+    ticking = Ticking(clock) if clock is not None else None
+    if ticking is not None:
+        arrived = ticking.watch(arrived)
+    folded = Folded(Held(arrived, 0, {}))
+    in_python = not (table.is_latest or in_sql(table))
     bounds: Bounds = {}
     if in_python or needs_watermark(table):
         # The watermark is needed before it is known which rows have expired; the keyed fold reads the records twice.
         names = [*(item.name for item in table.group_by), "_time"] if in_python else []
-        arrived, _, bounds = held(arrived, names)
+        watched = held(arrived, names)
+        arrived, bounds = watched.frame, watched.bounds
         folded.held.append(arrived)
-        if clock is not None:
-            after = clock.after(ticking.get["tails"], ticking.get["mark"])
     late_seen = Observation()
     if table.is_latest:
         frame = _latest(table, arrived, folded, late_seen)
-    elif sql:
-        frame = _in_sql(table, forms, arrived, folded, late_seen)
+    elif in_python:
+        frame = _keyed(table, forms, arrived, rows().alias("t").where(keyed.reach(table, bounds)), folded)
     else:
-        frame = _keyed(table, forms, arrived, rows.alias("t").where(keyed.reach(table, bounds)), folded)
-    frame = _expire(table, frame, rows, after, emitted, folded)
-    folded.frame, folded.keys, folded.bounds = held(frame, table.key)
-    folded.held.append(folded.frame)
+        frame = _in_sql(table, forms, arrived, folded, late_seen)
+    if needs_watermark(table) and ticking is not None:
+        frame = _expire(table, frame, rows, ticking.after().watermark, emitted, folded)
+    folded.batch = held(frame, table.key)
+    folded.held.append(folded.batch.frame)
     folded.records, folded.bad = counting.result()
     folded.null_keys = ignored.get["null_keys"]
-    if clock is not None:
-        folded.clock = clock.after(ticking.get["tails"], ticking.get["mark"])
+    folded.clock = ticking.after() if ticking is not None else None
     if folded.late_rows is not None and not in_python:
         folded.late = late_seen.get["late"]
     return folded
@@ -158,14 +152,11 @@ def _in_sql(table: Table, forms: list[Form], arrived: DataFrame, folded: Folded,
 
 def refold(table: Table, forms: list[Form], bronze: DataFrame, clock: ClockState | None) -> DataFrame:
     """Fold bronze rows from nothing; return what the table would keep after them, expired rows too."""
-    sql = not table.is_latest and in_sql(table)
-    arrived = arrivals(
-        table, forms, stream_frame(table.stream, bronze), clock, methodcaller("value") if sql else Form.raw
-    )
+    arrived = arrivals(table, forms, stream_frame(table.stream, bronze), clock)
     if table.is_latest:
-        made = _latest(table, arrived, Folded(arrived), Observation())
+        made = _latest(table, arrived, Folded(Held(arrived, 0, {})), Observation())
         return made if table.order_by is not None else made.where(~F.col("_tombstone"))
-    if sql:
+    if in_sql(table):
         if table.window is not None:
             arrived = in_windows(table, arrived).where(~F.col("_late"))
         return merge.rows(table, forms, batch(table, forms, arrived))
@@ -190,25 +181,26 @@ def _keyed(table: Table, forms: list[Form], arrived: DataFrame, rows: DataFrame,
 
 
 def _expire(
-    table: Table, frame: DataFrame, rows: DataFrame, clock: ClockState | None, emitted: int | None, folded: Folded
+    table: Table,
+    frame: DataFrame,
+    rows: Callable[[], DataFrame],
+    watermark: int | None,
+    emitted: int | None,
+    folded: Folded,
 ) -> DataFrame:
     """Take away what is not needed any more: rows of windows past their retention, windows whose final results are out
     (by the watermark `emitted`), and markers of deletes past theirs."""
-    gone: Column | None = None
-    if table.is_final:
-        assert table.window is not None
-        gone = None if emitted is None else ended(emitted - table.window.needed)
-    elif table.retention is not None and clock is not None and clock.watermark is not None:
-        bound = clock.watermark - table.retention
-        gone = ended(bound) if table.window is not None else F.col("_deleted") & (F.col("_order") <= bound)
-    if gone is None:
+    final = table.window.needed if table.window is not None and table.is_final else None
+    now, keep = (watermark, table.retention) if final is None else (emitted, final)
+    if now is None or keep is None:
         return frame
+    gone = ended(now - keep) if table.window is not None else F.col("_deleted") & (F.col("_order") <= now - keep)
     if table.window is not None:
         # What a batch would make of an expired row is gone, too; that of an absent key is not missed.
         frame = frame.withColumn("_tombstone", F.col("_tombstone") | gone)
     frame = frame.persist()
     folded.held.append(frame)
-    old = rows.where(gone).alias("o").join(frame.alias("f"), same_key(table.key, "o", "f"), "left_anti")
+    old = rows().where(gone).alias("o").join(frame.alias("f"), same_key(table.key, "o", "f"), "left_anti")
     return frame.unionByName(old.select(*table.key, F.lit(True).alias("_tombstone")), allowMissingColumns=True)
 
 

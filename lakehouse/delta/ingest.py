@@ -15,7 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from lakehouse.delta import bronze, checkpoint, gaps, tables
 from lakehouse.delta.failure import Catching, raise_failure
-from lakehouse.delta.layout import Layout
+from lakehouse.delta.layout import Layout, misplaced
 from lakehouse.delta.lease import Lease
 from lakehouse.delta.transaction import read_progress
 from lakehouse.errors import DataLoss, LakehouseError, NotFound, PlanError
@@ -85,13 +85,9 @@ class Ingest:
             return
         known = (bronze.last_covers(self._spark, self._layout.records) or {"topics": {}})["topics"]
         for topic in self._feed.topics:
-            lies = "own" if tables.exists(self._spark, self._layout.own_records(topic)) else "shared"
-            wanted = "own" if topic in self._feed.own else "shared"
-            if lies != wanted and known.get(topic, {}).get("next"):
-                raise PlanError(
-                    f"topic {topic!r}: its rows lie in {'a table of its own' if lies == 'own' else 'the shared table'} "
-                    f"of {self._layout.root}. Declare it with own_table={lies == 'own'}, or begin another lake."
-                )
+            lies_apart = tables.exists(self._spark, self._layout.own_records(topic))
+            if lies_apart != (topic in self._feed.own) and known.get(topic, {}).get("next"):
+                raise PlanError(misplaced(topic, own=lies_apart))
 
     def _find_gaps(self) -> None:
         """Compare bronze with Kafka; fail with the exact ranges, or record them and go on after them."""

@@ -5,6 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+def misplaced(topic: str, *, own: bool) -> str:
+    """Say that a topic's rows lie elsewhere than its declaration says: `own`, whether in a table of their own."""
+    return (
+        f"topic {topic!r}: its rows lie in {'a table of its own' if own else 'the shared table'} of bronze, but "
+        f"own_table={not own} is declared. A topic keeps its place: declare own_table={own}, or begin another lake."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The folders of a lake. `root` is a path, or a Hadoop URI such as s3a://bucket/lake; it has no slash at its end.

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.delta.aggregates import Form, same_key
-from lakehouse.delta.bounds import Bounds, within
+from lakehouse.delta.bounds import Held, within
 from lakehouse.delta.transaction import is_empty
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
 
@@ -18,21 +18,21 @@ def merge(
     spark: SparkSession,
     path: str,
     table: Table,
-    frame: DataFrame,
-    bounds: Bounds,
+    batch: Held,
     forms: list[Form] | None = None,
     *,
     fresh: bool = False,
 ) -> None:
     """Merge rows into the table at `path`: a row with `_tombstone` takes its key away, others replace their key's row.
 
-    forms: of a batch folded in SQL, whose `_new_<name>` are added to the row instead. bounds: of the key columns, so
-    that files without such keys are not read. fresh: no key is in the table yet.
+    forms: of a batch folded in SQL, whose `_new_<name>` are added to the row instead. fresh: no key is in the table
+    yet.
     """
     if fresh or is_empty(spark, path):
-        _append(spark, path, table, frame, forms)
+        _append(spark, path, table, batch, forms)
         return
-    condition = same_key(table.key, "t", "s") & within(bounds, "t")
+    frame = batch.frame
+    condition = same_key(table.key, "t", "s") & within(batch.bounds, "t")
     merging = DeltaTable.forPath(spark, path).alias("t").merge(frame.alias("s"), condition)
     key = {name: F.col(f"s.`{name}`") for name in table.key}
     if forms is None:
@@ -48,14 +48,13 @@ def merge(
     merging.whenNotMatchedInsert(f"NOT ({gone})", values=_set({**key, **inserted})).execute()
 
 
-def _append(spark: SparkSession, path: str, table: Table, frame: DataFrame, forms: list[Form] | None) -> None:
+def _append(spark: SparkSession, path: str, table: Table, batch: Held, forms: list[Form] | None) -> None:
     """Write rows whose keys are new: a third of the time of a MERGE."""
-    gone = _gone(table, frame)
-    frame = frame.where(~F.expr(gone))
+    frame = batch.frame.where(f"NOT ({_gone(table, batch.frame)})")
     made = frame if forms is None else rows(table, forms, frame)
     columns = spark.read.format("delta").load(path).schema
     made = made.select(*[F.col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in columns])
-    if frame.limit(ROWS_PER_FILE + 1).count() > ROWS_PER_FILE:
+    if batch.count > ROWS_PER_FILE:
         # Neighbouring keys into one file, the windows of one time before all: a later batch rewrites few rows then.
         windows = list(WINDOW_COLUMNS) if table.window is not None else []
         made = made.orderBy(*windows, *[name for name in table.key if name not in windows])

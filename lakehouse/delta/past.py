@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 
-from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.delta import bronze, tables, travel
 from lakehouse.delta.aggregates import Form
 from lakehouse.delta.arrivals import arrivals
-from lakehouse.delta.clock import ClockState, state_of
+from lakehouse.delta.clock import ClockState, Ticking, state_of
 from lakehouse.delta.fold import not_skipped, refold
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.streams import stream_frame
@@ -65,7 +64,6 @@ def clock_at(spark: SparkSession, layout: Layout, table: Table, tick: int) -> Cl
 def _recomputed(spark: SparkSession, layout: Layout, table: Table, tick: int, begin: ClockState) -> ClockState:
     skip = tables.skipped_offsets(spark, layout, table)
     stream = stream_frame(table.stream, arrived(spark, layout, table, NO_TICK, tick, skip))
-    seen = Observation()
-    timed = arrivals(table, [], stream, begin)
-    timed.observe(seen, F.collect_set("_tail").alias("tails"), F.max("_watermark").alias("mark")).count()
-    return begin.after(seen.get["tails"], seen.get["mark"])
+    ticking = Ticking(begin)
+    ticking.watch(arrivals(table, [], stream, begin)).count()
+    return ticking.after()

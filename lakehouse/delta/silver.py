@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from lakehouse.delta import bronze, correction, fold, interventions, late, past, quarantine, tables, travel, visible
-from lakehouse.delta.aggregates import in_sql
-from lakehouse.delta.bounds import held
+from lakehouse.delta.aggregates import Form, in_sql
+from lakehouse.delta.bounds import Held, held
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
 from lakehouse.delta.merge import merge
@@ -78,7 +80,7 @@ class SilverWriter:
         if to <= self.applied:
             return 0
         arrived = past.arrived(self._spark, self._layout, self.table, self.applied, to, self._skip)
-        rows = travel.read_version(self._spark, self._kept.path)
+        rows = partial(travel.read_version, self._spark, self._kept.path)
         folded = fold.fold(self.table, self._forms, arrived, rows, self._clock, self._emitted)
         try:
             for source in folded.bad:
@@ -95,57 +97,60 @@ class SilverWriter:
         return folded.records
 
     def _keep(self, folded: fold.Folded, to: int) -> None:
-        target = Progress(self._epoch, to)
-        metadata = {"from_tick": self.applied, "run": self._run, **folded.counts()}
-        if folded.keys == 0:
-            # Records came and none touched a row: the table still says how far it is.
-            append_nothing(self._spark, self._kept.path, self._kept.name, target, metadata)
-        else:
-            forms = self._forms if not self.table.is_latest and in_sql(self.table) else None
-            with Numbered(self._spark, self._kept.path, self._kept.name, target, metadata):
-                merge(self._spark, self._kept.path, self.table, folded.frame, folded.bounds, forms)
+        forms = self._forms if in_sql(self.table) else None
+        self._commit(self._kept, Progress(self._epoch, to), self.applied, folded.counts(), folded.batch, forms)
         self._clock = folded.clock
+
+    def _commit(
+        self,
+        place: tables.Place,
+        target: Progress,
+        after: int,
+        said: dict[str, Any],
+        batch: Held | None,
+        forms: list[Form] | None = None,
+        *,
+        fresh: bool = False,
+    ) -> None:
+        """Bring one of the table's two places from tick `after` to a progress, in one commit; `said`: what it says."""
+        metadata = {"from_tick": after, "run": self._run, **said}
+        if batch is None or batch.count == 0:
+            # Records came and none touched a row: the table still says how far it is.
+            append_nothing(self._spark, place.path, place.name, target, metadata)
+        else:
+            with Numbered(self._spark, place.path, place.name, target, metadata):
+                merge(self._spark, place.path, self.table, batch, forms, fresh=fresh)
 
     def correct(self, at: int) -> int:
         """Apply the intervention at tick `at`, the next one; return the number of rows that it changed."""
-        made = correction.correction(self._spark, self._layout, self.table, self._forms, at)
-        frame, keys, bounds = held(made, self.table.key)
+        batch = held(correction.correction(self._spark, self._layout, self.table, self._forms, at), self.table.key)
         try:
-            target = Progress(self._epoch, at)
-            clock = {"clock": self._clock.metadata()} if self._clock is not None else {}
-            metadata = {"from_tick": self.applied, "run": self._run, "operation": "late correction", "records": 0}
-            metadata |= {"keys": keys, **clock}
-            if keys == 0 or self.table.is_final:
-                # Of final results the state keeps only open windows; those that are corrected have closed.
-                append_nothing(self._spark, self._kept.path, self._kept.name, target, metadata)
-            else:
-                with Numbered(self._spark, self._kept.path, self._kept.name, target, metadata):
-                    merge(self._spark, self._kept.path, self.table, frame, bounds)
+            said: dict[str, Any] = {"operation": "late correction", "records": 0, "keys": batch.count}
+            if self._clock is not None:
+                said["clock"] = self._clock.metadata()
+            # Of final results the state keeps only open windows; those that are corrected have closed.
+            changed = None if self.table.is_final else batch
+            self._commit(self._kept, Progress(self._epoch, at), self.applied, said, changed)
         finally:
-            frame.unpersist()
+            batch.frame.unpersist()
         self.applied = at
         if self.table.has_state:
             self._show(at)
-        return keys
+        return batch.count
 
     def _show(self, to: int) -> None:
         """Bring what people see to a tick that the state has."""
         if to > self._seen_tick:
-            target = Progress(self._seen_epoch, to)
             decided = any(self._seen_tick < at <= to for at in self._interventions)
             # Final results appear once: their keys are new, unless somebody corrected them.
             fresh = self.table.is_final and self.table.retention is None and not decided
             made = visible.changed(self._spark, self._layout, self.table, self._seen_tick, to, self._clock)
-            frame, keys, bounds = held(made, self.table.key)
-            metadata = {"from_tick": self._seen_tick, "run": self._run, "keys": keys}
+            batch = held(made, self.table.key)
             try:
-                if keys == 0:
-                    append_nothing(self._spark, self._seen.path, self._seen.name, target, metadata)
-                else:
-                    with Numbered(self._spark, self._seen.path, self._seen.name, target, metadata):
-                        merge(self._spark, self._seen.path, self.table, frame, bounds, fresh=fresh)
+                target, said = Progress(self._seen_epoch, to), {"keys": batch.count}
+                self._commit(self._seen, target, self._seen_tick, said, batch, fresh=fresh)
             finally:
-                frame.unpersist()
+                batch.frame.unpersist()
             self._seen_tick = to
         self._emitted = self._clock.watermark if self._clock is not None else None
 

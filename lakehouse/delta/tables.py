@@ -16,6 +16,7 @@ has these, too:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from delta.tables import DeltaTable
@@ -136,12 +137,14 @@ def create(spark: SparkSession, layout: Layout, table: Table) -> None:
         # Its folder may have been removed, to build it anew: then what it kept, and what was late for it, go as well.
         for path in (layout.state(table.name), layout.late(table.name)):
             remove(spark, path)
-    _create(spark, seen, table, schema(spark, table))
+    _create(spark, seen, table, schema)
     if table.has_state:
-        _create(spark, state(layout, table), table, state_schema(spark, table))
+        _create(spark, state(layout, table), table, state_schema)
 
 
-def _create(spark: SparkSession, place: Place, table: Table, columns: StructType) -> None:
+def _create(
+    spark: SparkSession, place: Place, table: Table, columns: Callable[[SparkSession, Table], StructType]
+) -> None:
     if exists(spark, place.path):
         found, wanted = properties(spark, place.path), declared(table)
         change = change_of(found, table)
@@ -150,7 +153,7 @@ def _create(spark: SparkSession, place: Place, table: Table, columns: StructType
         if {name: found.get(name) for name in wanted} != wanted:
             set_properties(spark, place.path, wanted, {"operation": "new declaration"})
         return
-    builder = DeltaTable.createIfNotExists(spark).location(place.path).addColumns(columns)
+    builder = DeltaTable.createIfNotExists(spark).location(place.path).addColumns(columns(spark, table))
     for name, value in _properties(table).items():
         builder = builder.property(name, value)
     builder.execute()

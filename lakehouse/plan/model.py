@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from lakehouse.plan import model_table
@@ -20,11 +20,10 @@ from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select, Sour
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.moment import milliseconds
 from lakehouse.semantics.position import LEVEL_BITS
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.tombstone import Row
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ def _decode(source: Source, records: list[Record], decode: Decode, quarantine: l
             values |= {"rowtime": record.timestamp, "rowpartition": record.partition, "rowoffset": record.offset}
             timestamp: int | None = record.timestamp
             if source.event_time is not None and item.value is not None:
-                timestamp = _milliseconds(evaluate(source.event_time, values))
+                timestamp = _event_time(evaluate(source.event_time, values))
             if timestamp is None:
                 item = Bad(f"the event time {source.event_time} is null")
             else:
@@ -99,9 +98,9 @@ def _decode(source: Source, records: list[Record], decode: Decode, quarantine: l
     return events
 
 
-def _milliseconds(moment: Any) -> Any:
-    """A timestamp or epoch milliseconds, as milliseconds; microseconds below are cut off, as Kafka has none."""
-    return (moment - EPOCH) // timedelta(milliseconds=1) if isinstance(moment, datetime) else moment
+def _event_time(value: Any) -> Any:
+    """A timestamp or epoch milliseconds, as milliseconds."""
+    return milliseconds(value) if isinstance(value, datetime) else value
 
 
 def _events(stream: Stream, decoded: dict[str, list[Event]]) -> list[Event]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from lakehouse.plan.aggregation import rule
@@ -17,12 +17,11 @@ from lakehouse.semantics.cell import Cell, Cells, Input
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.clock import Clock
 from lakehouse.semantics.collection import frozen
+from lakehouse.semantics.moment import milliseconds, moment
 from lakehouse.semantics.position import Identity, Position
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.tombstone import Effect, Row, effect, takes_part_in_aggregates
 from lakehouse.semantics.window import Span
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +147,7 @@ def _ordered(table: Table, events: Iterable[Event], made: Made) -> Iterable[Chan
             continue
         order = evaluate(table.order_by, event.values)
         if isinstance(order, datetime):
-            order = (order - EPOCH) // timedelta(milliseconds=1)
+            order = milliseconds(order)
         elif order is None and table.order_is_time:
             order = event.timestamp
         if order is not None and table.retention is not None:
@@ -240,13 +239,3 @@ class _Aggregate:
             for key in [key for key in self._made.rows if milliseconds(key[-1]) + retention < watermark]:
                 del self._made.rows[key]
         return ()
-
-
-def moment(ms: int) -> datetime:
-    """Return milliseconds since the epoch as a timestamp."""
-    return EPOCH + timedelta(milliseconds=ms)
-
-
-def milliseconds(time: Any) -> int:
-    """Return a timestamp as milliseconds since the epoch."""
-    return int((time - EPOCH) // timedelta(milliseconds=1))

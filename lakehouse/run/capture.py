@@ -25,17 +25,16 @@ from lakehouse.formats.written import key_bytes, written_key, written_value
 from lakehouse.plan import model
 from lakehouse.plan.app import App
 from lakehouse.plan.model import Result
-from lakehouse.plan.model_table import milliseconds
 from lakehouse.plan.schema import base_type
 from lakehouse.plan.step import Rekey, Source
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
-from lakehouse.run.compare import key_value, plain
+from lakehouse.run.compare import key_value, keys_of, plain
 from lakehouse.run.scenario import Scenario, on_model, records
 from lakehouse.semantics.changelog import Key
+from lakehouse.semantics.moment import milliseconds
 from lakehouse.semantics.position import Identity
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.window import Session
 
 COLUMNS = (
     "topic", "topic_id", "partition", "offset", "timestamp", "key", "value", "tick", "order_time", "headers",
@@ -76,7 +75,7 @@ def capture(
     if not found:
         raise NotFound(
             f"key {key!r} of table {table.name!r}: no record in bronze reaches it. Columns of a key of several are "
-            f"joined by commas: {','.join(_group(table))}. `lakehouse query` shows the table's keys."
+            f"joined by commas: {','.join(keys_of(table).columns)}. `lakehouse query` shows the table's keys."
         )
     taken = found[:limit]
     ordered = _in_order(taken)
@@ -86,11 +85,6 @@ def capture(
     expected = _expected(app, table, on_model(app, records(scenario, app)))
     text = _text({"name": name, "app": app_name, "inputs": inputs, **expected})
     return Capture(text, len(taken), len(found), ordered != taken)
-
-
-def _group(table: Table) -> tuple[str, ...]:
-    """The columns that tell a table's keys apart, without those of the window."""
-    return table.key if table.window is None else table.key[:-2]
 
 
 def _of_key(layout: Layout, own: set[str], table: Table, key: str, listen: Callable[[int], None]) -> Iterator[Record]:
@@ -150,7 +144,7 @@ def _reaching(table: Table, chunk: Sequence[Record], key: str) -> Iterator[Recor
     stream = table.stream
     if table.group_by:
         rekey = Rekey(table.group_by)
-        stream = replace(stream, key=_group(table), steps=(*stream.steps, rekey))
+        stream = replace(stream, key=keys_of(table).columns, steps=(*stream.steps, rekey))
     found = model.run(App((), (Sink(PROBE, stream, "event"),), stream.sources), chunk, decode)
     places = {
         (change.position.partition, change.position.offset, change.position.tick)
@@ -202,16 +196,17 @@ def _input(app: App, record: Record) -> dict[str, Any]:
 
 
 def _expected(app: App, table: Table, result: Result) -> dict[str, Any]:
+    keys = keys_of(table)
     topic = next((sink.topic for sink in app.sinks if sink.of == table), table.name)
     changes = [
-        {"topic": topic, **_key(table, change.key), "value": plain(change.value), "timestamp": change.timestamp}
+        {"topic": topic, **keys.shown(change.key), "value": plain(change.value), "timestamp": change.timestamp}
         for change in result.changelogs[table.name]
         if change.key is not None
     ]
-    rows = [{**_key(table, key), "value": plain(row)} for key, row in result.tables[table.name].items()]
+    rows = [{**keys.shown(key), "value": plain(row)} for key, row in result.tables[table.name].items()]
     expected: dict[str, Any] = {"tables": {table.name: rows}} | ({"outputs": changes} if changes else {})
     late = [
-        _place(late.identity) | (_window(table, *late.span) if late.span is not None else {})
+        _place(late.identity) | ({"window": keys.bounds(*late.span)} if late.span is not None else {})
         for late in result.late[table.name]
     ]
     bad = {
@@ -226,19 +221,6 @@ def _expected(app: App, table: Table, result: Result) -> dict[str, Any]:
 
 def _place(of: Identity) -> dict[str, Any]:
     return {"partition": of.partition, "offset": of.offset}
-
-
-def _key(table: Table, key: Key) -> dict[str, Any]:
-    """A row's key as a scenario writes it, with its window beside it."""
-    if table.window is None:
-        return {"key": key_value(table.key, key)}
-    *group, start, end = key
-    return {"key": key_value(_group(table), tuple(group)), **_window(table, milliseconds(start), milliseconds(end))}
-
-
-def _window(table: Table, start: int, end: int) -> dict[str, Any]:
-    kind = "session" if isinstance(table.window, Session) else "time"
-    return {"window": {"start": start, "end": end, "type": kind}}
 
 
 def _text(scenario: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from lakehouse.config import Settings
 from lakehouse.delta import reader
 from lakehouse.delta.layout import Layout
+from lakehouse.delta.layout import misplaced as misplaced_text
 from lakehouse.errors import PlanError
 from lakehouse.plan.app import App
 from lakehouse.plan.change import Change, change_of, refusal
@@ -55,13 +56,8 @@ def misplaced(layout: Layout, app: App) -> list[str]:
     if own == there:
         return []
     known = reader.bronze_covers(layout).get("topics", {})
-    return [
-        f"topic {topic!r}: its rows lie in {'a table of its own' if topic in there else 'the shared table'} of bronze, "
-        f"but own_table={topic in own} is declared. A topic keeps its place: declare own_table={topic in there}, or "
-        "begin another lake."
-        for topic in sorted(own ^ there)
-        if known.get(topic, {}).get("next")
-    ]
+    wrong = [topic for topic in sorted(own ^ there) if known.get(topic, {}).get("next")]
+    return [misplaced_text(topic, own=topic in there) for topic in wrong]
 
 
 def check(settings: Settings, app: App, parts: tuple[str, ...] | None) -> None:

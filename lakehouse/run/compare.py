@@ -17,10 +17,11 @@ from typing import Any
 from lakehouse.formats.json_text import java_double, timestamp_text, write
 from lakehouse.plan.app import App
 from lakehouse.plan.model import Result
-from lakehouse.plan.model_table import Late, milliseconds, unhashable
+from lakehouse.plan.model_table import Late, unhashable
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.moment import milliseconds
 from lakehouse.semantics.window import Session
 
 DOUBLE_TOLERANCE = 1e-6
@@ -45,13 +46,13 @@ def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
         if found is None:
             failures += _missing("topic", topic, known)
         else:
-            failures += _outputs(topic, _keys_of(app, topic), wanted, found)
+            failures += _outputs(topic, _published(app, topic), wanted, found)
     for name, rows in expected.get("tables", {}).items():
         table = result.tables.get(name)
         if table is None:
             failures += _missing("table", name, result.tables)
         else:
-            failures += _table(name, _keys(app.table(name)), rows, table)
+            failures += _table(name, keys_of(app.table(name)), rows, table)
     for name, bad in expected.get("quarantine", {}).items():
         kept = result.quarantine.get(name)
         if kept is None:
@@ -66,7 +67,7 @@ def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
         if late is None:
             failures += _missing("table", name, result.late)
         else:
-            failures += _late(name, _keys(app.table(name)), wanted, late)
+            failures += _late(name, keys_of(app.table(name)), wanted, late)
     return failures
 
 
@@ -75,34 +76,37 @@ def _missing(what: str, name: str, known: Iterable[str]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Keys:
-    """How keys are written: their columns, without those of the window, and the type of the windows if there are."""
+class Keys:
+    """How a scenario writes keys: the columns without those of the window, and the type of the windows if any."""
 
     columns: tuple[str, ...]
     window: str | None = None
 
     def shown(self, key: Key | None) -> dict[str, Any]:
+        """Return a key, with its window beside it."""
         if key is None or self.window is None:
             return {"key": key_value(self.columns, key)}
         *columns, start, end = key
         return {"key": key_value(self.columns, tuple(columns)), "window": self.bounds(*map(milliseconds, (start, end)))}
 
     def bounds(self, start: int, end: int) -> dict[str, Any]:
+        """Return a window of milliseconds."""
         return {"start": start, "end": end, "type": self.window}
 
 
-def _keys(of: Stream | Table) -> _Keys:
+def keys_of(of: Stream | Table) -> Keys:
+    """Return how the keys of a stream or a table are written."""
     if isinstance(of, Stream) or of.window is None:
-        return _Keys(of.key)
-    return _Keys(of.key[:-2], "session" if isinstance(of.window, Session) else "time")
+        return Keys(of.key)
+    return Keys(of.key[:-2], "session" if isinstance(of.window, Session) else "time")
 
 
-def _keys_of(app: App, topic: str) -> _Keys:
+def _published(app: App, topic: str) -> Keys:
     """The keys of what is published to a topic, or of the table that is named instead of one."""
-    return _keys(next((sink.of for sink in app.sinks if sink.topic == topic), None) or app.table(topic))
+    return keys_of(next((sink.of for sink in app.sinks if sink.topic == topic), None) or app.table(topic))
 
 
-def _outputs(topic: str, key: _Keys, wanted: list[dict[str, Any]], found: list[Change]) -> list[str]:
+def _outputs(topic: str, key: Keys, wanted: list[dict[str, Any]], found: list[Change]) -> list[str]:
     lines: list[str] = []
     equal = True
     for number in range(max(len(wanted), len(found))):
@@ -120,7 +124,7 @@ def _outputs(topic: str, key: _Keys, wanted: list[dict[str, Any]], found: list[C
     return [] if equal else ["\n".join([header, *lines])]
 
 
-def _shown(change: Change, key: _Keys) -> dict[str, Any]:
+def _shown(change: Change, key: Keys) -> dict[str, Any]:
     """A change in the form in which a scenario writes it."""
     return {**key.shown(change.key), "value": plain(change.value), "timestamp": change.timestamp}
 
@@ -130,7 +134,7 @@ def _fits(want: dict[str, Any], found: dict[str, Any]) -> bool:
     return same and ("timestamp" not in want or want["timestamp"] == found["timestamp"])
 
 
-def _table(name: str, key: _Keys, wanted: list[dict[str, Any]], found: dict[Key, Any]) -> list[str]:
+def _table(name: str, key: Keys, wanted: list[dict[str, Any]], found: dict[Key, Any]) -> list[str]:
     left = [{**key.shown(values), "value": plain(row)} for values, row in found.items()]
     missing = []
     for want in wanted:
@@ -157,7 +161,7 @@ def _quarantine(name: str, wanted: list[dict[str, Any]], found: list[tuple[int, 
     return ["\n".join([f"quarantine {name}: expected {len(wanted)} records, found {len(found)}", *lines])]
 
 
-def _late(name: str, key: _Keys, wanted: list[dict[str, Any]], late: list[Late]) -> list[str]:
+def _late(name: str, key: Keys, wanted: list[dict[str, Any]], late: list[Late]) -> list[str]:
     """Late records in position order; one that came too late for several windows stands there for each of them."""
     found: list[dict[str, Any]] = [
         {"offset": item.identity.offset, "partition": item.identity.partition} for item in late

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +18,11 @@ from lakehouse.delta.silver import own_topics
 from lakehouse.delta.silver_query import Silver
 from lakehouse.plan.app import App
 from lakehouse.plan.model import Result
-from lakehouse.plan.model_table import Late, hashable, milliseconds
+from lakehouse.plan.model_table import Late, hashable
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.moment import milliseconds, moment
 from lakehouse.semantics.position import Identity, Position
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.window import Span
@@ -35,7 +35,6 @@ KAFKA_SCHEMA = (
     "topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
     "headers array<struct<key: string, value: binary>>, key binary, value binary"
 )
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class SparkReplay:
@@ -83,10 +82,9 @@ def write_bronze(spark: SparkSession, layout: Layout, app: App, records: Iterabl
 
 
 def _kafka_row(record: Record) -> tuple[Any, ...]:
-    moment = EPOCH + timedelta(milliseconds=record.timestamp)
     headers = [*record.headers] or None
     place = (record.topic, record.partition, record.offset)
-    return (*place, moment, record.timestamp_type, headers, record.key, record.value)
+    return (*place, moment(record.timestamp), record.timestamp_type, headers, record.key, record.value)
 
 
 def read_result(spark: SparkSession, layout: Layout, app: App, records: Iterable[Record], last: int) -> Result:

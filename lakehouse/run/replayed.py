@@ -9,10 +9,11 @@ from typing import Any
 from lakehouse.errors import ConfigError
 from lakehouse.plan.app import App
 from lakehouse.plan.model import Result
-from lakehouse.plan.model_table import hashable, moment
+from lakehouse.plan.model_table import comparable, hashable, unhashable
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.moment import moment
 from lakehouse.semantics.position import Identity
 from lakehouse.semantics.record import Record
 
@@ -42,7 +43,7 @@ class Replayed:
         """Return a table's rows at the end, in the order of their keys: key columns and values in one dict each."""
         of = self._app.table(table)
         rows = self._result.tables[table]
-        return [{**_named(of.key, key), **rows[key]} for key in sorted(rows, key=_order)]
+        return [{**_named(of.key, key), **rows[key]} for key in sorted(rows, key=comparable)]
 
     def row(self, table: str, *key: Any) -> dict[str, Any] | None:
         """Return the row of one key, None if there is none: row("totals", "ann").
@@ -134,20 +135,4 @@ def _changes(of: Table | Stream, changes: Iterable[Change]) -> list[dict[str, An
 
 
 def _named(columns: tuple[str, ...], key: Key) -> dict[str, Any]:
-    return {name: _thawed(part) for name, part in zip(columns, key, strict=True)}
-
-
-def _thawed(part: Any) -> Any:
-    """Keys are hashable, so a struct in a key is a tuple of names and values; make it a dict again."""
-    if not isinstance(part, tuple):
-        return part
-    if all(isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in part):
-        return {name: _thawed(value) for name, value in part}
-    return [_thawed(item) for item in part]
-
-
-def _order(part: Any) -> tuple[Any, ...]:
-    """Nulls first, also inside a key of several columns or a struct."""
-    if part is None:
-        return (0,)
-    return (1, tuple(map(_order, part)) if isinstance(part, tuple) else part)
+    return {name: unhashable(part) for name, part in zip(columns, key, strict=True)}

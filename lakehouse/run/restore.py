@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from confluent_kafka import Message
@@ -23,13 +22,11 @@ from lakehouse.kafka.drain import drain
 from lakehouse.kafka.publish import ACCUMULATORS, EVENT_TIME, OFFSETS, POSITION
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.table import Table
+from lakehouse.semantics.moment import moment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
-
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def restore(
@@ -104,7 +101,7 @@ def _rows(
             **(decode_columns(published.key_format(key), key, key_bytes) or {}),
             **shown,
             **kept,
-            "_event_time": EPOCH + timedelta(milliseconds=int(headers[EVENT_TIME])),
+            "_event_time": moment(int(headers[EVENT_TIME])),
             "_position": tuple(json.loads(headers[POSITION])),
         }
         rows.append(tuple(row.get(field.name) for field in schema))

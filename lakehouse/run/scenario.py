@@ -33,15 +33,11 @@ from typing import Any, Literal, Protocol
 
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.formats.decode import decode
-from lakehouse.formats.encode import encode_key, encode_value
-from lakehouse.formats.json_text import write
-from lakehouse.formats.text_value import from_text
 from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.written import key_bytes, value_bytes
 from lakehouse.plan import model
 from lakehouse.plan.app import App
 from lakehouse.plan.model import Result
-from lakehouse.plan.schema import Column, base_type
-from lakehouse.plan.step import Source
 from lakehouse.run.compare import compare
 from lakehouse.semantics.record import Record
 
@@ -188,42 +184,11 @@ def _record(scenario: Scenario, app: App, number: int, item: dict[str, Any]) -> 
     place = (int(item.get("partition", 0)), int(item.get("timestamp", 0)))
     raw_key, raw_value = item.get("key_hex"), item.get("value_hex")
     try:
-        key = _key_bytes(source, item.get("key")) if raw_key is None else bytes.fromhex(raw_key)
-        value = _value_bytes(source, item.get("value")) if raw_value is None else bytes.fromhex(raw_value)
+        key = key_bytes(source, item.get("key")) if raw_key is None else bytes.fromhex(raw_key)
+        value = value_bytes(source, item.get("value")) if raw_value is None else bytes.fromhex(raw_value)
         return topic, *place, key, value, headers
     except (Unfit, TypeError, ValueError) as error:
         raise ConfigError(f"{what}: can't be encoded: {error}") from error
-
-
-def _key_bytes(source: Source, key: Any) -> bytes | None:
-    """A key of one column is written as its value, of several as an object; delimited text may be text."""
-    if key is None:
-        return None
-    if source.key_format == "delimited" and isinstance(key, str):
-        return key.encode("utf-8")
-    named = key if len(source.key) > 1 else {source.key[0].name: key}
-    return encode_key(
-        source.key_format, source.key, _plain(source.key, named) if source.key_format == "kafka" else named
-    )
-
-
-def _value_bytes(source: Source, value: Any) -> bytes | None:
-    if value is None:
-        return None
-    if source.value_format == "json":  # as it stands, so that a scenario can say what does not fit the schema
-        return write(value).encode("utf-8")
-    if source.value_format == "delimited":
-        return str(value).encode("utf-8")
-    named = {source.value[0].name: value}
-    return encode_value(source.value_format, source.value, _plain(source.value, named))
-
-
-def _plain(columns: tuple[Column, ...], named: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no binary, so a binary is written as base64."""
-    (column,) = columns
-    value = named[column.name]
-    binary = base_type(column.type) == "binary" and isinstance(value, str)
-    return {column.name: from_text("binary")(value) if binary else value}
 
 
 def check(scenario: Scenario, engine: Engine, batch: Batch = "all") -> list[str]:

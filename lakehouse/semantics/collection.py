@@ -37,16 +37,8 @@ class CollectList(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class CollectSet(Shown):
+class CollectSet(CollectList):
     """COLLECT_SET(column): every different value, null too, in first-seen order (rule 7)."""
-
-    limit: int | None = None
-
-    def zero(self) -> list[Any]:
-        return []
-
-    def add(self, accumulator: list[Any], value: Any, order: object) -> list[Any]:
-        return self.merge(accumulator, [value])
 
     def merge(self, earlier: list[Any], later: list[Any]) -> list[Any]:
         seen = {frozen(value): value for value in reversed([*earlier, *later])}
