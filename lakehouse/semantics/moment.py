@@ -1,11 +1,25 @@
-"""Moments: all times of the meaning are milliseconds since 1970, those of rows are timestamps in UTC."""
+"""Moments: the times of rows in milliseconds since 1970, and the ways to name a moment of the past of a table.
+
+version   of the Delta table
+tick      the last one taken in; several tables read at one tick are consistent with each other
+commit    a time of the wall clock: what the table held then, "what we knew then"
+offsets   the first offset not taken in, by topic and partition
+event     an event time: the fold of the applied records that are not later, "the world then"
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import Any
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Literal
+
+from lakehouse.errors import ConfigError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Clock = Literal["event", "commit"]
+PLACE = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)/(?P<partition>\d{1,9})=(?P<offset>\d{1,18})")
 
 
 def moment(ms: int) -> datetime:
@@ -16,3 +30,120 @@ def moment(ms: int) -> datetime:
 def milliseconds(time: Any) -> int:
     """Return a timestamp as milliseconds since the epoch; microseconds below are cut off, as Kafka has none."""
     return int((time - EPOCH) // timedelta(milliseconds=1))
+
+
+@dataclass(frozen=True, slots=True)
+class AtVersion:
+    """A version of the Delta table."""
+
+    version: int
+
+    def __str__(self) -> str:
+        return f"version {self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class AtTick:
+    """After this tick."""
+
+    tick: int
+
+    def __str__(self) -> str:
+        return f"tick {self.tick}"
+
+
+@dataclass(frozen=True, slots=True)
+class AtCommit:
+    """What was committed at this time (milliseconds since the epoch) or before."""
+
+    ms: int
+
+    def __str__(self) -> str:
+        return f"commit time {written(self.ms)}"
+
+
+@dataclass(frozen=True, slots=True)
+class AtEvent:
+    """The records whose event time is this one (milliseconds since the epoch) or an earlier one."""
+
+    ms: int
+
+    def __str__(self) -> str:
+        return f"event time {written(self.ms)}"
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffsets:
+    """The records before these offsets, by topic and partition."""
+
+    offsets: Mapping[str, Mapping[int, int]]
+
+    def __str__(self) -> str:
+        parts = [f"{topic}/{p}={n}" for topic, of in sorted(self.offsets.items()) for p, n in sorted(of.items())]
+        return f"offsets {','.join(parts)}"
+
+
+At = AtVersion | AtTick | AtCommit | AtEvent | AtOffsets
+
+
+def at(
+    time: str | datetime | date | None = None,
+    *,
+    clock: Clock = "event",
+    version: int | None = None,
+    tick: int | None = None,
+    offsets: str | Mapping[str, Mapping[int, int]] | None = None,
+) -> At | None:
+    """Return the moment that is meant; None for now. Raises ConfigError for two moments, or for none that can be.
+
+    time: by `clock`, see `time_ms`. offsets: a mapping, or text, see `offsets_of`.
+    """
+    given = {"at": time, "version": version, "tick": tick, "offsets": offsets}
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise ConfigError(f"found {' and '.join(named)}; expected one moment, or none for now.")
+    for name, number in (("version", version), ("tick", tick)):
+        if number is not None and number < 0:
+            raise ConfigError(f"{name} {number}: expected a number from 0 on.")
+    if clock not in ("event", "commit"):
+        raise ConfigError(f'clock {clock!r}: expected "event" (the world then) or "commit" (what we knew then).')
+    if time is not None:
+        return AtEvent(time_ms(time)) if clock == "event" else AtCommit(time_ms(time))
+    if version is not None:
+        return AtVersion(version)
+    if tick is not None:
+        return AtTick(tick)
+    if offsets is not None:
+        return AtOffsets(offsets_of(offsets) if isinstance(offsets, str) else offsets)
+    return None
+
+
+def time_ms(time: str | datetime | date, what: str = "at") -> int:
+    """Return a time as milliseconds since the epoch; one without a zone is UTC, a date is its first moment."""
+    if isinstance(time, str):
+        try:
+            time = datetime.fromisoformat(time.strip())
+        except ValueError:
+            raise ConfigError(f"{what} {time!r}: expected a time such as 2013-06-01T18:00Z, or a date.") from None
+    elif not isinstance(time, datetime):
+        time = datetime(time.year, time.month, time.day)
+    return milliseconds(time if time.tzinfo is not None else time.replace(tzinfo=UTC))
+
+
+def offsets_of(text: str) -> dict[str, dict[int, int]]:
+    """Return the offsets in `flights/0=120,flights/1=80`: the first one not taken in, by topic and partition."""
+    found: dict[str, dict[int, int]] = {}
+    for part in text.split(","):
+        if (match := PLACE.fullmatch(part.strip())) is None:
+            raise ConfigError(f"offsets {part.strip()!r}: expected TOPIC/PARTITION=OFFSET, such as flights/0=120.")
+        of = found.setdefault(match["topic"], {})
+        if int(match["partition"]) in of:
+            raise ConfigError(f"offsets: {match['topic']}/{match['partition']} is named twice.")
+        of[int(match["partition"])] = int(match["offset"])
+    return found
+
+
+def written(ms: int) -> str:
+    """Return a moment as text: 2013-06-01T18:00:00Z."""
+    time = moment(ms).replace(tzinfo=None)
+    return time.isoformat(timespec="milliseconds" if ms % 1000 else "seconds") + "Z"

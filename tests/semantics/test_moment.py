@@ -1,0 +1,64 @@
+"""The ways to name a moment, and how they are refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from lakehouse.errors import ConfigError
+from lakehouse.semantics.moment import AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, at, milliseconds, time_ms
+
+JUNE = 1_370_044_800_000  # 2013-06-01T00:00Z
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        "2013-06-01", "2013-06-01T00:00Z", "2013-06-01 02:00+02:00", "2013-06-01T00:00", date(2013, 6, 1),
+        datetime(2013, 6, 1), datetime(2013, 6, 1, tzinfo=UTC),
+        datetime(2013, 6, 1, 2, tzinfo=timezone(timedelta(hours=2))),
+    ],
+)  # fmt: skip
+def test_a_time_without_a_zone_is_utc(time: Any) -> None:
+    assert time_ms(time) == JUNE
+
+
+def test_each_way_to_name_a_moment() -> None:
+    assert at() is None
+    assert at("2013-06-01") == AtEvent(JUNE)
+    assert at("2013-06-01", clock="commit") == AtCommit(JUNE)
+    assert at(version=0) == AtVersion(0)
+    assert at(tick=7) == AtTick(7)
+    assert at(offsets="a/0=12, b.c-d/10=0") == AtOffsets({"a": {0: 12}, "b.c-d": {10: 0}})
+    assert at(offsets={"a": {0: 12}}) == AtOffsets({"a": {0: 12}})
+
+
+def test_a_moment_says_what_it_is() -> None:
+    named = [AtVersion(3), AtTick(4), AtCommit(JUNE), AtEvent(JUNE + 5), AtOffsets({"b": {1: 2}, "a": {0: 1}})]
+    assert [str(one) for one in named] == [
+        "version 3", "tick 4", "commit time 2013-06-01T00:00:00Z", "event time 2013-06-01T00:00:00.005Z",
+        "offsets a/0=1,b/1=2",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"version": 1, "tick": 2}, "found version and tick; expected one moment"),
+        ({"time": "June"}, "at 'June': expected a time such as 2013-06-01T18:00Z"),
+        ({"time": "2013-06-01", "clock": "wall"}, "clock 'wall': expected \"event\""),
+        ({"version": -1}, "version -1: expected a number from 0 on"),
+        ({"offsets": "a=1"}, "offsets 'a=1': expected TOPIC/PARTITION=OFFSET"),
+        ({"offsets": "a/0=1,a/0=2"}, "a/0 is named twice"),
+        ({"offsets": "a/0=-1"}, "expected TOPIC/PARTITION=OFFSET"),
+    ],
+)
+def test_what_is_no_moment_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        at(**given)
+
+
+def test_microseconds_are_cut_off_before_the_epoch_too() -> None:
+    assert milliseconds(datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)) == -1
