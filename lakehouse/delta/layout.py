@@ -25,11 +25,21 @@ class Layout:
     late/<table>            records that came too late for a table
     interventions           what was decided by hand: late records that are taken in after all
     quarantine/<stream>     records that did not fit their schema
+    anchors/<table>         what a table kept at chosen ticks, copied: kept longer than Delta keeps versions
+    beside/<name>/          tables that are built beside the live ones, from the same bronze: silver, state, late, ...
     control/                checkpoints and leases, which may be lost; and what was published, which Kafka knows
                             too, but forgets after a week without publishing
+
+    `beside`: of the tables that are built under that name; bronze and interventions are the lake's.
     """
 
     root: str
+    beside: str | None = None
+
+    @property
+    def tables(self) -> str:
+        """The folder of all that is made from bronze."""
+        return self.root if self.beside is None else f"{self.root}/beside/{self.beside}"
 
     @property
     def records(self) -> str:
@@ -43,26 +53,29 @@ class Layout:
         return f"{self.root}/bronze/gaps"
 
     def silver(self, table: str) -> str:
-        return f"{self.root}/silver/{table}"
+        return f"{self.tables}/silver/{table}"
 
     def state(self, table: str) -> str:
-        return f"{self.root}/state/{table}"
+        return f"{self.tables}/state/{table}"
 
     def late(self, table: str) -> str:
-        return f"{self.root}/late/{table}"
+        return f"{self.tables}/late/{table}"
+
+    def anchors(self, table: str) -> str:
+        return f"{self.tables}/anchors/{table}"
 
     @property
     def interventions(self) -> str:
         return f"{self.root}/interventions"
 
     def quarantine(self, stream: str) -> str:
-        return f"{self.root}/quarantine/{stream}"
+        return f"{self.tables}/quarantine/{stream}"
 
     def checkpoints(self, query: str) -> str:
         return f"{self.root}/control/checkpoints/{query}"
 
     def lease(self, name: str) -> str:
-        return f"{self.root}/control/leases/{name}.lock"
+        return f"{self.tables}/control/leases/{name}.lock"
 
     def published(self, topic: str) -> str:
         return f"{self.root}/control/published/{topic}.json"

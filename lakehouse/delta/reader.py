@@ -102,7 +102,7 @@ def names(layout: Layout, layer: str) -> list[str]:
         actions = _arrow(DeltaTable(layout.records).get_add_actions(flatten=True))
         shared = set(actions["partition.topic"].to_pylist()) if actions.num_rows else set()
         return sorted(shared | set(own))
-    return [path.name for path in sorted((root / layer).glob("*")) if (path / "_delta_log").is_dir()]
+    return [path.name for path in sorted(Path(layout.tables, layer).glob("*")) if (path / "_delta_log").is_dir()]
 
 
 def facts(layout: Layout, layer: str, name: str) -> TableFacts:
