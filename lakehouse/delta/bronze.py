@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.delta.functions import literal_map
 from lakehouse.delta.layout import Layout
-from lakehouse.delta.transaction import append, append_nothing, open_epoch, read_progress
+from lakehouse.delta.transaction import append, open_epoch, read_progress
 from lakehouse.errors import StorageError
 from lakehouse.plan.stream import Stream
 from lakehouse.semantics.epoch import NO_TICK, Progress
@@ -264,14 +264,6 @@ def append_tick(
         # A killed writer had written an own table already: nothing was observed, so its order times are read back.
         return _with_order_times(_all(spark, layout, own), covered), count
     return _carry(covered, orders), count
-
-
-def append_empty_tick(spark: SparkSession, layout: Layout, state: BronzeState, operation: str) -> int:
-    """Append a tick without records, for what happens at a moment of its own; return it. `operation` says what."""
-    after = replace(state, tick=state.tick + 1)
-    number = Progress(after.epoch, after.tick)
-    append_nothing(spark, layout.records, NAME, number, {**after.covers(), "operation": operation})
-    return after.tick
 
 
 def _advance(state: BronzeState, ends: Mapping[str, Mapping[int, int]], tick: int) -> BronzeState:

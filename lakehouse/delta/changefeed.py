@@ -13,15 +13,19 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from lakehouse.delta import bronze, correction, interventions, keyed, past, tables, travel
+from lakehouse.delta import bronze, interventions, keyed, past, tables, travel
 from lakehouse.delta.aggregates import in_sql, same_key
 from lakehouse.delta.arrivals import arrivals, disorder, in_windows
 from lakehouse.delta.closing import closings
+from lakehouse.delta.interventions import Decision
 from lakehouse.delta.layout import Layout
+from lakehouse.delta.moments import Cut, Past
 from lakehouse.delta.streams import stream_frame
 from lakehouse.plan.expression import Expression
+from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.stream import Stream
-from lakehouse.plan.table import Table
+from lakehouse.plan.table import WINDOW_COLUMNS, Table
+from lakehouse.semantics.epoch import NO_TICK
 
 # Beside the key and value columns: is it a delete, the event time in milliseconds, and what caused it.
 CHANGE_COLUMNS = ("_tombstone", "_event_time_ms", "_position")
@@ -30,10 +34,14 @@ CHANGE_COLUMNS = ("_tombstone", "_event_time_ms", "_position")
 def per_event(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> DataFrame:
     """Return the changes of the ticks in (after, to], in position order: key, values, accumulators, CHANGE_COLUMNS."""
     parts = []
-    for at in interventions.ticks(spark, layout, table.name):
-        if after < at <= to:
-            parts += [_Changes(spark, layout, table, after, at - 1), _Changes(spark, layout, table, at - 1, at, at)]
-            after = at
+    for at in interventions.of(spark, layout, table.name):
+        if after < at.at <= to:
+            tick = at.at
+            parts += [
+                _Changes(spark, layout, table, after, tick - 1),
+                _Changes(spark, layout, table, tick - 1, tick, at),
+            ]
+            after = tick
     parts.append(_Changes(spark, layout, table, after, to))
     frames = [part.frame() for part in parts if part.to > part.after] or [parts[-1].frame()]
     # Each part is in order, and so is their union: it is read part by part.
@@ -48,7 +56,13 @@ class _Changes:
     """
 
     def __init__(
-        self, spark: SparkSession, layout: Layout, table: Table, after: int, to: int, intervention: int | None = None
+        self,
+        spark: SparkSession,
+        layout: Layout,
+        table: Table,
+        after: int,
+        to: int,
+        intervention: Decision | None = None,
     ) -> None:
         self._spark, self._layout, self._table, self._intervention = spark, layout, table, intervention
         self.after, self.to = after, to
@@ -59,7 +73,7 @@ class _Changes:
     def frame(self) -> DataFrame:
         table = self._table
         if self._intervention is not None:
-            changes = self._corrected(self._intervention)
+            changes = self._decided(self._intervention)
         elif table.is_latest:
             changes = self._ordered() if table.order_by is not None else self._latest()
         else:
@@ -83,9 +97,9 @@ class _Changes:
 
     def _base(self, touched: DataFrame | None) -> DataFrame | None:
         """What the table keeps at `after`, of the touched keys; None where it has nothing yet."""
-        if self.after == 0 and not self._skip:
+        if self.after == NO_TICK and not self._skip:
             return None
-        rows = past.rows_at(self._spark, self._layout, self._table, self._forms, self.after, self._skip)
+        rows = Past(self._spark, self._layout, self._table).kept(Cut(self.after)).rows
         if touched is None:
             return rows
         keys = touched.select(*self._table.key).distinct()
@@ -144,10 +158,25 @@ class _Changes:
             _as_changes(old.withColumn("_tombstone", F.lit(False)), frame), allowMissingColumns=True
         )
 
-    def _corrected(self, at: int) -> DataFrame:
-        frame = correction.changes(self._spark, self._layout, self._table, self._forms, at)
-        base = self._base(frame)
-        return frame if base is None else frame.unionByName(_as_changes(base, frame), allowMissingColumns=True)
+    def _decided(self, at: Decision) -> DataFrame:
+        """An intervention's changes, at positions of its own: (tick, 0, "", -1, n, 0)."""
+        table = self._table
+        frame = Past(self._spark, self._layout, table).changed(at, seen=table.is_final)
+        if table.order_by is not None:
+            frame = frame.withColumn("_tombstone", F.col("_tombstone") | F.coalesce("_deleted", F.lit(False)))
+            frame = frame.drop("_order", "_deleted")
+        names = [*reversed(WINDOW_COLUMNS)] if table.window is not None else []
+        number = F.row_number().over(Window.orderBy(*names, *[n for n in table.key if n not in names])) - 1
+        place = [F.lit(at.at), F.lit(0), F.lit(""), F.lit(-1), number, F.lit(0)]
+        time = F.unix_millis("_event_time")
+        frame = frame.withColumns({"_position": F.struct(*place).cast(POSITION_TYPE), "_event_time_ms": time})
+        frame = frame.drop("_event_time")
+        base = None if table.is_final else self._base(frame)
+        if base is None:
+            return frame
+        if table.order_by is not None:
+            base = base.withColumn("_tombstone", F.col("_deleted"))
+        return frame.unionByName(_as_changes(base, frame), allowMissingColumns=True)
 
     def _touched_groups(self, base: DataFrame, folded: DataFrame) -> DataFrame:
         names = tuple(item.name for item in self._table.group_by)

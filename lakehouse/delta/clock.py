@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Observation, Window
+from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F
 
 from lakehouse.delta.functions import literal_map
@@ -69,10 +69,11 @@ def needs_watermark(table: Table) -> bool:
     return table.is_final or table.retention is not None
 
 
-def timed(table: Table, rows: DataFrame, state: ClockState) -> DataFrame:
+def timed(table: Table, rows: DataFrame, state: ClockState, moves: Column | None = None) -> DataFrame:
     """Give records `_horizon`, what they are judged by, `_tail` for the last of a partition, and `_watermark`.
 
-    rows: with `_part`, `_time` (milliseconds), `_position`. Where the table needs no watermark it is null.
+    rows: with `_part`, `_time` (milliseconds), `_position`. Where the table needs no watermark it is null. moves: which
+    records move the clock; all if left out.
     """
     partition = Window.partitionBy("_part").orderBy("_position.offset", "_position.ordinal")
     carried = F.element_at(literal_map(state.stream_times, "bigint"), F.col("_part"))
@@ -80,7 +81,8 @@ def timed(table: Table, rows: DataFrame, state: ClockState) -> DataFrame:
     tail = F.struct(
         F.col("_part").alias("part"), F.col("_horizon").alias("time"), order.alias("order"), "_position.tick"
     )  # fmt: skip
-    rows = rows.withColumn("_horizon", F.greatest(carried, F.max("_time").over(partition)))
+    moving = F.col("_time") if moves is None else F.when(moves, F.col("_time"))
+    rows = rows.withColumn("_horizon", F.greatest(carried, F.max(moving).over(partition)))
     rows = rows.withColumn(
         "_tail", F.when(F.lead("_part").over(partition).isNull() & F.col("_horizon").isNotNull(), tail)
     )

@@ -34,7 +34,7 @@ class Folded:
     """A batch, folded to one row a touched row of the table. It is held in memory: `release` it.
 
     bad: the bad records by source. late_rows: the late records (see `lakehouse.delta.late`), to be read only if there
-    are some.
+    are some. times: the smallest and the largest event time (milliseconds) of the records that reach the table.
     """
 
     batch: Held
@@ -44,6 +44,7 @@ class Folded:
     late: int = 0
     late_rows: DataFrame | None = None
     clock: ClockState | None = None
+    times: tuple[int, int] | None = None
     held: list[DataFrame] = field(default_factory=list)
 
     def release(self) -> None:
@@ -90,10 +91,11 @@ def fold(
     rows: gives what the table keeps now, where that is needed. clock: where the table's clock stands, for a table that
     has one. emitted: the watermark up to which final results are out.
     """
-    counting, ignored = Counting(), Observation()
+    counting, ignored, times = Counting(), Observation(), Observation()
     stream = stream_frame(table.stream, bronze, counting)
     stream = stream.observe(ignored, F.count_if(null_key(table)).alias("null_keys"))
     arrived = arrivals(table, forms, stream, clock)
+    arrived = arrived.observe(times, F.min("rowtime").alias("first"), F.max("rowtime").alias("last"))
     ticking = Ticking(clock) if clock is not None else None
     if ticking is not None:
         arrived = ticking.watch(arrived)
@@ -119,6 +121,8 @@ def fold(
     folded.held.append(folded.batch.frame)
     folded.records, folded.bad = counting.result()
     folded.null_keys = ignored.get["null_keys"]
+    seen = times.get
+    folded.times = None if seen["first"] is None else (seen["first"], seen["last"])
     folded.clock = ticking.after() if ticking is not None else None
     if folded.late_rows is not None and not in_python:
         folded.late = late_seen.get["late"]
@@ -150,18 +154,20 @@ def _in_sql(table: Table, forms: list[Form], arrived: DataFrame, folded: Folded,
     return batch(table, forms, arrived).withColumn("_tombstone", F.lit(False))
 
 
-def refold(table: Table, forms: list[Form], bronze: DataFrame, clock: ClockState | None) -> DataFrame:
-    """Fold bronze rows from nothing; return what the table would keep after them, expired rows too."""
-    arrived = arrivals(table, forms, stream_frame(table.stream, bronze), clock)
+def rows_after(table: Table, forms: list[Form], rows: DataFrame | None, arrived: DataFrame) -> DataFrame:
+    """Return what a table that keeps `rows` (None: nothing) keeps after records of `arrivals`; no row expires."""
+    if table.order_by is not None:
+        made = _latest(table, arrived, Folded(Held(arrived, 0, {})), Observation()).drop("_tombstone")
+        return made if rows is None else merge.newest(table, rows, made)
     if table.is_latest:
         made = _latest(table, arrived, Folded(Held(arrived, 0, {})), Observation())
-        return made if table.order_by is not None else made.where(~F.col("_tombstone"))
-    if in_sql(table):
+    elif in_sql(table):
         if table.window is not None:
             arrived = in_windows(table, arrived).where(~F.col("_late"))
-        return merge.rows(table, forms, batch(table, forms, arrived))
-    made = keyed.steps(table, forms, keyed.keyed(table, forms, arrived, None))
-    return made.where(~F.col("_tombstone"))
+        made = merge.rows(table, forms, batch(table, forms, arrived), rows).withColumn("_tombstone", F.lit(False))
+    else:
+        made = keyed.steps(table, forms, keyed.keyed(table, forms, arrived, rows)).drop("_step")
+    return merge.overlaid(table, rows, made)
 
 
 def batch(table: Table, forms: list[Form], arrived: DataFrame) -> DataFrame:

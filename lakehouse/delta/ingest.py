@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -13,8 +14,9 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from lakehouse.delta import bronze, checkpoint, gaps, tables
+from lakehouse.delta import bronze, checkpoint, gaps, interventions, tables
 from lakehouse.delta.failure import Catching, raise_failure
+from lakehouse.delta.interventions import Wanted
 from lakehouse.delta.layout import Layout, misplaced
 from lakehouse.delta.lease import Lease
 from lakehouse.delta.transaction import read_progress
@@ -56,17 +58,24 @@ class Ingest:
         self._checkpoint = layout.checkpoints(QUERY)
         self._state = bronze.BronzeState()
         self._catching = Catching(self._batch)
+        self._lock = threading.Lock()  # a tick is made by a batch, or by an intervention
 
     @property
     def tick(self) -> int:
         return self._state.tick
+
+    def decide(self, wanted: Wanted) -> int:
+        """Write an intervention down between two ticks; return its tick."""
+        with self._lock:
+            self._state = interventions.decide(self._spark, self._layout, self._state, wanted)
+            return self._state.tick
 
     def __enter__(self) -> Ingest:
         self._lease.acquire()
         try:
             self._check_places()
             bronze.create(self._spark, self._layout, self._feed.own)
-            state = bronze.take_over(self._spark, self._layout, self._feed.own)
+            state = interventions.take_over(self._spark, self._layout, self._feed.own)
             past = gaps.accepted(self._spark, self._layout)
             self._state = replace(state, topics=gaps.go_on_after(state.topics, past))
             self._find_gaps()
@@ -199,7 +208,10 @@ class Ingest:
         raise_failure(query, self._catching)
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
-        ends = checkpoint.batch_end(self._spark, self._checkpoint, batch_id)
+        with self._lock:
+            self._take_in(frame, checkpoint.batch_end(self._spark, self._checkpoint, batch_id))
+
+    def _take_in(self, frame: DataFrame, ends: Offsets) -> None:
         # Spark goes on in silence when a topic is deleted and created anew: Kafka is asked for the topics' ids.
         now = self._feed.look()
         if found := gaps.find_gaps(self._state.topics, now, ends):

@@ -3,61 +3,152 @@
 A rebuild folds bronze plus interventions, and nothing else. An intervention has a tick of its own, which holds no
 records, so a table at the tick before it is the table without it. Kinds:
 
-    late   these late records of a table are taken in after all, each at its original position
+    late     these late records of a table are taken in after all, each at its original position
+    fixed    these records, which did not fit their schema, count with other bytes, each at its original position
+    refold   the rows that these records touch are made anew from bronze: of a range of times or offsets
+    revert   the table is what it was at an earlier moment
+    swap     the table is what was built beside it, from bronze
+
+One row a table and intervention stands in `log`; the records that it is about, if any, in `records`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any, Literal
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.delta.late import PLACE
+from lakehouse.delta import bronze
+from lakehouse.delta.bronze import BronzeState
 from lakehouse.delta.layout import Layout
-from lakehouse.delta.transaction import append
-from lakehouse.semantics.epoch import Progress
+from lakehouse.delta.transaction import append, append_nothing, read_progress
+from lakehouse.errors import StorageError
+from lakehouse.semantics.epoch import NO_TICK, Progress
 
 NAME = "interventions"
-SCHEMA = (
-    "at bigint, table string, kind string, reason string, decided_at timestamp, "
-    "tick bigint, topic string, partition int, offset bigint, ordinal bigint"
-)
+Kind = Literal["late", "fixed", "refold", "revert", "swap"]
+LOG = "at bigint, id string, table string, kind string, reason string, decided_at timestamp, details string"
+# A late record has its place alone; a fixed one is a row of bronze.
+RECORDS = f"id string, ordinal bigint, {bronze.SCHEMA}"
 
 
-def write(spark: SparkSession, layout: Layout, table: str, records: DataFrame, at: int, reason: str) -> None:
-    """Append the decision that records (their `PLACE`) count for a table from tick `at` on."""
-    if not DeltaTable.isDeltaTable(spark, layout.interventions):
-        columns = spark.createDataFrame([], SCHEMA).schema
-        DeltaTable.createIfNotExists(spark).location(layout.interventions).addColumns(columns).execute()
-    now = F.lit(datetime.now(UTC)).alias("decided_at")
-    said = [F.lit(at).cast("bigint").alias("at"), F.lit(table).alias("table"), F.lit("late").alias("kind")]
-    rows = records.select(*said, F.lit(reason).alias("reason"), now, *PLACE)
-    metadata: Mapping[str, object] = {"table": table, "kind": "late"}
-    append(rows.coalesce(1), layout.interventions, NAME, Progress(0, at), metadata)
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """An intervention in a table: it takes effect at tick `at`."""
+
+    at: int
+    id: str
+    kind: Kind
+    details: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
 
 
-def ticks(spark: SparkSession, layout: Layout, table: str) -> list[int]:
-    """Return the ticks at which something was decided for a table, in order."""
-    rows = _of(spark, layout, table)
-    return [] if rows is None else sorted(row[0] for row in rows.select("at").distinct().collect())
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An intervention that is asked for: in these tables. `id` is that of its records, if it has any."""
+
+    kind: Kind
+    tables: tuple[str, ...]
+    details: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
-def corrected(spark: SparkSession, layout: Layout, table: str, to: int, *, only: bool = False) -> DataFrame | None:
-    """Return the late records (their `PLACE`) that count for a table at tick `to`: None if there are none.
+def keep_records(spark: SparkSession, layout: Layout, records: DataFrame) -> str:
+    """Append the records of an intervention that is about to be decided; return its id."""
+    number = uuid.uuid4().hex
+    _create(spark, layout.intervention_records, RECORDS)
+    rows = records.withColumn("id", F.lit(number))
+    names = [name for name in spark.createDataFrame([], RECORDS).columns if name in rows.columns]
+    rows.select(*names).coalesce(1).write.format("delta").mode("append").save(layout.intervention_records)
+    return number
 
-    only: those that were decided at this very tick.
+
+def decide(spark: SparkSession, layout: Layout, state: BronzeState, wanted: Wanted) -> BronzeState:
+    """Write an intervention down, and give it its tick; return bronze's state after it.
+
+    state: bronze as its writer knows it. The tick comes last: nobody passes it without knowing why it is there. After a
+    crash in between, the next writer of bronze makes it.
     """
-    rows = _of(spark, layout, table)
-    if rows is None:
-        return None
-    return rows.where(F.col("at") == to if only else F.col("at") <= to).select(*PLACE).distinct()
+    _create(spark, layout.interventions, LOG)
+    at, now, details = state.tick + 1, datetime.now(UTC), json.dumps(dict(wanted.details))
+    rows = [(at, wanted.id, table, wanted.kind, wanted.reason, now, details) for table in wanted.tables]
+    frame = spark.createDataFrame(rows, LOG).coalesce(1)
+    append(frame, layout.interventions, NAME, Progress(0, at), {"kind": wanted.kind})
+    return _append_tick(spark, layout, state)
 
 
-def _of(spark: SparkSession, layout: Layout, table: str) -> DataFrame | None:
+def decided(spark: SparkSession, layout: Layout) -> int:
+    """Return the tick of the last intervention in any table; 0 if there is none."""
+    if not DeltaTable.isDeltaTable(spark, layout.interventions):
+        return NO_TICK
+    return read_progress(spark, layout.interventions, NAME).tick
+
+
+def tick_of(spark: SparkSession, layout: Layout, id: str) -> int | None:
+    """Return the tick of an intervention; None if it is not decided yet."""
     if not DeltaTable.isDeltaTable(spark, layout.interventions):
         return None
-    rows = spark.read.format("delta").load(layout.interventions)
-    return rows.where((F.col("table") == table) & (F.col("kind") == "late"))
+    row = spark.read.format("delta").load(layout.interventions).where(F.col("id") == id).agg(F.min("at")).first()
+    return None if row is None else row[0]
+
+
+def take_over(spark: SparkSession, layout: Layout, own: Iterable[str] = ()) -> BronzeState:
+    """Open the next epoch of bronze, as `bronze.take_over`; make the tick of an intervention that a crash left out."""
+    own = list(own)
+    state = bronze.take_over(spark, layout, own)
+    last = decided(spark, layout)
+    while state.tick < last:
+        state = _append_tick(spark, layout, state)
+    return state
+
+
+def check_complete(spark: SparkSession, layout: Layout, state: BronzeState, own: Iterable[str]) -> None:
+    """Raise StorageError where a killed ingest left a tick half written: ingest alone can complete it."""
+    for topic in own:
+        if read_progress(spark, layout.own_records(topic), bronze.NAME).tick > state.tick:
+            raise StorageError(
+                f"bronze: topic {topic!r} has tick {state.tick + 1}, which is not complete: ingest was killed while it "
+                "wrote. Run the application once; it completes the tick."
+            )
+
+
+def of(spark: SparkSession, layout: Layout, table: str) -> list[Decision]:
+    """Return the interventions in a table, in order.
+
+    Those in a table that is built beside the live one are what bronze lacks: late records and fixed ones.
+    """
+    if not DeltaTable.isDeltaTable(spark, layout.interventions):
+        return []
+    rows = spark.read.format("delta").load(layout.interventions).where(F.col("table") == table).orderBy("at")
+    rows = rows if layout.beside is None else rows.where(F.col("kind").isin("late", "fixed"))
+    return [Decision(r["at"], r["id"], r["kind"], json.loads(r["details"]), r["reason"]) for r in rows.collect()]
+
+
+def records(spark: SparkSession, layout: Layout, decisions: Iterable[Decision]) -> DataFrame | None:
+    """Return the records of these interventions: None if they have none."""
+    ids = [decision.id for decision in decisions]
+    if not ids or not DeltaTable.isDeltaTable(spark, layout.intervention_records):
+        return None
+    return spark.read.format("delta").load(layout.intervention_records).where(F.col("id").isin(ids))
+
+
+def _append_tick(spark: SparkSession, layout: Layout, state: BronzeState) -> BronzeState:
+    """Append a tick without records; return bronze's state after it."""
+    after = replace(state, tick=state.tick + 1)
+    number = Progress(after.epoch, after.tick)
+    append_nothing(spark, layout.records, bronze.NAME, number, {**after.covers(), "operation": "intervention"})
+    return after
+
+
+def _create(spark: SparkSession, path: str, columns: str) -> None:
+    if not DeltaTable.isDeltaTable(spark, path):
+        schema = spark.createDataFrame([], columns).schema
+        DeltaTable.createIfNotExists(spark).location(path).addColumns(schema).execute()

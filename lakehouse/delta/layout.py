@@ -23,7 +23,7 @@ class Layout:
     silver/<table>          keyed tables
     state/<table>           what a table keeps and does not show: open windows, groups left out, markers of deletes
     late/<table>            records that came too late for a table
-    interventions           what was decided by hand: late records that are taken in after all
+    interventions/          what was decided by hand, and the records that it is about
     quarantine/<stream>     records that did not fit their schema
     anchors/<table>         what a table kept at chosen ticks, copied: kept longer than Delta keeps versions
     beside/<name>/          tables that are built beside the live ones, from the same bronze: silver, state, late, ...
@@ -66,7 +66,11 @@ class Layout:
 
     @property
     def interventions(self) -> str:
-        return f"{self.root}/interventions"
+        return f"{self.root}/interventions/log"
+
+    @property
+    def intervention_records(self) -> str:
+        return f"{self.root}/interventions/records"
 
     def quarantine(self, stream: str) -> str:
         return f"{self.tables}/quarantine/{stream}"
@@ -76,6 +80,10 @@ class Layout:
 
     def lease(self, name: str) -> str:
         return f"{self.tables}/control/leases/{name}.lock"
+
+    @property
+    def requests(self) -> str:
+        return f"{self.root}/control/requests"
 
     def published(self, topic: str) -> str:
         return f"{self.root}/control/published/{topic}.json"

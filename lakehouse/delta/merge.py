@@ -22,11 +22,12 @@ def merge(
     forms: list[Form] | None = None,
     *,
     fresh: bool = False,
+    decided: bool = False,
 ) -> None:
     """Merge rows into the table at `path`: a row with `_tombstone` takes its key away, others replace their key's row.
 
     forms: of a batch folded in SQL, whose `_new_<name>` are added to the row instead. fresh: no key is in the table
-    yet.
+    yet. decided: by an intervention, so that a row with an older order replaces a newer one, too.
     """
     if fresh or is_empty(spark, path):
         _append(spark, path, table, batch, forms)
@@ -41,7 +42,7 @@ def merge(
     else:
         updated, inserted = _row(frame, forms, "t"), _row(frame, forms, None)
     newer = None
-    if table.order_by is not None and "_order" in frame.columns:
+    if table.order_by is not None and "_order" in frame.columns and not decided:
         newer = F.struct("s._order", "s._position") > F.struct("t._order", "t._position")
     gone = f"s.{_gone(table, frame)}"
     merging = merging.whenMatchedDelete(gone).whenMatchedUpdate(newer, set=_set(updated))
@@ -80,10 +81,32 @@ def _row(frame: DataFrame, forms: list[Form], old: str | None) -> dict[str, Colu
     return row
 
 
-def rows(table: Table, forms: list[Form], batch: DataFrame) -> DataFrame:
-    """Return what a batch folded in SQL makes of an empty table."""
-    made = [column.alias(name) for name, column in _row(batch, forms, None).items()]
-    return batch.alias("s").select(*[F.col(f"s.`{name}`") for name in table.key], *made)
+def rows(table: Table, forms: list[Form], batch: DataFrame, before: DataFrame | None = None) -> DataFrame:
+    """Return what a batch folded in SQL makes of the rows `before` it (None: of an empty table), those it touches."""
+    both = batch.alias("s")
+    if before is not None:
+        both = both.join(before.alias("t"), same_key(table.key, "t", "s"), "left")
+    made = [column.alias(name) for name, column in _row(batch, forms, "t" if before is not None else None).items()]
+    return both.select(*[F.col(f"s.`{name}`") for name in table.key], *made)
+
+
+def overlaid(table: Table, before: DataFrame | None, made: DataFrame) -> DataFrame:
+    """Return rows after a batch: those `before` it, but for the keys of `made`, whose row is its, or `_tombstone`."""
+    rows = made.where(~F.col("_tombstone")).drop("_tombstone")
+    return rows if before is None else others(table.key, before, made).unionByName(rows)
+
+
+def others(names: tuple[str, ...], rows: DataFrame, keys: DataFrame) -> DataFrame:
+    """Return the rows whose key is not among the keys."""
+    return rows.alias("b").join(keys.alias("m"), same_key(names, "b", "m"), "left_anti")
+
+
+def newest(table: Table, before: DataFrame, made: DataFrame) -> DataFrame:
+    """Return a state of `order_by` after a batch: of each key the row with the largest order."""
+    both = before.unionByName(made)
+    row = F.struct(*[f"`{name}`" for name in before.columns if name not in table.key])
+    last = F.max_by(row, F.struct("_order", "_position")).alias("_last")
+    return both.groupBy(*table.key).agg(last).select(*table.key, "_last.*")
 
 
 def _set(row: dict[str, Column]) -> dict[str, str | Column]:

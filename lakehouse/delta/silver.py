@@ -10,14 +10,18 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakehouse.delta import bronze, correction, fold, interventions, late, past, quarantine, tables, travel, visible
+from lakehouse.delta import bronze, fold, interventions, late, past, quarantine, tables, travel, visible
 from lakehouse.delta.aggregates import Form, in_sql
 from lakehouse.delta.bounds import Held, held
+from lakehouse.delta.interventions import Decision
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
 from lakehouse.delta.merge import merge
+from lakehouse.delta.moments import Past
 from lakehouse.delta.transaction import Numbered, append_nothing, open_epoch, read_progress
+from lakehouse.errors import PlanError
 from lakehouse.plan.app import App
+from lakehouse.plan.change import DECLARATION, declared
 from lakehouse.plan.step import Source
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import Progress
@@ -46,14 +50,14 @@ class SilverWriter:
     def __enter__(self) -> SilverWriter:
         self._lease.acquire()
         try:
-            tables.create(self._spark, self._layout, self.table)
+            self._decisions = interventions.of(self._spark, self._layout, self.table.name)
+            tables.create(self._spark, self._layout, self.table, swapped=self._to_be_swapped())
             kept = open_epoch(self._spark, self._kept.path, self._kept.name)
             self._epoch, self.applied = kept.epoch, kept.tick
             self._forms = tables.forms(self._spark, self.table)
             self._skip = tables.skipped_offsets(self._spark, self._layout, self.table)
             self._clock = past.clock_at(self._spark, self._layout, self.table, self.applied)
-            # An intervention needs this lease: none comes while it is held.
-            self._interventions = interventions.ticks(self._spark, self._layout, self.table.name)
+            self._through = past.through_at(self._spark, self._layout, self.table, self.applied)
             self._emitted: int | None = None
             if self.table.has_state:
                 seen = open_epoch(self._spark, self._seen.path, self._seen.name)
@@ -70,10 +74,12 @@ class SilverWriter:
     def apply(self, to: int, quarantine_bad: Callable[[Source, int], None]) -> int:
         """Take in the ticks up to `to`; return the number of records seen. `quarantine_bad(source, to)` comes first."""
         records = 0
-        for at in self._interventions:
-            if self.applied < at <= to:
-                records += self._take_in(at - 1, quarantine_bad)
-                self.correct(at)
+        if interventions.decided(self._spark, self._layout) > self.applied:
+            self._decisions = interventions.of(self._spark, self._layout, self.table.name)
+        for at in self._decisions:
+            if self.applied < at.at <= to:
+                records += self._take_in(at.at - 1, quarantine_bad)
+                self._decide(at)
         return records + self._take_in(to, quarantine_bad)
 
     def _take_in(self, to: int, quarantine_bad: Callable[[Source, int], None]) -> int:
@@ -98,8 +104,11 @@ class SilverWriter:
 
     def _keep(self, folded: fold.Folded, to: int) -> None:
         forms = self._forms if in_sql(self.table) else None
-        self._commit(self._kept, Progress(self._epoch, to), self.applied, folded.counts(), folded.batch, forms)
-        self._clock = folded.clock
+        first, last = folded.times or (None, None)
+        through = max((time for time in (self._through, last) if time is not None), default=None)
+        said = {**folded.counts(), "times": {"first": first, "last": last, "through": through}}
+        self._commit(self._kept, Progress(self._epoch, to), self.applied, said, folded.batch, forms)
+        self._clock, self._through = folded.clock, through
 
     def _commit(
         self,
@@ -111,6 +120,7 @@ class SilverWriter:
         forms: list[Form] | None = None,
         *,
         fresh: bool = False,
+        decided: bool = False,
     ) -> None:
         """Bring one of the table's two places from tick `after` to a progress, in one commit; `said`: what it says."""
         metadata = {"from_tick": after, "run": self._run, **said}
@@ -119,29 +129,43 @@ class SilverWriter:
             append_nothing(self._spark, place.path, place.name, target, metadata)
         else:
             with Numbered(self._spark, place.path, place.name, target, metadata):
-                merge(self._spark, place.path, self.table, batch, forms, fresh=fresh)
+                merge(self._spark, place.path, self.table, batch, forms, fresh=fresh, decided=decided)
 
-    def correct(self, at: int) -> int:
-        """Apply the intervention at tick `at`, the next one; return the number of rows that it changed."""
-        batch = held(correction.correction(self._spark, self._layout, self.table, self._forms, at), self.table.key)
+    def _decide(self, at: Decision) -> None:
+        """Apply an intervention, the next one. A swap, or a revert, opens the next epoch."""
+        if at.kind == "swap" and at.details["declaration"] != declared(self.table)[DECLARATION]:
+            raise PlanError(
+                f"table {self.table.name!r} is to be swapped for one under another declaration, at tick {at.at}. Run "
+                "the application that declares it."
+            )
+        if at.kind in ("swap", "revert"):
+            self._epoch = open_epoch(self._spark, self._kept.path, self._kept.name).epoch
+        made = Past(self._spark, self._layout, self.table).changed(at, seen=False)
+        batch = held(made, self.table.key)
         try:
-            said: dict[str, Any] = {"operation": "late correction", "records": 0, "keys": batch.count}
+            said: dict[str, Any] = {"operation": at.kind, "records": 0, "keys": batch.count}
+            said["times"] = {"first": None, "last": None, "through": self._through}
             if self._clock is not None:
                 said["clock"] = self._clock.metadata()
-            # Of final results the state keeps only open windows; those that are corrected have closed.
-            changed = None if self.table.is_final else batch
-            self._commit(self._kept, Progress(self._epoch, at), self.applied, said, changed)
+            self._commit(self._kept, Progress(self._epoch, at.at), self.applied, said, batch, decided=True)
         finally:
             batch.frame.unpersist()
-        self.applied = at
+        self.applied = at.at
         if self.table.has_state:
-            self._show(at)
-        return batch.count
+            self._show(at.at)
+
+    def _to_be_swapped(self) -> bool:
+        """Whether a swap to the present declaration was decided, and is still to come."""
+        if not tables.exists(self._spark, self._kept.path):
+            return False
+        done = read_progress(self._spark, self._kept.path, self._kept.name).tick
+        mine = declared(self.table)[DECLARATION]
+        return any(at.kind == "swap" and at.at > done and at.details["declaration"] == mine for at in self._decisions)
 
     def _show(self, to: int) -> None:
         """Bring what people see to a tick that the state has."""
         if to > self._seen_tick:
-            decided = any(self._seen_tick < at <= to for at in self._interventions)
+            decided = any(self._seen_tick < at.at <= to for at in self._decisions)
             # Final results appear once: their keys are new, unless somebody corrected them.
             fresh = self.table.is_final and self.table.retention is None and not decided
             made = visible.changed(self._spark, self._layout, self.table, self._seen_tick, to, self._clock)

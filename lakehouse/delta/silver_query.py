@@ -6,6 +6,7 @@ What Spark hands over (its frame, its batch id) is only a clock. A batch applies
 from __future__ import annotations
 
 import hashlib
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -46,6 +47,7 @@ class Silver:
         written = ",".join(sorted([*(table.name for table in app.tables), *(sink.topic for sink in app.sinks)]))
         self._checkpoint = layout.checkpoints(f"{QUERY}-{hashlib.sha256(written.encode()).hexdigest()[:12]}")
         self._catching = Catching(lambda frame, batch_id: self.catch_up())
+        self._lock = threading.Lock()  # the query, and interventions, which bring no rows to wake it
 
     def __enter__(self) -> Silver:
         with ExitStack() as stack:
@@ -102,6 +104,10 @@ class Silver:
 
     def catch_up(self, to: int | None = None) -> None:
         """Bring all tables to tick `to`, or to the latest complete one, in batches of bounded size."""
+        with self._lock:
+            self._catch_up(to)
+
+    def _catch_up(self, to: int | None) -> None:
         latest = latest_complete_tick(self._spark, self._layout)
         for tick in self._batches(latest if to is None else min(to, latest)):
             work = [self._pool.submit(writer.apply, tick, self._quarantine.write) for writer in self.writers]

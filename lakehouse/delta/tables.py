@@ -29,7 +29,7 @@ from lakehouse.delta.bronze import SCHEMA
 from lakehouse.delta.folders import remove
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.streams import stream_frame
-from lakehouse.delta.transaction import properties, set_properties
+from lakehouse.delta.transaction import properties, quoted, set_properties
 from lakehouse.errors import PlanError
 from lakehouse.plan.change import change_of, declared, refusal
 from lakehouse.plan.schema import POSITION_TYPE
@@ -127,28 +127,35 @@ def _fields(frame: DataFrame) -> list[StructField]:
     return [StructField(field.name, field.dataType, True) for field in frame.schema]
 
 
-def create(spark: SparkSession, layout: Layout, table: Table) -> None:
+def create(spark: SparkSession, layout: Layout, table: Table, *, swapped: bool = False) -> None:
     """Create a silver table, or check that the one that exists can go on under this declaration, and write it down.
 
-    Raises PlanError if it can't.
+    swapped: its content is about to be that of the declaration. Raises PlanError if it can't go on.
     """
     seen = visible(layout, table)
     if not exists(spark, seen.path):
         # Its folder may have been removed, to build it anew: then what it kept, and what was late for it, go as well.
         for path in (layout.state(table.name), layout.late(table.name)):
             remove(spark, path)
-    _create(spark, seen, table, schema)
+    _create(spark, seen, table, schema, swapped=swapped)
     if table.has_state:
-        _create(spark, state(layout, table), table, state_schema)
+        _create(spark, state(layout, table), table, state_schema, swapped=swapped)
 
 
 def _create(
-    spark: SparkSession, place: Place, table: Table, columns: Callable[[SparkSession, Table], StructType]
+    spark: SparkSession,
+    place: Place,
+    table: Table,
+    columns: Callable[[SparkSession, Table], StructType],
+    *,
+    swapped: bool,
 ) -> None:
     if exists(spark, place.path):
         found, wanted = properties(spark, place.path), declared(table)
         change = change_of(found, table)
-        if not change.can_go_on:
+        if swapped:
+            _add_columns(spark, place, columns(spark, table))
+        elif not change.can_go_on:
             raise PlanError(refusal(table.name, change))
         if {name: found.get(name) for name in wanted} != wanted:
             set_properties(spark, place.path, wanted, {"operation": "new declaration"})
@@ -157,6 +164,39 @@ def _create(
     for name, value in _properties(table).items():
         builder = builder.property(name, value)
     builder.execute()
+
+
+def _add_columns(spark: SparkSession, place: Place, columns: StructType) -> None:
+    there = spark.read.format("delta").load(place.path).schema
+    new = [field for field in columns if field.name not in there.names]
+    if new:
+        added = ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in new)
+        spark.sql(f"ALTER TABLE delta.{quoted(place.path)} ADD COLUMNS ({added})")
+
+
+def swap_refusal(spark: SparkSession, layout: Layout, table: Table) -> str | None:
+    """Say why a table can't become what its present declaration makes: None if it can."""
+    if not exists(spark, layout.silver(table.name)):
+        return f"table {table.name!r} does not exist. Run its application; it is built from bronze."
+    found = properties(spark, layout.silver(table.name))
+    change = change_of(found, table)
+    there = spark.read.format("delta").load(layout.silver(table.name)).schema
+    wanted = schema(spark, table)
+    gone = sorted(set(there.names) - set(wanted.names))
+    other = [f.name for f in wanted if f.name in there.names and there[f.name].dataType != f.dataType]
+    state_differs = exists(spark, layout.state(table.name)) != table.has_state
+    if change.kind == "new_table" or gone or other or state_differs:
+        said = [*change.reasons, *(f"column {n}: is no longer declared" for n in gone)]
+        said += [f"column {n}: has another type" for n in other]
+        said += ["what it keeps beside what people see comes, or goes, as a table of its own"] * state_differs
+        return "\n".join(
+            [
+                f"table {table.name!r} can't become what is declared now; its readers would find another table:",
+                *(f"  {reason}" for reason in said),
+                "Declare it under another name: it is built from bronze.",
+            ]
+        )
+    return None
 
 
 def create_filled(frame: DataFrame, layout: Layout, table: Table, begins: dict[str, str]) -> None:

@@ -60,9 +60,14 @@ def set_properties(spark: SparkSession, path: str, values: Mapping[str, str], me
     pairs = ", ".join(f"{_literal(name)} = {_literal(value)}" for name, value in values.items())
     spark.conf.set(METADATA, json.dumps(metadata))
     try:
-        spark.sql(f"ALTER TABLE delta.`{path.replace('`', '``')}` SET TBLPROPERTIES ({pairs})")
+        spark.sql(f"ALTER TABLE delta.{quoted(path)} SET TBLPROPERTIES ({pairs})")
     finally:
         spark.conf.unset(METADATA)
+
+
+def quoted(name: str) -> str:
+    """Return a name, or a path, as Spark SQL takes it."""
+    return f"`{name.replace('`', '``')}`"
 
 
 def _literal(text: str) -> str:

@@ -28,11 +28,15 @@ GLANCE = 20
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit of ours: it took the table from `from_tick` (exclusive) to `tick`. `said` is what it says of itself."""
+    """A commit of ours: it took the table from `from_tick` (exclusive) to `tick`. `said` is what it says of itself.
+
+    last: the last version before our next commit. Others' commits lie in between: OPTIMIZE, or somebody's UPDATE.
+    """
 
     version: int
     tick: int
     from_tick: int
+    last: int
     said: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -45,12 +49,15 @@ def commits(spark: SparkSession, path: str, name: str, back_to: int | None = Non
     for limit in (None,) if back_to is None else (GLANCE, None):
         table = DeltaTable.forPath(spark, path)
         history = table.history() if limit is None else table.history(limit)
-        found = []
-        ours = history.where(F.col("operation").isin("MERGE", "WRITE")).select("version", "userMetadata")
-        for version, text in ours.collect():
-            said = json.loads(text) if text and text.startswith("{") else {}
+        found: list[Commit] = []
+        last = -1
+        newest = history.select("version", "operation", "userMetadata").orderBy(F.desc("version"))
+        for version, operation, text in newest.collect():
+            last = max(last, version)
+            said = json.loads(text) if operation in ("MERGE", "WRITE") and text and text.startswith("{") else {}
             if said.get("app") == app_id(name):
-                found.append(Commit(version, said["tick"], said.get("from_tick", said["tick"]), said))
+                found.append(Commit(version, said["tick"], said.get("from_tick", said["tick"]), last, said))
+                last = version - 1
         if back_to is not None and any(commit.tick <= back_to and "from_tick" in commit.said for commit in found):
             break
     return sorted(found, key=lambda commit: commit.version)
@@ -67,7 +74,7 @@ def version_at_tick(spark: SparkSession, layout: Layout, table: Table, tick: int
     complete = read_progress(spark, layout.records, bronze.NAME).tick
     known = commits(spark, place.path, place.name, tick)
     if tick <= complete and (found := last_before(spark, layout, table, known, tick)) is not None:
-        return found.version
+        return found.last
     ticks = sorted({commit.tick for commit in known})
     shown = ", ".join(map(str, ticks[-8:])) or "none yet"
     raise NotFound(
@@ -84,10 +91,11 @@ def last_before(spark: SparkSession, layout: Layout, table: Table, known: list[C
     last = before[-1]
     later = known[known.index(last) + 1 :]
     reached = bool(later) and tick <= later[0].from_tick
-    return last if reached or not _has_rows(spark, layout, table, last.tick, tick) else None
+    return last if reached or not has_rows(spark, layout, table, last.tick, tick) else None
 
 
-def _has_rows(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> bool:
+def has_rows(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> bool:
+    """Say whether bronze has records for a table in the ticks (after, to]."""
     if to <= after:
         return False
     return not bronze.between(bronze.of_stream(spark, layout, table.stream), after, to).limit(1).isEmpty()

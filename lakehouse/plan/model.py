@@ -56,15 +56,18 @@ class Result:
     late: dict[str, list[Late]] = field(default_factory=dict)
 
 
-def run(app: App, records: Iterable[Record], decode: Decode) -> Result:
-    """Run an application over records, in position order, and return what comes out."""
+def run(app: App, records: Iterable[Record], decode: Decode, until: int | None = None) -> Result:
+    """Run an application over records, in position order, and return what comes out.
+
+    until: an event time in milliseconds. Later records are not taken in; others are late or not as they are with them.
+    """
     ordered = sorted(records, key=lambda record: record.position)
     result = Result()
     for source in app.sources:
         result.quarantine[source.name] = []
     decoded = {source.name: _decode(source, ordered, decode, result.quarantine[source.name]) for source in app.sources}
     for table in app.tables:
-        made = model_table.run(table, _events(table.stream, decoded))
+        made = model_table.run(table, _events(table.stream, decoded), until)
         name = table.name
         result.tables[name], result.changelogs[name] = made.rows, made.changes
         result.late[name], result.null_keys[name] = made.late, made.null_keys

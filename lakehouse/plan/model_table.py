@@ -55,13 +55,15 @@ class Made:
     null_keys: int = 0
 
 
-def run(table: Table, events: Iterable[Event]) -> Made:
-    """Run a table over its stream's events, in position order."""
+def run(table: Table, events: Iterable[Event], until: int | None = None) -> Made:
+    """Run a table over its stream's events, in position order. until: see `lakehouse.plan.model.run`."""
     made = Made()
-    if table.is_latest:
-        changes = _ordered(table, events, made) if table.order_by else _latest(table, events, made)
+    if table.order_by is not None:
+        changes = _ordered(table, events, made, until)
+    elif table.is_latest:
+        changes = _latest(table, (event for event in events if _counts(event, until)), made)
     else:
-        changes = _Aggregate(table, made).changes(events)
+        changes = _Aggregate(table, made, until).changes(events)
     for change in changes:
         assert change.key is not None
         before = made.rows.get(change.key)
@@ -76,6 +78,10 @@ def run(table: Table, events: Iterable[Event]) -> Made:
         else:
             made.rows[change.key] = value
     return made
+
+
+def _counts(event: Event, until: int | None) -> bool:
+    return until is None or event.timestamp <= until
 
 
 def _qualifies(table: Table, change: Change) -> bool:
@@ -135,7 +141,7 @@ def _latest(table: Table, events: Iterable[Event], made: Made) -> Iterable[Chang
             yield change
 
 
-def _ordered(table: Table, events: Iterable[Event], made: Made) -> Iterable[Change]:
+def _ordered(table: Table, events: Iterable[Event], made: Made, until: int | None) -> Iterable[Change]:
     """The latest by an order of the records' own. A delete leaves its order behind, as a marker."""
     assert table.order_by is not None
     orders: dict[Key, Any] = {}
@@ -157,7 +163,7 @@ def _ordered(table: Table, events: Iterable[Event], made: Made) -> Iterable[Chan
             order = order if order > max(now, clock.watermark) - table.retention else None
         if order is None:
             made.late.append(Late(event.record.identity, event.position, None))
-        elif change.key not in orders or orders[change.key] <= order:
+        elif _counts(event, until) and (change.key not in orders or orders[change.key] <= order):
             orders[change.key] = order
             yield change
 
@@ -169,11 +175,12 @@ def _partition(event: Event) -> str:
 class _Aggregate:
     """The rows of an aggregate: by group, then by window."""
 
-    def __init__(self, table: Table, made: Made) -> None:
-        self._table, self._made = table, made
+    def __init__(self, table: Table, made: Made, until: int | None) -> None:
+        self._table, self._made, self._until = table, made, until
         self._rules = tuple(rule(item, table.stream.columns) for item in table.aggregations)
         self._operator = operator(table, self._rules)
-        self._clock = Clock(table.idle)
+        # Records are judged by the one; windows close, and rows expire, by the other, which only those that count move.
+        self._judge, self._clock = Clock(table.idle), Clock(table.idle)
         self._groups: dict[Key, Cells] = {}
 
     def changes(self, events: Iterable[Event]) -> Iterable[Change]:
@@ -188,12 +195,15 @@ class _Aggregate:
 
     def _one(self, group: Key, event: Event) -> Iterable[Change]:
         table, position = self._table, event.position
+        now = self._judge.observe(_partition(event), event.timestamp, position.order_time)
+        assert self._judge.watermark is not None
+        if not _counts(event, self._until):
+            return
         before = self._clock.watermark
-        now = self._clock.observe(_partition(event), event.timestamp, position.order_time)
-        assert self._clock.watermark is not None
+        self._clock.observe(_partition(event), event.timestamp, position.order_time)
         # What leaves by the watermark must not be begun anew by a partition that lags behind it.
         leaves = table.is_final or table.retention is not None
-        horizon = max(now, self._clock.watermark) if leaves else now
+        horizon = max(now, self._judge.watermark) if leaves else now
         values = tuple(evaluate(i.argument, event.values) if i.argument else None for i in table.aggregations)
         cells = self._groups.setdefault(group, Cells())
         steps, late = self._operator.apply(cells, Input(event.timestamp, horizon, position, values))

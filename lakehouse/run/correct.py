@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lakehouse.delta import bronze, interventions, late, tables
+from lakehouse.delta import interventions, late, tables
+from lakehouse.delta.interventions import Wanted
 from lakehouse.delta.layout import Layout
-from lakehouse.delta.lease import Lease
-from lakehouse.delta.silver import own_topics
-from lakehouse.delta.silver_query import Silver
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
-from lakehouse.semantics.window import Hopping
+from lakehouse.run.intervene import intervene
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,19 +42,18 @@ def correct(
 
     key: of one key only, by its text; columns of a key of several are joined by commas. start, end: of windows that
     begin in [start, end). A record is taken in as a whole, for all windows that it was late for. Raises PlanError for a
-    table that can't be corrected, NotFound when no such record is late, LeaseHeld while a job writes the table or
-    bronze.
+    table without windows, NotFound when no such record is late. A job that runs goes on; it applies the correction.
     """
-    if not isinstance(table.window, Hopping):
+    if table.window is None:
         raise PlanError(
-            f"table {table.name!r} has no tumbling or hopping windows, which alone can be corrected. For others, "
-            "declare the table anew with a longer grace, under another name: it is built from bronze."
+            f"table {table.name!r} has no windows, which alone have late records that can be taken in after all."
         )
     if not tables.exists(spark, layout.late(table.name)):
         raise NotFound(f"table {table.name!r} has no late records.")
     chosen = late.chosen(spark, layout, table, key, start, end)
-    if (done := interventions.corrected(spark, layout, table.name, bronze.EVER)) is not None:
-        chosen = chosen.join(done, list(late.PLACE), "left_anti")
+    earlier = [at for at in interventions.of(spark, layout, table.name) if at.kind == "late"]
+    if (done := interventions.records(spark, layout, earlier)) is not None:
+        chosen = chosen.join(done.select(*late.PLACE), list(late.PLACE), "left_anti")
     records = chosen.select(*late.PLACE).distinct().persist()
     try:
         if (count := records.count()) == 0:
@@ -66,16 +63,8 @@ def correct(
             )
         if dry_run:
             return Corrected(None, count)
-        with (
-            Lease(layout.lease("ingest"), "bronze"),
-            Lease(layout.lease(f"silver-{table.name}"), f"table {table.name!r}"),
-        ):
-            state = bronze.take_over(spark, layout, own_topics(app))
-            tick = bronze.append_empty_tick(spark, layout, state, "intervention")
-            interventions.write(spark, layout, table.name, records, tick, reason)
+        number = interventions.keep_records(spark, layout, records)
     finally:
         records.unpersist()
-    alone = App((table,), (), table.stream.sources)
-    with Silver(spark, layout, alone, lambda tick, records: None) as silver:
-        silver.catch_up(tick)
-    return Corrected(tick, count)
+    wanted = Wanted("late", (table.name,), reason=reason, id=number)
+    return Corrected(intervene(spark, layout, app, wanted), count)

@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakehouse.config import Settings
+from lakehouse.delta import interventions
 from lakehouse.delta.gaps import TopicNow
 from lakehouse.delta.ingest import Feed, Ingest
 from lakehouse.delta.layout import Layout
@@ -21,6 +23,7 @@ from lakehouse.delta.silver_query import Silver
 from lakehouse.kafka.options import for_java
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.app import App
+from lakehouse.run import intervene
 from lakehouse.run.publishing import Publishing
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 Part = Literal["ingest", "silver"]
 PARTS: tuple[Part, ...] = ("ingest", "silver")
+POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +80,34 @@ class Job:
         """Keep running until `stop` is set. Raises what stopped it otherwise."""
         with ExitStack() as stack:
             running: list[tuple[StreamingQuery, Ingest | Silver]] = []
+            ingest: Ingest | None = None
+            silver: Silver | None = None
             seconds = self._settings.run.trigger_seconds
             if "ingest" in parts:
                 ingest = stack.enter_context(self._ingest())
-                query = self._pooled("ingest", lambda: ingest.start(available_now=False, trigger_seconds=seconds))
-                running.append((query, ingest))
+                start = partial(ingest.start, available_now=False, trigger_seconds=seconds)
+                running.append((self._pooled("ingest", start), ingest))
             if "silver" in parts:
                 silver = stack.enter_context(self._silver())
-                running.append((self._pooled("silver", lambda: silver.start(available_now=False)), silver))
+                running.append((self._pooled("silver", partial(silver.start, available_now=False)), silver))
             try:
-                while not stop.wait(0.2) and all(query.isActive for query, _ in running):
-                    pass
+                while not stop.wait(POLL_SECONDS) and all(query.isActive for query, _ in running):
+                    self._take_up(ingest, silver)
             finally:
                 for query, owner in running:
                     owner.stop(query)
             for query, owner in running:
                 owner.check(query)
+
+    def _take_up(self, ingest: Ingest | None, silver: Silver | None) -> None:
+        """Take up the interventions that were asked for; they have ticks without records, which wake nobody."""
+        if ingest is not None:
+            for path, wanted in intervene.pending(self._layout):
+                if interventions.tick_of(self._spark, self._layout, wanted.id) is None:
+                    ingest.decide(wanted)
+                path.unlink(missing_ok=True)
+        if silver is not None and interventions.decided(self._spark, self._layout) > silver.tick:
+            silver.catch_up()
 
     def _pooled(self, pool: str, start: Callable[[], StreamingQuery]) -> StreamingQuery:
         """Start a query in a scheduler pool of its own, so that neither waits for the other's jobs."""

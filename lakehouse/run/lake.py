@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -12,12 +13,18 @@ from lakehouse.config import PREFIX, Settings, load
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
+from lakehouse.semantics.moment import At, Clock
+from lakehouse.semantics.moment import at as moment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakehouse.delta.content import Content
+    from lakehouse.delta.layout import Layout
+    from lakehouse.run.backfill import Backfilled, Range
     from lakehouse.run.correct import Corrected
     from lakehouse.run.job import Listen, Part
+    from lakehouse.run.rebuild import Origin
 
 CAUGHT_UP = ("caught_up", "caught-up")
 
@@ -81,30 +88,34 @@ class Lake:
                 job.until_stopped(stop or threading.Event(), parts or PARTS)
 
     def read(
-        self, table: Table, *, version: int | None = None, tick: int | None = None, hidden: bool = False
+        self,
+        table: Table,
+        *,
+        at: At | str | datetime | date | None = None,
+        clock: Clock = "event",
+        version: int | None = None,
+        tick: int | None = None,
+        offsets: str | Mapping[str, Mapping[int, int]] | None = None,
+        hidden: bool = False,
     ) -> DataFrame:
-        """Return a table's rows now, at a version, or at a tick; `hidden` adds lakehouse's own columns.
+        """Return a table's rows now, or at a moment; `hidden` adds lakehouse's own columns.
 
-        All tables read at one tick are consistent with each other: see `tick`. Raises NotFound for a moment that can't
-        be had.
+        at: an event time ("the world then"), or a commit time ("what we knew then") with clock="commit"; or a moment of
+        `lakehouse.semantics.moment`. version: of the Delta table. tick: all tables read at one tick are consistent with
+        each other, see `tick`. offsets: the first that do not count, {topic: {partition: offset}} or
+        "topic/partition=offset,...". Raises NotFound for a moment that can't be had, ConfigError for one that is none.
         """
-        from lakehouse.delta import travel
-        from lakehouse.delta.layout import Layout
+        from lakehouse.delta import reading
 
-        if version is not None and tick is not None:
-            raise ConfigError(f"read: version={version} and tick={tick}; expected one of them.")
-        layout = Layout(self.settings.lake.path)
-        if tick is not None:
-            version = travel.version_at_tick(self.spark, layout, table, tick)
-        frame = travel.read_version(self.spark, layout.silver(table.name), version)
+        meant = at if isinstance(at, At) else moment(at, clock=clock, version=version, tick=tick, offsets=offsets)
+        frame = reading.read(self.spark, self._layout, table, meant)
         return frame if hidden else frame.select(*[name for name in frame.columns if not name.startswith("_")])
 
     def tick(self, *tables: Table) -> int:
         """Return the last tick that all of these tables have taken in."""
         from lakehouse.delta import travel
-        from lakehouse.delta.layout import Layout
 
-        return travel.common_tick(self.spark, Layout(self.settings.lake.path), tables)
+        return travel.common_tick(self.spark, self._layout, tables)
 
     def changes(
         self, table: Table, *, after: int = 0, to: int | None = None, net: bool = False, key: str | None = None
@@ -115,9 +126,8 @@ class Lake:
         table's, and `_tombstone`, `_event_time_ms`, `_position` of the record that caused the change.
         """
         from lakehouse.delta import changefeed
-        from lakehouse.delta.layout import Layout
 
-        layout = Layout(self.settings.lake.path)
+        layout = self._layout
         last = self.tick(table)
         if to is not None and to > last:
             raise NotFound(
@@ -146,21 +156,75 @@ class Lake:
         The windows are refolded with them, as an intervention at a tick of its own; the next run publishes the changes.
         See `lakehouse.run.correct`. Raises PlanError, NotFound, LeaseHeld.
         """
-        from lakehouse.delta.layout import Layout
         from lakehouse.run.correct import correct
 
         return correct(
-            self.spark, Layout(self.settings.lake.path), app, table,
+            self.spark, self._layout, app, table,
             key=key, start=start, end=end, reason=reason, dry_run=dry_run,
         )  # fmt: skip
 
+    def backfill(
+        self,
+        app: App,
+        table: Table,
+        *,
+        of: Range | None = None,
+        reason: str = "",
+        dry_run: bool = False,
+        listen: Callable[[int, int], None] = lambda tick, records: None,
+    ) -> Backfilled:
+        """Make a table's rows anew from bronze: those that a range of records touches, or all, with new logic too.
+
+        The live job goes on. dry_run: only say what would change. See `lakehouse.run.backfill`. Raises PlanError for a
+        declaration that the table can't take, LeaseHeld where another backfill, or a job with another declaration,
+        holds it.
+        """
+        from lakehouse.run import backfill
+
+        if of is not None:
+            return backfill.backfill_range(self.spark, self._layout, app, table, of, reason=reason, dry_run=dry_run)
+        return backfill.backfill(
+            self.spark, self._layout, app, table, reason=reason, dry_run=dry_run, listen=listen
+        )  # fmt: skip
+
+    def revert(self, app: App, table: Table, at: At, *, reason: str = "", dry_run: bool = False) -> Backfilled:
+        """Make the live table what it was at a moment; its job goes on from there. Raises NotFound, ConfigError."""
+        from lakehouse.delta import reading
+        from lakehouse.run.backfill import revert
+
+        cut = reading.cut(self.spark, self._layout, table, at)
+        return revert(self.spark, self._layout, app, table, cut, reason=reason, dry_run=dry_run)
+
+    def checkout(self, table: Table, name: str, at: At | None = None) -> Content:
+        """Make a new table of what people see of a table at a moment; return its row count and hash."""
+        from lakehouse.run.rebuild import checkout
+
+        return checkout(self.spark, self._layout, table, name, at)
+
+    def rebuild(
+        self, table: Table, name: str, origin: Origin, at: At | None = None, *, topic: str | None = None
+    ) -> Content:
+        """Make a new table of a table at a moment from one origin: "version", "bronze" or "changelog" (of `topic`)."""
+        from lakehouse.run.kafka import kafka
+        from lakehouse.run.rebuild import rebuild
+
+        if topic is None:
+            return rebuild(self.spark, self._layout, table, name, origin, at)
+        with kafka(self.settings) as servers:
+            return rebuild(
+                self.spark, self._layout, table, name, origin, at, topic, (servers, self.settings.kafka.options)
+            )
+
+    @property
+    def _layout(self) -> Layout:
+        from lakehouse.delta.layout import Layout
+
+        return Layout(self.settings.lake.path)
+
     def restore(self, table: Table, topic: str) -> int:
         """Make a table from its published changelog; return its rows. Running its application goes on from there."""
-        from lakehouse.delta.layout import Layout
         from lakehouse.run.kafka import kafka
         from lakehouse.run.restore import restore
 
         with kafka(self.settings) as servers:
-            return restore(
-                self.spark, Layout(self.settings.lake.path), servers, self.settings.kafka.options, table, topic
-            )
+            return restore(self.spark, self._layout, servers, self.settings.kafka.options, table, topic)

@@ -92,7 +92,7 @@ def read_result(spark: SparkSession, layout: Layout, app: App, records: Iterable
     result = Result()
     for table in app.tables:
         rows = reader.dataset(layout.silver(table.name)).to_table().to_pylist(maps_as_pydicts="strict")
-        result.tables[table.name] = {_key(table.key, row): _value(table.key, row) for row in rows}
+        result.tables[table.name] = rows_of(table, rows)
         changes = changefeed.per_event(spark, layout, table, 0, last)
         result.changelogs[table.name] = [_change(table.key, row) for row in published.rows(changes)]
         commits = reader.open_table(tables.state(layout, table).path, table.name).history()
@@ -111,6 +111,11 @@ def read_result(spark: SparkSession, layout: Layout, app: App, records: Iterable
         found = [(by_identity[Identity(r["topic_id"], r["partition"], r["offset"])], r["reason"]) for r in bad]
         result.quarantine[source.name] = sorted(found, key=lambda pair: pair[0].position)
     return result
+
+
+def rows_of(table: Table, rows: Iterable[dict[str, Any]]) -> dict[Key, dict[str, Any]]:
+    """Return rows of a table in the model's form: by key, without hidden columns."""
+    return {_key(table.key, row): _value(table.key, row) for row in rows}
 
 
 def _late(layout: Layout, table: Table, by_identity: dict[Identity, Record]) -> list[Late]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from confluent_kafka import Message
 
-from lakehouse.delta import published, tables
+from lakehouse.delta import changefeed, published, tables
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
 from lakehouse.errors import NotFound, PlanError, StorageError
@@ -22,10 +22,11 @@ from lakehouse.kafka.drain import drain
 from lakehouse.kafka.publish import ACCUMULATORS, EVENT_TIME, OFFSETS, POSITION
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.table import Table
+from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import moment
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -59,8 +60,32 @@ def restore(
     return len(rows)
 
 
-def _read(cluster: Cluster, options: Mapping[str, str], topic: str) -> tuple[dict[bytes, Message], dict[str, Any]]:
-    """Return the last record of each key, and what the changelog covers."""
+def changelog(
+    spark: SparkSession,
+    layout: Layout,
+    bootstrap_servers: str,
+    options: Mapping[str, str],
+    table: Table,
+    topic: str,
+    tick: int,
+) -> DataFrame:
+    """Return what a table's changelog in a topic makes of it up to a tick.
+
+    What compaction has removed can't be had: at a tick that is long past, the row of a key that changed since may be
+    missing. Raises NotFound where the topic does not exist, is no changelog of lakehouse, or ends before the tick.
+    """
+    last, covers = _read(Cluster(bootstrap_servers, options), options, topic, tick)
+    until = covers.get("tick", NO_TICK)
+    if until < tick and not changefeed.per_event(spark, layout, table, until, tick).isEmpty():
+        raise NotFound(f"topic {topic!r} covers tick {until}, no more; later changes were not published. Run its job.")
+    schema = tables.schema(spark, table)
+    return spark.createDataFrame(_rows(spark, table, last, schema), schema)
+
+
+def _read(
+    cluster: Cluster, options: Mapping[str, str], topic: str, to: int | None = None
+) -> tuple[dict[bytes, Message], dict[str, Any]]:
+    """Return the last record of each key, up to a tick, and what the changelog covers."""
     last: dict[bytes, Message] = {}
     covers: dict[str, Any] = {}
     for message in drain(cluster, options, topic):
@@ -71,7 +96,8 @@ def _read(cluster: Cluster, options: Mapping[str, str], topic: str) -> tuple[dic
         if OFFSETS in headers:
             said = json.loads(headers[OFFSETS])
             covers = max(covers, said, key=lambda c: c.get("tick", 0))
-        if (key := message.key()) is not None:
+        within = to is None or json.loads(headers[POSITION])[0] <= to
+        if (key := message.key()) is not None and within:
             last[key] = message
     if not covers:
         raise NotFound(

@@ -1,0 +1,145 @@
+"""Anchors: what reads of the past begin from. The versions that Delta still has, and copies that are kept longer.
+
+A copy is made by policy (upkeep), and before a table is replaced as a whole; it holds what the table keeps, and of
+final results also what is seen. Below <lake>/anchors/<table>:
+
+    kept, seen   the rows, by `_anchor`, the tick
+    index        a row an anchor, written last: its tick, the largest event time of its records, its clock
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from delta.tables import DeltaTable
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.delta import bronze, tables, travel
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.travel import Commit
+from lakehouse.plan.table import Table
+
+if TYPE_CHECKING:
+    from lakehouse.delta.moments import Cut
+
+INDEX = "tick bigint, made_at timestamp, reason string, through bigint, clock string"
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """What a table keeps at a tick; of final results also what is seen."""
+
+    tick: int
+    rows: DataFrame
+    seen: DataFrame | None = None
+
+
+def nearest(spark: SparkSession, layout: Layout, table: Table, cut: Cut) -> Anchor | None:
+    """Return the last anchor that holds no record but those that count; None if there is none."""
+    last = cut.tick
+    if cut.offsets is not None:
+        last = min(last, _last_tick_before(spark, layout, table, cut))
+
+    def counts(tick: int, through: int | None) -> bool:
+        return tick <= last and (cut.event_ms is None or (through is not None and through <= cut.event_ms))
+
+    copies = [row for row in index(spark, layout, table) if counts(row["tick"], row["through"])]
+    newest = copies[0]["tick"] if copies else None
+    for commit, through in _versions(spark, layout, table, last):
+        if newest is not None and commit.tick < newest:
+            break
+        if counts(commit.tick, through) and (found := _opened(spark, layout, table, commit)) is not None:
+            return found
+    return None if newest is None else _copied(spark, layout, table, newest)
+
+
+def keep(spark: SparkSession, layout: Layout, table: Table, tick: int, reason: str) -> int | None:
+    """Copy the table's last version up to a tick as an anchor; return its tick, None if there is no such version."""
+    for commit, through in _versions(spark, layout, table, tick):
+        if (found := _opened(spark, layout, table, commit)) is None:
+            continue
+        if all(row["tick"] != found.tick for row in index(spark, layout, table)):
+            folder = layout.anchors(table.name)
+            for name, rows in (("kept", found.rows), ("seen", found.seen)):
+                if rows is not None:
+                    _append(rows.withColumn("_anchor", F.lit(found.tick)), f"{folder}/{name}", "_anchor")
+            clock = json.dumps(commit.said["clock"]) if "clock" in commit.said else None
+            row = (found.tick, datetime.now(UTC), reason, through, clock)
+            _append(spark.createDataFrame([row], INDEX).coalesce(1), f"{folder}/index")
+        return found.tick
+    return None
+
+
+def drop(spark: SparkSession, layout: Layout, table: Table, ticks: list[int]) -> None:
+    """Remove copies: first from the index."""
+    for name, column in (("index", "tick"), ("kept", "_anchor"), ("seen", "_anchor")):
+        path = f"{layout.anchors(table.name)}/{name}"
+        if ticks and tables.exists(spark, path):
+            DeltaTable.forPath(spark, path).delete(F.col(column).isin(ticks))
+
+
+def index(spark: SparkSession, layout: Layout, table: Table) -> list[Any]:
+    """Return the copies that there are, the newest first: rows of `INDEX`."""
+    path = f"{layout.anchors(table.name)}/index"
+    if not tables.exists(spark, path):
+        return []
+    return spark.read.format("delta").load(path).orderBy(F.desc("tick")).collect()
+
+
+def _append(rows: DataFrame, path: str, partition: str | None = None) -> None:
+    # Columns may have come since the last copy.
+    writer = rows.write.format("delta").mode("append").option("mergeSchema", "true")
+    (writer.partitionBy(partition) if partition is not None else writer).save(path)
+
+
+def _copied(spark: SparkSession, layout: Layout, table: Table, tick: int) -> Anchor:
+    def of(name: str) -> DataFrame:
+        frame = spark.read.format("delta").load(f"{layout.anchors(table.name)}/{name}")
+        return frame.where(F.col("_anchor") == tick).drop("_anchor")
+
+    return Anchor(tick, of("kept"), of("seen") if table.is_final else None)
+
+
+def _last_tick_before(spark: SparkSession, layout: Layout, table: Table, cut: Cut) -> int:
+    """The last tick up to which no record of the table's topics lies at these offsets, or after them."""
+    rows = bronze.between(bronze.of_stream(spark, layout, table.stream), 0, cut.tick)
+    beyond = F.lit(False)
+    for topic, of in (cut.offsets or {}).items():
+        for partition, offset in of.items():
+            beyond |= (F.col("topic") == topic) & (F.col("partition") == partition) & (F.col("offset") >= offset)
+    first = rows.where(beyond).agg(F.min("tick")).first()
+    return cut.tick if first is None or first[0] is None else int(first[0]) - 1
+
+
+def _versions(spark: SparkSession, layout: Layout, table: Table, last: int) -> Iterator[tuple[Commit, int | None]]:
+    """The table's commits, each with the largest event time up to it, the newest first."""
+    place = tables.state(layout, table)
+    if not tables.exists(spark, place.path):
+        return
+    through = None
+    found: list[tuple[Commit, int | None]] = []
+    for commit in travel.commits(spark, place.path, place.name):
+        through = commit.said["times"]["through"] if "times" in commit.said else through
+        found.append((commit, through))
+    yield from (item for item in reversed(found) if item[0].tick <= last)
+
+
+def _opened(spark: SparkSession, layout: Layout, table: Table, commit: Commit) -> Anchor | None:
+    """Open a version of what is kept, with the version of what is seen; None where Delta has it no longer."""
+    place, tick = tables.state(layout, table), commit.tick
+    try:
+        rows = travel.read_version(spark, place.path, commit.last)
+        if not table.is_final:
+            return Anchor(tick, rows)
+        visible = tables.visible(layout, table)
+        # What is seen is committed after what is kept: it may not be there yet.
+        versions = [c.last for c in travel.commits(spark, visible.path, visible.name, tick) if c.tick == tick]
+        return Anchor(tick, rows, travel.read_version(spark, visible.path, versions[-1])) if versions else None
+    except AnalysisException:
+        return None

@@ -1,0 +1,249 @@
+"""A table at any moment of its past: the nearest version or anchor before it, and the later rows of bronze.
+
+What is read begins at an anchor, so its cost grows with the distance to it, not with the history:
+
+    tick          the last anchor up to the tick, then the records of the ticks after it
+    offsets       the last anchor that holds no record from these offsets on, then the records before them
+    event time T  the last anchor that holds no record later than T, then the later records that are not. They are
+                  judged (late or not) as they were when they came; what has closed, or expired, is told by the clock
+                  that the records up to T alone would have moved
+
+Interventions count as they do for the live table, each at its tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from lakehouse.delta import anchors, interventions, past, refold, tables, travel
+from lakehouse.delta.aggregates import same_key
+from lakehouse.delta.anchors import Anchor
+from lakehouse.delta.arrivals import arrivals
+from lakehouse.delta.clock import ClockState, Ticking, needs_watermark, timed
+from lakehouse.delta.content import image
+from lakehouse.delta.fold import ended, rows_after
+from lakehouse.delta.interventions import Decision
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.merge import others
+from lakehouse.delta.streams import stream_frame
+from lakehouse.errors import NotFound
+from lakehouse.plan.table import Table
+from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.window import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Which records count: those up to a tick; of these the ones up to an event time, or before offsets."""
+
+    tick: int
+    event_ms: int | None = None
+    offsets: Mapping[str, Mapping[int, int]] | None = None
+
+    def __hash__(self) -> int:
+        return hash((self.tick, self.event_ms, str(self.offsets)))
+
+    @property
+    def whole(self) -> bool:
+        """Whether all records of its ticks count."""
+        return self.event_ms is None and self.offsets is None
+
+    @property
+    def keep(self) -> Column | None:
+        """The condition on records of `arrivals`."""
+        return None if self.event_ms is None else F.col("rowtime") <= self.event_ms
+
+    def bronze(self, rows: DataFrame, table: Table) -> DataFrame:
+        """Return the rows of bronze that count, or that judge others."""
+        for topic, of in (self.offsets or {}).items():
+            # Of a topic that was made anew the offsets are those of the present one; all of earlier ones came before.
+            inside = F.col("topic") != topic
+            for partition, offset in of.items():
+                inside |= (F.col("partition") == partition) & (F.col("offset") < offset)
+            rows = rows.where(inside)
+        plain = all(source.event_time is None for source in table.stream.sources)
+        if self.event_ms is not None and plain and not table.has_clock:
+            rows = rows.where(F.col("timestamp") <= F.timestamp_millis(F.lit(self.event_ms)))  # leaves files out
+        return rows
+
+    def details(self) -> dict[str, Any]:
+        """Return it as an intervention writes it down."""
+        return {"tick": self.tick, "event_ms": self.event_ms, "offsets": self.offsets}
+
+
+def cut_of(details: Mapping[str, Any]) -> Cut:
+    """Return the cut that an intervention wrote down."""
+    offsets = details.get("offsets")
+    numbered = offsets and {topic: {int(p): n for p, n in of.items()} for topic, of in offsets.items()}
+    return Cut(details["tick"], details.get("event_ms"), numbered)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a table keeps at a moment; of final results also what is seen already."""
+
+    rows: DataFrame
+    seen: DataFrame | None = None
+
+
+class Past:
+    """One table's past."""
+
+    def __init__(self, spark: SparkSession, layout: Layout, table: Table, also: Sequence[Decision] = ()) -> None:
+        """also: interventions that are not decided, to see what they would do."""
+        self._spark, self._layout, self._table = spark, layout, table
+        self._forms = tables.forms(spark, table)
+        self._skip = tables.skipped_offsets(spark, layout, table)
+        self._decisions = [*interventions.of(spark, layout, table.name), *also]
+        self._columns = tables.state_schema(spark, table) if table.has_state else tables.schema(spark, table)
+        self._seen_columns = tables.schema(spark, table)
+        self._bases: dict[tuple[Cut, bool], Anchor] = {}
+
+    def seen(self, cut: Cut, *, anchored: bool = True) -> DataFrame:
+        """Return what people see at a moment, hidden columns too. anchored: False folds everything from bronze."""
+        kept = self.kept(cut, anchored=anchored)
+        table, rows = self._table, kept.rows
+        if table.is_final:
+            watermark = self._watermark(cut, anchored=anchored)
+            assert kept.seen is not None
+            closed, later = kept.seen.where(self._closed(watermark)), rows.where(self._closed(watermark))
+            rows = closed.unionByName(others(table.key, later, closed))
+        if table.order_by is not None:
+            rows = rows.where(~F.col("_deleted"))
+        if table.having is not None:
+            rows = rows.where(F.coalesce(F.expr(table.having.text), F.lit(False)))
+        if table.window is not None and table.retention is not None:
+            watermark = self._watermark(cut, anchored=anchored)
+            rows = rows if watermark is None else rows.where(~ended(watermark - table.retention))
+        return _as(rows, self._seen_columns)
+
+    def kept(self, cut: Cut, *, anchored: bool = True) -> Kept:
+        """Return what the table keeps at a moment; nothing has expired since the anchor that it begins from."""
+        base = self._base(cut, anchored=anchored)
+        tick, kept = base.tick, Kept(base.rows, base.seen)
+        for at in [at for at in self._decisions if base.tick < at.at <= cut.tick]:
+            kept = replace(kept, rows=self._after(kept.rows, tick, at.at - 1, cut))
+            kept, tick = self._decided(kept, at, cut), at.at
+        return replace(kept, rows=self._after(kept.rows, tick, cut.tick, cut))
+
+    def changed(self, at: Decision, *, seen: bool) -> DataFrame:
+        """Return the rows that an intervention changes, as they become, or `_tombstone`: of what is kept, or seen.
+
+        What is seen is asked for of final results alone.
+        """
+        before, after = Cut(at.at - 1), Cut(at.at)
+        if seen:
+            return self._difference(self.seen(before), self.seen(after))
+        kept = self.kept(before)
+        return self._difference(kept.rows, self._decided(kept, at, after).rows)
+
+    def _difference(self, before: DataFrame, after: DataFrame) -> DataFrame:
+        """The rows after that are not the same before, and `_tombstone` for those that are no more."""
+        key = self._table.key
+        values = [name for name in after.columns if name not in (*key, "_position")]
+        images = [image(side, values) for side in ("a", "b")]
+        both = after.alias("a").join(before.alias("b"), same_key(key, "a", "b"), "left")
+        changed = both.where(F.col("b._event_time").isNull() | ~images[0].eqNullSafe(images[1])).select("a.*")
+        gone = others(key, before, after).select(*key, F.lit(True).alias("_tombstone"))
+        return changed.withColumn("_tombstone", F.lit(False)).unionByName(gone, allowMissingColumns=True)
+
+    def _decided(self, kept: Kept, at: Decision, cut: Cut) -> Kept:
+        """What an intervention makes of what is kept."""
+        table = self._table
+        clock = past.clock_at(self._spark, self._layout, table, at.at - 1)
+        watermark = clock.watermark if clock is not None else None
+        if at.kind in ("revert", "swap"):
+            return self._replaced(at, cut, watermark)
+        made_anew = refold.refolded(
+            self._spark, self._layout, table, self._forms, self._decisions, at, cut.keep
+        )  # fmt: skip
+        rows, keys, names = _as(made_anew.rows, self._columns), made_anew.keys, made_anew.names
+        if not table.is_final:
+            return Kept(others(names, kept.rows, keys).unionByName(rows))
+        assert kept.seen is not None
+        parts = [rows.where(condition) for condition in (self._open(watermark), self._closed(watermark))]
+        held = [others(names, frame, keys) for frame in (kept.rows, kept.seen)]
+        return Kept(*[mine.unionByName(made) for mine, made in zip(held, parts, strict=True)])
+
+    def _replaced(self, at: Decision, cut: Cut, watermark: int | None) -> Kept:
+        """What the table becomes as a whole: what it was, or what was built beside it."""
+        if at.kind == "revert":
+            past, to = self, cut_of(at.details)
+        else:
+            # Where it was removed since, bronze tells it as well.
+            beside = replace(self._layout, beside=at.details["beside"])
+            past, to = Past(self._spark, beside, self._table), Cut(at.at - 1)
+        if cut.event_ms is not None:
+            to = replace(to, event_ms=min(cut.event_ms, to.event_ms if to.event_ms is not None else cut.event_ms))
+        made = past.kept(to)
+        if not self._table.is_final:
+            return made
+        return Kept(made.rows.where(self._open(watermark)), _as(past.seen(to), self._columns))
+
+    def _base(self, cut: Cut, *, anchored: bool) -> Anchor:
+        """What a read begins from: the nearest anchor, or nothing, before the first tick."""
+        if (cut, anchored) not in self._bases:
+            base = anchors.nearest(self._spark, self._layout, self._table, cut) if anchored else None
+            if base is None and self._skip:
+                raise NotFound(
+                    f"table {self._table.name!r} at {cut}: it was restored from a topic, and what came before its "
+                    "restore is in no bronze of this lake. Delta has no version any more to begin from."
+                )
+            empty = self._spark.createDataFrame([], self._columns)
+            base = base or Anchor(NO_TICK, empty, empty if self._table.is_final else None)
+            seen = None if base.seen is None else _as(base.seen, self._columns)
+            self._bases[cut, anchored] = replace(base, rows=_as(base.rows, self._columns), seen=seen)
+        return self._bases[cut, anchored]
+
+    def _after(self, rows: DataFrame, after: int, to: int, cut: Cut) -> DataFrame:
+        if not travel.has_rows(self._spark, self._layout, self._table, after, to):
+            return rows
+        arrived = self._arrived(after, to, cut, past.clock_at(self._spark, self._layout, self._table, after))
+        return _as(rows_after(self._table, self._forms, rows, arrived), self._columns)
+
+    def _arrived(self, after: int, to: int, cut: Cut, clock: ClockState | None) -> DataFrame:
+        arrived = past.arrived(self._spark, self._layout, self._table, after, to, self._skip)
+        fixed = interventions.records(self._spark, self._layout, [d for d in self._decisions if d.kind == "fixed"])
+        arrived = arrived if fixed is None else refold.unfixed(arrived, fixed)
+        stream = stream_frame(self._table.stream, cut.bronze(arrived, self._table))
+        records = arrivals(self._table, self._forms, stream, clock)
+        return records if cut.keep is None else records.where(cut.keep)
+
+    def _watermark(self, cut: Cut, *, anchored: bool) -> int | None:
+        """The watermark that the records which count have moved."""
+        if not needs_watermark(self._table):
+            return None
+        after = cut.tick if cut.whole else self._base(cut, anchored=anchored).tick
+        clock = past.clock_at(self._spark, self._layout, self._table, after)
+        assert clock is not None
+        if not travel.has_rows(self._spark, self._layout, self._table, after, cut.tick):
+            return clock.watermark
+        records = self._arrived(after, cut.tick, cut, clock).drop("_horizon", "_watermark", "_tail")
+        ticking = Ticking(clock)
+        ticking.watch(timed(self._table, records, clock)).count()
+        return ticking.after().watermark
+
+    def _closed(self, watermark: int | None) -> Column:
+        assert self._table.window is not None
+        bound = self._table.window.closes(Span(0, 0))
+        if watermark is None:
+            return F.lit(False)
+        return F.unix_millis("window_end") + bound <= watermark
+
+    def _open(self, watermark: int | None) -> Column:
+        """Which rows the state keeps: open windows, and those with which later ones begin."""
+        assert self._table.window is not None
+        return F.lit(True) if watermark is None else ~ended(watermark - self._table.window.needed)
+
+
+def _as(rows: DataFrame, columns: StructType) -> DataFrame:
+    """The rows with these columns; one that is new since then is null."""
+    kinds = {field.name: field.dataType for field in columns}
+    there = {name: F.col(f"`{name}`") if name in rows.columns else F.lit(None) for name in kinds}
+    return rows.select(*[there[name].cast(kind).alias(name) for name, kind in kinds.items()])

@@ -1,0 +1,153 @@
+"""Reads of a table at a moment, however it is named: the version that it is, or the fold that `Past` makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from delta.tables import DeltaTable
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.delta import bronze, tables, travel
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.moments import Cut, Past
+from lakehouse.delta.transaction import read_progress
+from lakehouse.errors import ConfigError, NotFound
+from lakehouse.plan.table import Table
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion
+
+
+def read(spark: SparkSession, layout: Layout, table: Table, at: At | None) -> DataFrame:
+    """Return a table's rows, hidden columns too, at a moment; now if there is none.
+
+    Raises NotFound for a moment that can't be had, and says which can; ConfigError for offsets that leave one out.
+    """
+    path = layout.silver(table.name)
+    if not tables.exists(spark, path):
+        raise NotFound(f"table {table.name!r} does not exist in {layout.root}. Run its application first.")
+    if at is None:
+        return travel.read_version(spark, path)
+    if isinstance(at, AtCommit):
+        at = AtVersion(_version_at(spark, table, path, at))
+    found = cut(spark, layout, table, at)
+    if (version := _exact(spark, layout, table, at, found)) is not None:
+        try:
+            return travel.read_version(spark, path, version)
+        except AnalysisException:
+            pass  # Delta has its files no longer: bronze has the records
+    return Past(spark, layout, table).seen(found)
+
+
+def version(spark: SparkSession, layout: Layout, table: Table, at: At | None) -> DataFrame:
+    """Return a table's rows, hidden columns too, at a moment that is one of its versions; NotFound for another."""
+    path = layout.silver(table.name)
+    if at is None:
+        return travel.read_version(spark, path)
+    found = cut(spark, layout, table, at)
+    number = _exact(spark, layout, table, at, found)
+    try:
+        if number is not None:
+            return travel.read_version(spark, path, number)
+    except AnalysisException:
+        pass  # Delta has its files no longer
+    raise NotFound(f"table {table.name!r} at {at}: Delta has no version that is just that. Take bronze instead.")
+
+
+def complete_tick(spark: SparkSession, layout: Layout) -> int:
+    """Return bronze's last complete tick."""
+    return read_progress(spark, layout.records, bronze.NAME).tick
+
+
+def cut(spark: SparkSession, layout: Layout, table: Table, at: At) -> Cut:
+    """Return which records make a table at a moment. Raises NotFound, ConfigError; see `read`."""
+    applied = applied_tick(spark, layout, table)
+    match at:
+        case AtVersion(version):
+            return Cut(_tick_of(spark, layout, table, version))
+        case AtTick(tick):
+            if tick > applied:
+                raise NotFound(
+                    f"table {table.name!r} has not taken in tick {tick}: it stands at tick {applied}. Ticks 0 to "
+                    f"{applied} can be read."
+                )
+            return Cut(tick)
+        case AtEvent(ms):
+            return Cut(applied, event_ms=ms)
+        case AtOffsets(offsets):
+            _check_offsets(spark, layout, table, offsets, applied)
+            return Cut(applied, offsets=offsets)
+        case AtCommit():
+            return cut(spark, layout, table, AtVersion(_version_at(spark, table, layout.silver(table.name), at)))
+
+
+def applied_tick(spark: SparkSession, layout: Layout, table: Table) -> int:
+    """Return the last tick that a table has taken in; ticks without records for it are taken in at once."""
+    done = read_progress(spark, layout.silver(table.name), table.name).tick
+    complete = complete_tick(spark, layout)
+    return done if travel.has_rows(spark, layout, table, done, complete) else max(done, complete)
+
+
+def _exact(spark: SparkSession, layout: Layout, table: Table, at: At, found: Cut) -> int | None:
+    """The version that the table is at a moment, if it is one."""
+    if isinstance(at, AtVersion):
+        return at.version
+    if not found.whole:
+        return None
+    place = tables.visible(layout, table)
+    known = travel.commits(spark, place.path, place.name, found.tick)
+    last = travel.last_before(spark, layout, table, known, found.tick)
+    return None if last is None else last.last
+
+
+def _history(spark: SparkSession, path: str) -> DataFrame:
+    return DeltaTable.forPath(spark, path).history()
+
+
+def _version_at(spark: SparkSession, table: Table, path: str, at: AtCommit) -> int:
+    """The last version that was committed at a time, or before."""
+    then = _history(spark, path).where(F.unix_millis("timestamp") <= at.ms).agg(F.max("version")).first()
+    if then is None or then[0] is None:
+        first = _history(spark, path).agg(F.min("timestamp")).first()
+        assert first is not None
+        begin = first[0].replace(tzinfo=UTC) if isinstance(first[0], datetime) else first[0]
+        raise NotFound(
+            f"table {table.name!r} at {at}: its log begins at {begin:%Y-%m-%dT%H:%M:%SZ}. A later commit time can be "
+            "read; and any tick, offset or event time."
+        )
+    return int(then[0])
+
+
+def _tick_of(spark: SparkSession, layout: Layout, table: Table, version: int) -> int:
+    """The tick of a version, which may be gone, while the log still tells of it."""
+    history = _history(spark, layout.silver(table.name))
+    bounds = history.agg(F.min("version"), F.max("version")).first()
+    assert bounds is not None
+    if not bounds[0] <= version <= bounds[1]:
+        raise NotFound(
+            f"table {table.name!r} has no version {version}. Versions {bounds[0]} to {bounds[1]} can be read; and any "
+            "tick, offset or event time."
+        )
+    place = tables.visible(layout, table)
+    before = [c.tick for c in travel.commits(spark, place.path, place.name) if c.version <= version]
+    return max(before, default=0)
+
+
+def _check_offsets(
+    spark: SparkSession, layout: Layout, table: Table, offsets: Mapping[str, Mapping[int, int]], applied: int
+) -> None:
+    """Every partition that has records must be named: what is left out would be a guess."""
+    rows = bronze.between(bronze.of_stream(spark, layout, table.stream), 0, applied)
+    known = rows.groupBy("topic", "partition").agg(F.max("offset")).collect()
+    found = {(topic, partition): last + 1 for topic, partition, last in map(tuple, known)}
+    named = {(topic, partition) for topic, of in offsets.items() for partition in of}
+    for topic in sorted({topic for topic, _ in named - set(found)}):
+        if topic not in table.stream.topics:
+            raise ConfigError(
+                f"offsets: table {table.name!r} does not read topic {topic!r}; expected "
+                f"{', '.join(table.stream.topics)}."
+            )
+    if missing := sorted(set(found) - named):
+        shown = ",".join(f"{topic}/{partition}={found[topic, partition]}" for topic, partition in missing)
+        raise ConfigError(f"offsets: expected one for every partition with records; add {shown} (or smaller ones).")

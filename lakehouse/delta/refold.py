@@ -1,0 +1,151 @@
+"""Some rows of a table made anew from bronze: those of the keys that an intervention touches.
+
+The refold begins from nothing: it reads the stream's whole history with what was decided up to then, judges every
+record as the live table did, and folds the groups that are touched, at the original positions. Late records that were
+taken in after all are late for nothing; fixed records are judged at their place, and move no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.delta import bronze, interventions, past, tables
+from lakehouse.delta.aggregates import Form, same_key
+from lakehouse.delta.arrivals import arrivals, in_windows
+from lakehouse.delta.clock import ClockState, timed
+from lakehouse.delta.fold import rows_after
+from lakehouse.delta.interventions import Decision
+from lakehouse.delta.late import PLACE
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.streams import stream_frame
+from lakehouse.plan.table import Table
+from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.window import Hopping
+
+ALWAYS_MS = -(2**62)  # judged by this time, no record is late
+IDENTITY = ("topic_id", "partition", "offset")
+PLACE_OF_RECORD = ("tick", "topic", "partition", "offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Refolded:
+    """The rows of the touched keys, as they become; `keys` are the touched ones, by the columns `names`."""
+
+    names: tuple[str, ...]
+    keys: DataFrame
+    rows: DataFrame
+
+
+def refolded(
+    spark: SparkSession,
+    layout: Layout,
+    table: Table,
+    forms: list[Form],
+    decisions: list[Decision],
+    at: Decision,
+    keep: Column | None = None,
+    only: Callable[[DataFrame], DataFrame] = lambda rows: rows,
+) -> Refolded:
+    """Refold what an intervention touches.
+
+    decisions: all of the table. keep: which records count, a condition on those of `arrivals`; all if left out. only:
+    takes the rows of bronze that count, or judge others. No row is taken away because it expired, or because its final
+    result is out.
+    """
+    until = [decision for decision in decisions if decision.at <= at.at]
+    records = judged(spark, layout, table, forms, until, at.at, only)
+    records = records if keep is None else records.where(keep)
+    names, touched = _touched(table, records, _about(spark, layout, table, at))
+    touched = touched.distinct().persist()
+    groups = tuple(item.name for item in table.group_by) if table.group_by else table.key
+    rows = rows_after(table, forms, None, _among(records, touched.select(*groups).distinct(), groups))
+    return Refolded(names, touched, _among(rows, touched, names) if names != groups else rows)
+
+
+def judged(
+    spark: SparkSession,
+    layout: Layout,
+    table: Table,
+    forms: list[Form],
+    decisions: list[Decision],
+    to: int,
+    only: Callable[[DataFrame], DataFrame] = lambda rows: rows,
+) -> DataFrame:
+    """Return the records that reached the table up to a tick, with what was decided: see `arrivals`."""
+    skip = tables.skipped_offsets(spark, layout, table)
+    rows = only(past.arrived(spark, layout, table, NO_TICK, to, skip))
+    fixed = interventions.records(spark, layout, [d for d in decisions if d.kind == "fixed"])
+    if fixed is not None:
+        fixed = only(fixed.select(*bronze.COLUMNS))
+        rows = unfixed(rows, fixed).unionByName(fixed)
+    records = arrivals(table, forms, stream_frame(table.stream, rows), None)
+    if not table.has_clock:
+        return records
+    if fixed is None:
+        records = timed(table, records, ClockState())
+    else:
+        records = _marked(records, fixed, PLACE_OF_RECORD, "_fixed")
+        records = timed(table, records, ClockState(), moves=F.col("_fixed").isNull()).drop("_fixed")
+    forced = interventions.records(spark, layout, [d for d in decisions if d.kind == "late"])
+    if forced is None:
+        return records
+    records = _marked(records, forced.select(*PLACE).distinct(), PLACE, "_forced")
+    horizon = F.when(F.col("_forced").isNotNull(), F.lit(ALWAYS_MS)).otherwise(F.col("_horizon"))
+    return records.withColumn("_horizon", horizon).drop("_forced")
+
+
+def unfixed(rows: DataFrame, fixed: DataFrame) -> DataFrame:
+    """Return the rows of bronze without those for which there are others, fixed ones."""
+    return rows.join(F.broadcast(fixed.select(*IDENTITY).distinct()), list(IDENTITY), "left_anti").select(*rows.columns)
+
+
+def _about(spark: SparkSession, layout: Layout, table: Table, at: Decision) -> Column | DataFrame:
+    """Which records an intervention is about: a condition on them, or their places."""
+    if at.kind == "refold":
+        return _range(table, at)
+    found = interventions.records(spark, layout, [at])
+    assert found is not None
+    return found.select(*(PLACE if at.kind == "late" else PLACE_OF_RECORD)).distinct()
+
+
+def _range(table: Table, at: Decision) -> Column:
+    condition = F.lit(True)
+    first, last = at.details.get("first_ms"), at.details.get("last_ms")
+    if first is not None:
+        condition &= F.col("rowtime") >= first
+    if last is not None:
+        condition &= F.col("rowtime") <= last
+    for topic, of in at.details.get("offsets", {}).items():
+        inside = F.lit(False)
+        for partition, (begin, end) in of.items():
+            inside |= (F.col("_position.partition") == int(partition)) & F.col("_position.offset").between(begin, end)
+        condition &= (F.col("_position.topic") != topic) | inside
+    return condition
+
+
+def _touched(table: Table, records: DataFrame, about: Column | DataFrame) -> tuple[tuple[str, ...], DataFrame]:
+    """The keys that the records touch: windows where one changes alone, all rows of the group elsewhere."""
+    if isinstance(about, DataFrame):
+        places = PLACE if "ordinal" in about.columns else PLACE_OF_RECORD
+        chosen = _marked(records, about, places, "_chosen").where("_chosen").drop("_chosen")
+    else:
+        chosen = records.where(about)
+    if isinstance(table.window, Hopping):
+        return table.key, in_windows(table, chosen).where(~F.col("_late")).select(*table.key)
+    names = tuple(item.name for item in table.group_by) if table.group_by else table.key
+    return names, chosen.select(*names)
+
+
+def _marked(records: DataFrame, some: DataFrame, names: tuple[str, ...], mark: str) -> DataFrame:
+    """Mark the records whose places are in `some`; the mark of others is null."""
+    places = F.broadcast(some.select(*names).distinct().withColumn(mark, F.lit(True))).alias("p")
+    same = [F.col(f"r._position.{name}") == F.col(f"p.{name}") for name in names]
+    return records.alias("r").join(places, same, "left").select("r.*", f"p.{mark}")
+
+
+def _among(rows: DataFrame, keys: DataFrame, names: tuple[str, ...]) -> DataFrame:
+    return rows.alias("r").join(keys.alias("k"), same_key(names, "r", "k"), "left_semi")

@@ -1,0 +1,97 @@
+"""Interventions asked for: while no job runs they are done here; else the jobs that hold bronze and the tables do them.
+
+The job that ingests gives an intervention its tick, since it alone writes bronze: it is asked by a file below
+control/requests, which it takes up between two ticks. The job that keeps a table applies it when it comes to that
+tick. So nothing is stopped, and whoever asked waits for what it asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakehouse.delta import interventions, tables
+from lakehouse.delta.interventions import Wanted
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.lease import Lease
+from lakehouse.delta.silver import own_topics
+from lakehouse.delta.silver_query import Silver
+from lakehouse.delta.transaction import read_progress
+from lakehouse.errors import LeaseHeld
+from lakehouse.plan.app import App
+from lakehouse.plan.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POLL_SECONDS = 0.5
+
+
+def intervene(spark: SparkSession, layout: Layout, app: App, wanted: Wanted) -> int:
+    """Decide on an intervention, and bring its tables to it; return its tick.
+
+    Raises StorageError where a killed ingest left a tick half written.
+    """
+    at = _decide(spark, layout, app, wanted)
+    for name in wanted.tables:
+        _bring(spark, layout, app.table(name), at)
+    return at
+
+
+def pending(layout: Layout) -> Iterator[tuple[Path, Wanted]]:
+    """Yield what was asked for, with the file that asks; the job that ingests takes it up."""
+    folder = Path(layout.requests)
+    for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
+        try:
+            said = json.loads(path.read_text())
+        except FileNotFoundError:
+            continue  # it was withdrawn
+        yield path, Wanted(**{**said, "tables": tuple(said["tables"])})
+
+
+def _decide(spark: SparkSession, layout: Layout, app: App, wanted: Wanted) -> int:
+    path = Path(layout.requests, f"{wanted.id}.json")
+    asked = False
+    while True:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(Lease(layout.lease("ingest"), "bronze"))
+            except LeaseHeld:
+                if not asked:
+                    _ask(path, wanted)
+                    asked = True
+            else:
+                path.unlink(missing_ok=True)
+                if (at := interventions.tick_of(spark, layout, wanted.id)) is not None:
+                    return at
+                own = own_topics(app)
+                state = interventions.take_over(spark, layout, own)
+                interventions.check_complete(spark, layout, state, own)
+                return interventions.decide(spark, layout, state, wanted).tick
+        if (at := interventions.tick_of(spark, layout, wanted.id)) is not None:
+            return at
+        time.sleep(POLL_SECONDS)
+
+
+def _ask(path: Path, wanted: Wanted) -> None:
+    """Write the file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(asdict(wanted)))
+    new.replace(path)
+
+
+def _bring(spark: SparkSession, layout: Layout, table: Table, at: int) -> None:
+    alone = App((table,), (), table.stream.sources)
+    place = tables.visible(layout, table)
+    while read_progress(spark, place.path, place.name).tick < at:
+        try:
+            with Silver(spark, layout, alone, lambda tick, records: None) as silver:
+                silver.catch_up(at)
+        except LeaseHeld:
+            time.sleep(POLL_SECONDS)

@@ -1,0 +1,83 @@
+"""A table at any moment of its past equals the model: at every tick, between versions too, at offsets, at event times.
+
+The model is asked for the same: the records up to the tick, before the offsets; or all of them, of which those after
+the event time are not taken in.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+
+import lakehouse as lh
+from lakehouse.formats.decode import decode
+from lakehouse.plan import model
+from lakehouse.plan.app import App
+from lakehouse.plan.model import Result
+from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
+from lakehouse.semantics.record import Record
+from tests.properties.test_operators import APP, BY_CITY, EVENTS, SEEDS, STATEFUL, examples, history
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FEW = lh.app(
+    EVENTS.latest("latest"),
+    BY_CITY.agg(n=lh.count(), total=lh.sum("amount"), newest=lh.latest("n")).having("n > 3").table("sums"),
+    BY_CITY.window(lh.session("3 milliseconds", grace="9 milliseconds")).agg(all=lh.collect_list("n")).table("session"),
+    BY_CITY.window(lh.tumbling("5 milliseconds", grace="5 milliseconds"))
+    .agg(n=lh.count("n"))
+    .table("final", emit="final", retention="20 milliseconds"),
+    EVENTS.latest("by_time", order_by="rowtime", retention="10 milliseconds"),
+)
+
+
+def check(spark: SparkSession, folder: Path, app: App, seed: int, batches: list[int], ticks: list[int]) -> None:
+    from lakehouse.delta import reading
+    from lakehouse.delta.layout import Layout
+    from lakehouse.delta.silver_query import Silver
+    from lakehouse.run.replay import rows_of, write_bronze
+
+    records, layout = history(seed, 120, 5), Layout(str(folder))
+    last = write_bronze(spark, layout, app, records)
+    with Silver(spark, layout, app, lambda tick, count: None) as silver:
+        for tick in (*batches, last):
+            silver.catch_up(tick)
+    for at, expected in moments(app, records, seed, ticks):
+        for table in app.tables:
+            frame = reading.read(spark, layout, table, at)
+            found = rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
+            assert found == expected.tables[table.name], f"{table.name} at {at}"
+
+
+def moments(app: App, records: list[Record], seed: int, ticks: list[int]) -> list[tuple[At, Result]]:
+    random = Random(seed)
+    made: list[tuple[At, Result]] = []
+    for tick in ticks:
+        made.append((AtTick(tick), model.run(app, [record for record in records if record.tick <= tick], decode)))
+    ends = {record.partition: record.offset + 1 for record in sorted(records, key=lambda record: record.offset)}
+    bounds = {partition: random.randint(0, end) for partition, end in ends.items()}
+    before = [record for record in records if record.offset < bounds[record.partition]]
+    made.append((AtOffsets({"events": bounds}), model.run(app, before, decode)))
+    until = random.choice(records).timestamp
+    made.append((AtEvent(until), model.run(app, records, decode, until)))
+    return made
+
+
+@examples(1)
+@given(seed=SEEDS)
+def test_at_ticks_offsets_and_event_times(spark: SparkSession, tmp_path_factory: Any, seed: int) -> None:
+    check(spark, Path(tmp_path_factory.mktemp("moments")), FEW, seed, [1, 3], [2])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@examples(3)
+@given(seed=SEEDS)
+def test_every_operator_at_every_tick(spark: SparkSession, tmp_path_factory: Any, seed: int) -> None:
+    check(spark, Path(tmp_path_factory.mktemp("moments")), APP, seed, [2], [1, 2, 4])
+    check(spark, Path(tmp_path_factory.mktemp("moments")), STATEFUL, seed, [1, 3], [1, 2, 4])

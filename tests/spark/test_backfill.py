@@ -1,0 +1,172 @@
+"""Backfill, revert and swap on real Spark and Delta: what they change; a rebuild from bronze tells the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.errors import PlanError
+from lakehouse.formats.decode import decode
+from lakehouse.plan import model
+from lakehouse.plan.app import App
+from lakehouse.plan.table import Table
+from lakehouse.semantics.moment import AtTick, AtVersion
+from lakehouse.semantics.position import order_times
+from lakehouse.semantics.record import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse.delta.layout import Layout
+
+EVENTS = lh.stream("events", key="id string", schema="n bigint")
+SUMS = EVENTS.group_by("id").agg(n=lh.count(), total=lh.sum("n")).table("sums")
+MEANS = EVENTS.group_by("id").agg(n=lh.count(), total=lh.sum("n"), mean=lh.avg("n")).table("sums")
+LAST = EVENTS.latest("last", order_by="rowtime")
+FINAL = (
+    EVENTS.group_by("id").window(lh.tumbling("10 milliseconds", grace="0 seconds")).agg(n=lh.count())
+    .table("final", emit="final")
+)  # fmt: skip
+APP = lh.app(SUMS, LAST, FINAL)
+
+
+def history(keys: str, first: int = 0, tick: int = 1) -> list[Record]:
+    """A record of each key, ten milliseconds apart, two a tick; `first` is the first one's offset."""
+    times = [10 * (first + n) for n in range(len(keys))]
+    made = []
+    for n, (key, time, order) in enumerate(zip(keys, times, order_times(times), strict=True)):
+        value = json.dumps({"n": first + n}).encode()
+        made.append(Record("events", "id", 0, first + n, time, key.encode(), value, n // 2 + tick, order))
+    return made
+
+
+class Bench:
+    """A lake of the application, and what its tables hold."""
+
+    def __init__(self, spark: SparkSession, layout: Layout) -> None:
+        self.spark, self.layout = spark, layout
+
+    def write(self, records: list[Record]) -> int:
+        from lakehouse.run.replay import write_bronze
+
+        return write_bronze(self.spark, self.layout, APP, records)
+
+    def catch_up(self, app: App = APP, to: int | None = None) -> None:
+        from lakehouse.delta.silver_query import Silver
+
+        with Silver(self.spark, self.layout, app, lambda tick, records: None) as silver:
+            silver.catch_up(to)
+
+    def rows(self, table: Table, at: Any = None) -> dict[Any, Any]:
+        from lakehouse.delta import reading
+        from lakehouse.run.replay import rows_of
+
+        frame = reading.read(self.spark, self.layout, table, at)
+        return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
+
+    def folded(self, table: Table, tick: int) -> dict[Any, Any]:
+        """The table at a tick, from bronze and interventions alone."""
+        from lakehouse.delta.moments import Cut, Past
+        from lakehouse.run.replay import rows_of
+
+        frame = Past(self.spark, self.layout, table).seen(Cut(tick), anchored=False)
+        return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
+
+    def damage(self, table: str, change: str, where: str) -> None:
+        """A wrong UPDATE by somebody else."""
+        self.spark.sql(f"UPDATE delta.`{self.layout.silver(table)}` SET {change} WHERE {where}")
+
+
+@pytest.fixture
+def bench(spark: SparkSession, tmp_path: Path) -> Bench:
+    from lakehouse.delta.layout import Layout
+
+    return Bench(spark, Layout(str(tmp_path / "lake")))
+
+
+def expected(app: App, records: list[Record], table: str) -> dict[Any, Any]:
+    return dict(model.run(app, records, decode).tables[table])
+
+
+def test_a_damaged_table_is_made_anew_and_new_logic_is_swapped_in(bench: Bench) -> None:
+    from lakehouse.delta import changefeed, interventions
+    from lakehouse.delta.content import Differing
+    from lakehouse.run.backfill import Range, backfill, backfill_range
+
+    records = history("abacbd")
+    assert bench.write(records) == 3
+    bench.catch_up()
+    good = expected(APP, records, "sums")
+    nothing = backfill(bench.spark, bench.layout, APP, SUMS)
+    assert (nothing.tick, nothing.differing.equal) == (None, True)
+
+    bench.damage("sums", "total = 99", "id IN ('a', 'b')")
+    # A range of bronze that only `a` has records in: of the two, its row alone is made anew.
+    one = Range(first_ms=20, last_ms=29)
+    planned = backfill_range(bench.spark, bench.layout, APP, SUMS, one, dry_run=True)
+    assert (planned.tick, planned.differing) == (None, Differing(0, 0, 1))
+    assert backfill_range(bench.spark, bench.layout, APP, SUMS, one).tick == 4
+    assert bench.rows(SUMS) == {**good, ("b",): {"n": 2, "total": 99}}
+    done = backfill(bench.spark, bench.layout, APP, SUMS, reason="a wrong UPDATE")
+    assert (done.tick, done.differing) == (5, Differing(0, 0, 1))
+    assert bench.rows(SUMS) == good
+    assert bench.rows(SUMS, AtTick(4))[("b",)] == {"n": 2, "total": 99}, "the history keeps what was"
+    feed = changefeed.per_event(bench.spark, bench.layout, SUMS, 4, 5).collect()
+    assert [(row["id"], row["total"], row["_position"]["tick"]) for row in feed] == [("b", 5, 5)]
+    assert not Path(bench.layout.tables, "beside", "sums").exists()
+
+    new = lh.app(MEANS, LAST, FINAL)
+    with pytest.raises(PlanError, match="needs a refold"):
+        bench.catch_up(new)
+    with pytest.raises(PlanError, match="under the declaration that the table has"):
+        backfill_range(bench.spark, bench.layout, new, MEANS, one)
+    assert backfill(bench.spark, bench.layout, new, MEANS, dry_run=True).differing == Differing(0, 0, 4)
+    assert backfill(bench.spark, bench.layout, new, MEANS).tick == 6
+    assert bench.rows(MEANS) == expected(new, records, "sums")
+    with pytest.raises(PlanError, match="under another declaration"):
+        bench.catch_up(APP)
+
+    more = history("ae", 6, 7)
+    assert bench.write(more) == 7
+    bench.catch_up(new)
+    assert bench.rows(MEANS) == expected(new, records + more, "sums") == bench.folded(MEANS, 7)
+    assert [at.kind for at in interventions.of(bench.spark, bench.layout, "sums")] == ["refold", "swap", "swap"]
+    assert bench.rows(MEANS, AtVersion(1)) != bench.rows(MEANS)
+
+
+def test_a_table_goes_back_and_goes_on_from_there(bench: Bench) -> None:
+    """Plain aggregates, an order of the records' own (a delete leaves a marker), final results."""
+    from lakehouse.delta import reading
+    from lakehouse.run.backfill import revert
+
+    records = history("abacbd")
+    bench.write(records)
+    bench.catch_up(to=1)
+    bench.catch_up()
+    before = {table.name: bench.rows(table, AtTick(1)) for table in APP.tables}
+    assert [len(rows) for rows in before.values()] == [2, 2, 1]
+    tick = 3
+    for table in APP.tables:
+        cut = reading.cut(bench.spark, bench.layout, table, AtTick(1))
+        planned = revert(bench.spark, bench.layout, APP, table, cut, dry_run=True)
+        assert planned.tick is None
+        assert not planned.differing.equal
+        tick += 1
+        assert revert(bench.spark, bench.layout, APP, table, cut, reason="a bad release").tick == tick
+        assert bench.rows(table) == before[table.name], table.name
+        assert bench.folded(table, tick) == before[table.name], table.name
+    more = history("ae", 6, tick + 1)
+    bench.write(more)
+    bench.catch_up()
+    assert bench.rows(SUMS) == {
+        ("a",): {"n": 2, "total": 6},
+        ("b",): {"n": 1, "total": 1},
+        ("e",): {"n": 1, "total": 7},
+    }
+    assert {key: row["n"] for key, row in bench.rows(LAST).items()} == {("a",): 6, ("b",): 1, ("e",): 7}
+    for table in APP.tables:
+        assert bench.rows(table) == bench.folded(table, tick + 1), table.name
