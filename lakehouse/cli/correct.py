@@ -25,10 +25,10 @@ def correct(
     lake: LakeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Take late records of a windowed table in after all, as an intervention; stop its job first.
+    """Take late records of a windowed table in after all, as an intervention.
 
-    The windows are refolded with them, for the affected keys only. The changes are in the changelog, and the next run
-    publishes them. `lakehouse late TABLE` lists the records.
+    The windows are refolded with them, for the affected keys only; a job that runs goes on, and applies it. The changes
+    are in the changelog, and are published. `lakehouse late TABLE` lists the records.
 
     Example: lakehouse correct app.py delays --key EWR --from 2013-07-04T00:00Z --to 2013-07-05T00:00Z
     """

@@ -37,6 +37,8 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.window import Span
 
+WHOLE = ("revert", "swap")  # interventions that leave nothing of what the table was
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -127,7 +129,11 @@ class Past:
         """Return what the table keeps at a moment; nothing has expired since the anchor that it begins from."""
         base = self._base(cut, anchored=anchored)
         tick, kept = base.tick, Kept(base.rows, base.seen)
-        for at in [at for at in self._decisions if base.tick < at.at <= cut.tick]:
+        decisions = [at for at in self._decisions if base.tick < at.at <= cut.tick]
+        if whole := [at for at in decisions if at.kind in WHOLE]:
+            # Nothing of what was before the last of them is left.
+            tick, kept = whole[-1].at, self._decided(kept, whole[-1], cut)
+        for at in [at for at in decisions if at.at > tick]:
             kept = replace(kept, rows=self._after(kept.rows, tick, at.at - 1, cut))
             kept, tick = self._decided(kept, at, cut), at.at
         return replace(kept, rows=self._after(kept.rows, tick, cut.tick, cut))
@@ -158,7 +164,7 @@ class Past:
         table = self._table
         clock = past.clock_at(self._spark, self._layout, table, at.at - 1)
         watermark = clock.watermark if clock is not None else None
-        if at.kind in ("revert", "swap"):
+        if at.kind in WHOLE:
             return self._replaced(at, cut, watermark)
         made_anew = refold.refolded(
             self._spark, self._layout, table, self._forms, self._decisions, at, cut.keep
@@ -204,6 +210,11 @@ class Past:
     def _after(self, rows: DataFrame, after: int, to: int, cut: Cut) -> DataFrame:
         if not travel.has_rows(self._spark, self._layout, self._table, after, to):
             return rows
+        if later := [at.at for at in self._decisions if at.at > to and at.details.get("changed")]:
+            raise NotFound(
+                f"table {self._table.name!r} at tick {to}: it had another declaration until tick {later[-1]}, and no "
+                f"version or anchor of just that tick is left. The nearest one before it is of tick {after}."
+            )
         arrived = self._arrived(after, to, cut, past.clock_at(self._spark, self._layout, self._table, after))
         return _as(rows_after(self._table, self._forms, rows, arrived), self._columns)
 

@@ -94,12 +94,17 @@ def compare(was: Json, now: Json) -> Change:
 def refusal(name: str, change: Change) -> str:
     """Say why a table can't go on under its new declaration, and what to do."""
     needs = "needs a refold" if change.kind == "refold" else "would be another table"
+    anew = f"Give the new declaration another table name: it is built from bronze, while {name} stays."
+    if change.kind == "refold":
+        anew = (
+            f"`lakehouse backfill APP {name}` builds it from bronze beside the live table, and swaps it in; --plan says "
+            f"what would change. Or give the new declaration another table name: it is built from bronze, while {name} "
+            "stays."
+        )
     return "\n".join(
         [
             f"table {name!r} exists in the lake under another declaration, and {needs}:",
             *(f"  {reason}" for reason in change.reasons),
-            f"Give the new declaration another table name: it is built from bronze, from the first record on, while "
-            f"{name} stays. Or remove the table's folders from the lake (silver/{name}, and state/{name} and "
-            f"late/{name} where they exist) and run again: it is built anew.",
+            anew,
         ]
     )

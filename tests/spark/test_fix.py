@@ -1,0 +1,71 @@
+"""Quarantine replay on real Spark and Delta: a fixed record counts as if it had fitted when it came."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.errors import NotFound, PlanError
+from lakehouse.formats.decode import decode
+from lakehouse.plan import model
+from lakehouse.semantics.position import order_times
+from lakehouse.semantics.record import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EVENTS = lh.stream("events", key="id string", schema="n bigint")
+LAST = EVENTS.latest("last")
+SUMS = EVENTS.group_by("id").agg(n=lh.count(), total=lh.sum("n"), all=lh.collect_list("n")).table("sums")
+SESSIONS = EVENTS.group_by("id").window(lh.session("5 milliseconds")).agg(n=lh.count()).table("sessions")
+APP = lh.app(LAST, SUMS, SESSIONS)
+
+KEYS, TIMES = "aabab", [1, 8, 9, 14, 30]
+BAD = (1, 2)  # the first bridges two sessions of `a` once it counts; the second is the only record of `b` then
+
+
+def history(*, fixed: bool) -> list[Record]:
+    made = []
+    for n, (key, time, order) in enumerate(zip(KEYS, TIMES, order_times(TIMES), strict=True)):
+        value = b'{"n": "bad"}' if n in BAD and not fixed else json.dumps({"n": n}).encode()
+        made.append(Record("events", "id", 0, n, time, key.encode(), value, n // 2 + 1, order))
+    return made
+
+
+def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path) -> None:
+    from lakehouse.delta import changefeed, reading
+    from lakehouse.delta.layout import Layout
+    from lakehouse.delta.moments import Cut, Past
+    from lakehouse.delta.silver_query import Silver
+    from lakehouse.run.fix import Fix, replay
+    from lakehouse.run.replay import rows_of, write_bronze
+
+    layout = Layout(str(tmp_path / "lake"))
+    assert write_bronze(spark, layout, APP, history(fixed=False)) == 3
+    with Silver(spark, layout, APP, lambda tick, records: None) as silver:
+        silver.catch_up()
+
+    def rows(frame: Any, table: Any) -> Any:
+        return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
+
+    source = EVENTS.sources[0]
+    fixes = [Fix("id", 0, n, KEYS[n].encode(), json.dumps({"n": n}).encode()) for n in BAD]
+    with pytest.raises(NotFound, match=r"has no record 0@0 \(topic id id\)"):
+        replay(spark, layout, APP, source, [Fix("id", 0, 0, b"a", b"{}")])
+    with pytest.raises(PlanError, match=r"record 0@1 .* does not fit with its new bytes either"):
+        replay(spark, layout, APP, source, [replace(fixes[0], value=b'{"n": 1.5}')])
+    assert replay(spark, layout, APP, source, fixes, reason="the gate sent text") == 4
+    expected = model.run(APP, history(fixed=True), decode)
+    for table in APP.tables:
+        assert rows(reading.read(spark, layout, table, None), table) == expected.tables[table.name], table.name
+        rebuilt = Past(spark, layout, table).seen(Cut(4), anchored=False)
+        assert rows(rebuilt, table) == expected.tables[table.name], table.name
+    feed = changefeed.per_event(spark, layout, SUMS, 3, 4).collect()
+    assert sorted((row["id"], row["total"]) for row in feed) == [("a", 5), ("b", 6)]
+    with pytest.raises(PlanError, match="was fixed before"):
+        replay(spark, layout, APP, source, fixes[:1])
