@@ -97,9 +97,9 @@ def refusal(name: str, change: Change) -> str:
     anew = f"Give the new declaration another table name: it is built from bronze, while {name} stays."
     if change.kind == "refold":
         anew = (
-            f"`lakehouse backfill APP {name}` builds it from bronze beside the live table, and swaps it in; --plan says "
-            f"what would change. Or give the new declaration another table name: it is built from bronze, while {name} "
-            "stays."
+            f"`lakehouse backfill APP {name}` builds it from bronze beside the live table, and swaps it in; --plan "
+            f"says what would change. Or give the new declaration another table name: it is built from bronze, while "
+            f"{name} stays."
         )
     return "\n".join(
         [

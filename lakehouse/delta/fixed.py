@@ -1,0 +1,57 @@
+"""Fixed records: quarantined ones as rows of bronze, with the bytes that they shall count with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.delta import bronze, interventions, tables
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.refold import IDENTITY
+from lakehouse.delta.streams import decoded
+from lakehouse.errors import NotFound
+from lakehouse.plan.step import Source
+
+BYTES = "topic_id string, partition int, offset bigint, key binary, value binary"
+Identity = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A quarantined record, by its identity, and the bytes that it counts with."""
+
+    topic_id: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+def rows(spark: SparkSession, layout: Layout, source: Source, fixes: Sequence[Fix]) -> DataFrame:
+    """Return the quarantined records as rows of bronze, with their new bytes. Raises NotFound without a quarantine."""
+    if not tables.exists(spark, layout.quarantine(source.name)):
+        raise NotFound(f"stream {source.name!r} has no quarantine: none of its records was bad.")
+    made = spark.createDataFrame([(f.topic_id, f.partition, f.offset, f.key, f.value) for f in fixes], BYTES)
+    there = spark.read.format("delta").load(layout.quarantine(source.name)).drop("key", "value", "reason")
+    return there.join(F.broadcast(made), list(IDENTITY)).select(*bronze.COLUMNS)
+
+
+def identities(rows: DataFrame) -> list[Identity]:
+    """Return the identities of rows of bronze, sorted."""
+    return sorted((row[0], row[1], row[2]) for row in rows.select(*IDENTITY).collect())
+
+
+def unfit(source: Source, rows: DataFrame) -> list[Identity]:
+    """Return which of the rows do not fit the source's schema."""
+    bad = decoded(source, rows).where("_bad").select(F.col("_topic_id").alias("topic_id"), "_position.*")
+    return identities(bad)
+
+
+def fixed_before(spark: SparkSession, layout: Layout, table: str, rows: DataFrame) -> list[Identity]:
+    """Return which of the rows count with other bytes in a table already."""
+    earlier = [at for at in interventions.of(spark, layout, table) if at.kind == "fixed"]
+    done = interventions.records(spark, layout, earlier)
+    return [] if done is None else identities(rows.join(done.select(*IDENTITY), list(IDENTITY)))
