@@ -1,0 +1,106 @@
+"""Time travel: reads of a table now, at versions, between them, at offsets and at event times.
+
+    .venv/bin/python benchmarks/time_travel.py [--rows 1000000] [--ticks 20] [--reads 3]
+
+Bronze gets `ticks` ticks, each with a twentieth of the keys; the table takes two in at a time, so every second tick lies
+between two versions. Event time goes on with the ticks. Every read is of all rows, to the end; the first one of a kind
+is left out, and the median of the others counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from dataclasses import replace
+
+from common import show
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import lakehouse as lh
+from lakehouse.config import load
+from lakehouse.delta import bronze, reading
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.moments import Cut, Past
+from lakehouse.delta.session import open_session
+from lakehouse.delta.silver_query import Silver
+from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
+
+TOPIC, HOUR_MS = "events", 3_600_000
+events = lh.stream(TOPIC, key="id string", schema="amount bigint")
+TABLE = events.group_by("id").agg(n=lh.count(), total=lh.sum("amount")).table("rows")
+APP = lh.app(TABLE)
+
+
+def fill(spark: SparkSession, layout: Layout, rows: int, ticks: int) -> None:
+    """Write the ticks, and let the table take them in, two at a time."""
+    bronze.create(spark, layout)
+    state = replace(bronze.take_over(spark, layout), topics={TOPIC: bronze.TopicState("id")})
+    size = rows // ticks
+    for tick in range(1, ticks + 1):
+        number = spark.range((tick - 1) * size, tick * size).select(F.col("id").alias("number"))
+        frame = number.select(
+            F.lit(TOPIC).alias("topic"),
+            F.lit(0).alias("partition"),
+            F.col("number").alias("offset"),
+            F.timestamp_millis(F.lit(tick * HOUR_MS) + F.col("number") % HOUR_MS).alias("timestamp"),
+            F.lit(0).alias("timestampType"),
+            F.lit(None).cast("array<struct<key: string, value: binary>>").alias("headers"),
+            F.encode(F.format_string("k%09d", "number"), "UTF-8").alias("key"),
+            F.encode(F.concat(F.lit('{"amount":'), "number", F.lit("}")), "UTF-8").alias("value"),
+        )
+        state, _ = bronze.append_tick(frame, layout, state, {TOPIC: {0: tick * size}}, "benchmark")
+        if tick % 2 == 0:
+            with Silver(spark, layout, APP, lambda tick, records: None) as silver:
+                silver.catch_up()
+
+
+def seconds(read: DataFrame) -> float:
+    """Read all rows to the end."""
+    began = time.monotonic()
+    read.write.format("noop").mode("overwrite").save()
+    return time.monotonic() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--ticks", type=int, default=20)
+    parser.add_argument("--reads", type=int, default=3)
+    asked = parser.parse_args()
+    spark = open_session(load(environ={}))
+    with tempfile.TemporaryDirectory() as folder:
+        layout = Layout(folder)
+        fill(spark, layout, asked.rows, asked.ticks)
+        last, size = asked.ticks, asked.rows // asked.ticks
+
+        def at(moment: At | None) -> DataFrame:
+            return reading.read(spark, layout, TABLE, moment)
+
+        half = last // 2 * HOUR_MS + HOUR_MS // 2
+        kinds = {
+            "now": lambda: at(None),
+            "a version, two ticks ago": lambda: at(AtTick(last - 2)),
+            "between versions, a tick past one": lambda: at(AtTick(last - 1)),
+            "offsets, half a tick past a version": lambda: at(AtOffsets({TOPIC: {0: (last - 2) * size + size // 2}})),
+            "event time, within the last tick": lambda: at(AtEvent(last * HOUR_MS + HOUR_MS // 2)),
+            "event time, half of the history ago": lambda: at(AtEvent(half)),
+            "the last tick, from bronze alone": lambda: Past(spark, layout, TABLE).seen(Cut(last), anchored=False),
+        }
+        found = []
+        for name, read in kinds.items():
+            times = []
+            for _ in range(asked.reads + 1):
+                began = time.monotonic()
+                frame = read()
+                planned = time.monotonic() - began
+                times.append(planned + seconds(frame))
+            found.append((name, f"{statistics.median(times[1:]):.2f}", f"{read().count():,}"))
+        show(f"reads of a table of {asked.rows:,} rows, {last} ticks", ("moment", "seconds", "rows"), found)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
