@@ -2,9 +2,9 @@
 
     .venv/bin/python benchmarks/time_travel.py [--rows 1000000] [--ticks 20] [--reads 3]
 
-Bronze gets `ticks` ticks, each with a twentieth of the keys; the table takes two in at a time, so every second tick lies
-between two versions. Event time goes on with the ticks. Every read is of all rows, to the end; the first one of a kind
-is left out, and the median of the others counts.
+Bronze gets `ticks` ticks, each with keys of its own; the table takes two in at a time, so every second tick lies between
+two versions. Event time goes on with the ticks. Every read is of all rows, to the end; the first one of a kind is left
+out, and the median of the others counts.
 """
 
 from __future__ import annotations
