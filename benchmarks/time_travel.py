@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/time_travel.py [--rows 1000000] [--ticks 20] [--reads 3]
 
-Bronze gets `ticks` ticks, each with keys of its own; the table takes two in at a time, so every second tick lies between
+Bronze gets `ticks` ticks, each with keys of its own; the table takes two in at a time: every second tick lies between
 two versions. Event time goes on with the ticks. Every read is of all rows, to the end; the first one of a kind is left
 out, and the median of the others counts.
 """
