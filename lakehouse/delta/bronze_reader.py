@@ -72,6 +72,8 @@ def ticks_at(layout: Layout, offsets: Offsets, topics: Iterable[str] | None) -> 
             found.append(said["tick"])
         elif all(_is_before(stood[topic], wanted[topic]) for topic in wanted):
             break
+    else:
+        found += [] if any(wanted.values()) else [NO_TICK]
     return found
 
 

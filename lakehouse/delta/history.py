@@ -216,9 +216,9 @@ class History:
             if version.covers and self.readable(version.version):
                 begin, end = version.through, None if bound is None else bound - 1
                 if begin is not None and begin > ms and (end is None or begin <= end):
-                    after = f"event time {written(begin)} ({version})"
+                    after = f"event time {written(begin)} (version {version.version})"
                 elif before is None and end is not None and end < ms and (begin is None or begin <= end):
-                    before = f"event time {written(end)} ({version})"
+                    before = f"event time {written(end)} (version {version.version})"
             if version.made in ("intervention", "unknown"):
                 break
             if version.first is not None:

@@ -9,12 +9,13 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import duckdb
 import pyarrow as pa
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
 
 Fold: TypeAlias = Callable[[str, At], pa.Table]
 
-PART = re.compile(r'"(?:[^"]|"")*"|[^\s".]+')
-QUALIFIED = re.compile(rf"(?:{PART.pattern})(?:\.(?:{PART.pattern}))*")
+EXPLAIN = re.compile(r"^\s*EXPLAIN(\s+ANALYZE)?\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,9 @@ def query(layout: Layout, sql: str, at: At, fold: Fold | None = None) -> duckdb.
     connection = engine(reader.LAYERS)
     try:
         check_select(connection, sql)
-        said = connection.get_table_names(sql, qualified=True)
     except duckdb.Error as error:
         raise ConfigError(f"query: {error}") from error
-    tables = sorted({_found(layout, name) for name in said})
+    tables = sorted(set(_named(layout, connection, sql)))
     if isinstance(at, AtVersion) and len(tables) > 1:
         names = ", ".join(f"{layer}.{name}" for layer, name in tables)
         raise ConfigError(f"query at {at}: each table has versions of its own; found {names}. Name a tick, or a time.")
@@ -114,23 +113,29 @@ def query(layout: Layout, sql: str, at: At, fold: Fold | None = None) -> duckdb.
     return answer(connection, sql)
 
 
-def _found(layout: Layout, said: str) -> tuple[str, str]:
-    """Return the layer and the name of a table as DuckDB repeats it: `visits`, `bronze."my-topic" AS t`."""
-    matched = QUALIFIED.match(said)
-    parts = [_unquoted(part) for part in PART.findall(matched[0] if matched else said)]
-    layer = parts[0].lower() if len(parts) == 2 else "main"
-    layer = "silver" if layer == "main" else layer
-    known = reader.names(layout, layer) if layer in reader.LAYERS and len(parts) <= 2 else []
-    return layer, _same(parts[-1], known, said)
+def _named(layout: Layout, connection: duckdb.DuckDBPyConnection, sql: str) -> Iterator[tuple[str, str]]:
+    """The tables that a SELECT names: layer and name. Raises NotFound for one that is not there."""
+    text = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [EXPLAIN.sub("", sql)]).fetchall()[0][0]
+    tree = json.loads(text)
+    own = {item["key"].lower() for node in _nodes(tree) for item in node.get("cte_map", {}).get("map", ())}
+    for node in _nodes(tree):
+        if node.get("type") != "BASE_TABLE":
+            continue
+        catalog, schema, said = node["catalog_name"], node["schema_name"].lower(), node["table_name"]
+        layer = "silver" if schema in ("", "main") else schema
+        known = reader.names(layout, layer) if layer in reader.LAYERS and not catalog else []
+        # SQL does not tell upper case from lower case.
+        found = [name for name in known if name.lower() == said.lower()]
+        if found:
+            yield layer, said if said in found else found[0]
+        elif schema or said.lower() not in own:
+            full = ".".join(filter(None, (catalog, schema, said)))
+            raise NotFound(f"query: there is no table {full}. `lakehouse tables` lists what there is.")
 
 
-def _same(name: str, known: Iterable[str], said: str) -> str:
-    """Return the known name that is meant: SQL does not tell upper case from lower case."""
-    found = [other for other in known if other.lower() == name.lower()]
-    if not found:
-        raise NotFound(f"query: there is no table {said}. `lakehouse tables` lists what there is.")
-    return name if name in found else found[0]
-
-
-def _unquoted(part: str) -> str:
-    return part[1:-1].replace('""', '"') if part.startswith('"') else part
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """Every object in parsed SQL."""
+    if isinstance(tree, dict):
+        yield tree
+    for part in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
+        yield from _nodes(part)

@@ -80,8 +80,8 @@ def test_microseconds_are_cut_off_before_the_epoch_too() -> None:
     [
         ("3", AtVersion(3)), ("version:3", AtVersion(3)), (" tick:7 ", AtTick(7)), ("now", None),
         ("2013-06-01T00:00Z", AtEvent(JUNE)), ("2013-06-01", AtEvent(JUNE)), ("event:2013-06-01 00:00", AtEvent(JUNE)),
-        ("commit:2013-06-01T02:00+02:00", AtCommit(JUNE)), ("offsets:a/0=12,b/1=3", AtOffsets({"a": {0: 12}, "b": {1: 3}})),
-        ("20130601", AtVersion(20130601)),
+        ("commit:2013-06-01T02:00+02:00", AtCommit(JUNE)), ("20130601", AtVersion(20130601)),
+        ("offsets:a/0=12,b/1=3", AtOffsets({"a": {0: 12}, "b": {1: 3}})),
     ],
 )  # fmt: skip
 def test_a_moment_as_text(text: str, moment: At | None) -> None:
