@@ -24,7 +24,7 @@ A_MOMENT = "A version (3), tick:7, an event time (2013-06-01T00:00Z), commit:TIM
 
 
 def show(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="A keyed table, such as visits.")],
+    table: KeyedArgument,
     version: Annotated[int, typer.Argument(metavar="VERSION", min=0, help="The version; `lakehouse log` lists them.")],
     key: KeyOption = None,
     limit: LimitOption = None,
@@ -43,8 +43,7 @@ def show(
 
     name, layout = keyed(table), layout_of(config, lake)
     found = changed(layout, name, version, key=key, limit=_cut(limit, json=json))
-    newest = reader.facts(layout, "silver", name).version
-    commit = reader.log(layout, name, newest - version + 1)[-1]
+    commit = next(row for row in reader.versions(layout, name) if row["version"] == version)
     if json:
         output.as_json(commit)
     else:

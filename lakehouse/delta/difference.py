@@ -12,7 +12,7 @@ from lakehouse.delta.history import History
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.rows_at import Fold, Snapshot, snapshot
 from lakehouse.delta.sql import engine, literal, quote, visible
-from lakehouse.errors import ConfigError, NotFound, StorageError
+from lakehouse.errors import NotFound, StorageError
 from lakehouse.plan.table import WINDOW_COLUMNS
 from lakehouse.semantics.moment import At
 
@@ -60,15 +60,13 @@ def difference(
 
 
 def changed(layout: Layout, name: str, version: int, *, key: str | None = None, limit: int | None = None) -> Difference:
-    """Return what a version of a table changed, from Delta's change data feed. Raises NotFound where it is gone."""
+    """Return what a version of a keyed table changed, from Delta's change data feed. Raises NotFound."""
     history = History(layout, name)
-    if history.layer != "silver":
-        raise ConfigError(f"show {name}: expected a keyed table, such as visits; the others have no changes of rows.")
     if not 0 <= version <= history.newest or not history.has(version):
         raise NotFound(f"{history.what} has no version {version}. It has {history.span()}.")
     try:
-        feed = reader.changes(layout, history.name, version, version)
-    except (OSError, ValueError) as error:
+        feed = reader.changes(layout, name, version, version)
+    except NotFound as error:
         raise NotFound(
             f"{history.what}, version {version}: its changes are gone (VACUUM). It has {history.span()}."
         ) from error

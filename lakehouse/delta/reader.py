@@ -170,27 +170,27 @@ def split(name: str) -> tuple[str, str]:
 
 def log(layout: Layout, name: str, limit: int | None = None) -> list[dict[str, Any]]:
     """Return the versions of a table that its log has, newest first, as dicts."""
-    table = open_table(path_of(layout, *split(name)), f"table {name!r}")
-    rows = []
-    for commit in islice(commits(table), limit):
+    return list(islice(versions(layout, name), limit))
+
+
+def versions(layout: Layout, name: str) -> Iterator[dict[str, Any]]:
+    """Give what `log` returns, one by one: an old log is read as far as it is asked for."""
+    for commit in commits(open_table(path_of(layout, *split(name)), f"table {name!r}")):
         said = user_metadata(commit)
         metrics = commit.get("operationMetrics") or {}
-        rows.append(
-            {
-                "version": commit["version"],
-                "time_ms": commit["timestamp"],
-                "operation": said.get("operation", commit["operation"]),
-                "tick": said.get("tick"),
-                "from_tick": said.get("from_tick"),
-                "epoch": said.get("epoch"),
-                "records": said.get("records"),
-                "inserted": _number(metrics, "numTargetRowsInserted", "numOutputRows"),
-                "updated": _number(metrics, "numTargetRowsUpdated"),
-                "deleted": _number(metrics, "numTargetRowsDeleted"),
-                "offsets": {topic: of["next"] for topic, of in said["topics"].items()} if "topics" in said else None,
-            }
-        )
-    return rows
+        yield {
+            "version": commit["version"],
+            "time_ms": commit["timestamp"],
+            "operation": said.get("operation", commit["operation"]),
+            "tick": said.get("tick"),
+            "from_tick": said.get("from_tick"),
+            "epoch": said.get("epoch"),
+            "records": said.get("records"),
+            "inserted": _number(metrics, "numTargetRowsInserted", "numOutputRows"),
+            "updated": _number(metrics, "numTargetRowsUpdated"),
+            "deleted": _number(metrics, "numTargetRowsDeleted"),
+            "offsets": {topic: of["next"] for topic, of in said["topics"].items()} if "topics" in said else None,
+        }
 
 
 def _number(metrics: dict[str, Any], *keys: str) -> int | None:
@@ -198,16 +198,25 @@ def _number(metrics: dict[str, Any], *keys: str) -> int | None:
 
 
 def changes(layout: Layout, name: str, first: int | None, last: int | None) -> pa.Table:
-    """Return a silver table's net changes of versions `first` to `last`, from Delta's change data feed."""
-    table = open_table(layout.silver(name), f"table {name!r}")
+    """Return the net changes of a keyed table (visits, state.visits), from Delta's change data feed.
+
+    first, last: versions. Raises NotFound for those that do not exist, or whose changes are gone.
+    """
+    table = open_table(path_of(layout, *split(name)), f"table {name!r}")
     newest = table.version()
     for version in (first, last):
         if version is not None and not 0 <= version <= newest:
             raise NotFound(f"table {name!r} has versions 0 to {newest}; version {version} does not exist.")
     if first is not None and last is not None and first > last:
         raise ConfigError(f"--from {first} comes after --to {last}; expected the smaller version first.")
-    feed = table.load_cdf(starting_version=first or 0, ending_version=newest if last is None else last)
-    return arrow(feed.read_all())
+    last = newest if last is None else last
+    try:
+        return arrow(table.load_cdf(starting_version=first or 0, ending_version=last).read_all())
+    except Exception as error:  # deltalake raises that very class for a file that is gone
+        raise NotFound(
+            f"table {name!r}: the changes of versions {first or 0} to {last} can't be read; VACUUM, and the retention "
+            f"of the log, take old ones. {str(error).splitlines()[0]}"
+        ) from error
 
 
 def dataset(path: str, version: int | None = None) -> ds.Dataset:
