@@ -183,7 +183,12 @@ class History:
     def around(self, at: At) -> str:
         """Say why there is no version to read for a moment, and for which moments near it there is one."""
         version = self._fitting(at)
-        why = "lies between versions" if version is None else f"is version {version}, whose files are gone (VACUUM)"
+        if version is not None:
+            why = f"is version {version}, whose files are gone (VACUUM)"
+        elif isinstance(at, AtTick) and all(known.tick is None or known.tick < at.tick for known in self):
+            why = "is to come: the table has not taken it in yet"
+        else:
+            why = "lies between versions"
         near = " and ".join(filter(None, self._neighbours(at)))
         return f"{self.what} at {at} {why}. " + (f"Near it are {near}." if near else "No version near it can be told.")
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -177,3 +180,26 @@ def test_versions_that_vacuum_took_are_left_out(tmp_path, lakehouse):
     done = lakehouse("bisect", "visits", "count(*) < 3", "--good", "2", "--lake", str(tmp_path))
     assert (done.code, done.out) == (2, "")
     assert "version 2: some of its files are gone (VACUUM)" in done.err
+
+
+NO_SPARK = """
+import sys
+from lakehouse.cli.main import main
+for lake, arguments in {commands!r}:
+    assert main([*arguments, "--lake", lake]) == 0, arguments
+print([name for name in ("pyspark", "py4j") if name in sys.modules])
+"""
+
+
+def test_nothing_of_this_needs_spark(folder: Path) -> None:
+    Story(folder / "lake")
+    Story(folder / "fed", feed=True)
+    commands = [
+        ("lake", ["query", "SELECT * FROM visits", "--tick", "3"]), ("lake", ["diff", "visits", "tick:1", "now"]),
+        ("lake", ["blame", "visits", "--key", "ann"]), ("lake", ["bisect", "visits", "count(*) < 3"]),
+        ("lake", ["log", "visits"]), ("fed", ["show", "visits", "3"]),
+    ]  # fmt: skip
+    code = NO_SPARK.format(commands=commands)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -58,7 +58,11 @@ def test_the_topics_of_a_merged_stream(tmp_path):
     lake.tick(1, ("clicks", "ann", 0, 100, "a0"))
     lake.tick(2, ("views", "x", 0, 250, "x0"))
     VersionedTable(tmp_path, topics=["clicks", "views"]).commit(1, visit("ann", 1, 1, 0), times=(100, 100))
-    assert [version_at(Layout(str(tmp_path)), "visits", AtTick(n)) for n in (1, 2)] == [1, None]
+    layout = Layout(str(tmp_path))
+    assert [version_at(layout, "visits", AtTick(n)) for n in (1, 2)] == [1, None]
+    assert History(layout, "visits").around(AtTick(2)) == (
+        "table 'visits' at tick 2 is to come: the table has not taken it in yet. Near it are version 1 (tick 1)."
+    )
 
 
 def test_commit_times(story):
