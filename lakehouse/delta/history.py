@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,7 +36,7 @@ class Version:
     made: by nothing (no row changed), by records, by an intervention, or by what its log does not tell. tick,
     from_tick: what it took the table to, and from; None for a commit that is not lakehouse's. first, through: the
     smallest event time of its records, and the largest one of all records up to it; None without records. covers:
-    whether `through` is known.
+    whether `through` is known. same: the newest version with the same rows.
     """
 
     version: int
@@ -47,6 +47,7 @@ class Version:
     covers: bool = False
     first: int | None = None
     through: int | None = None
+    same: int = -1
 
     def __str__(self) -> str:
         return f"version {self.version}" + ("" if self.tick is None else f" (tick {self.tick})")
@@ -71,9 +72,12 @@ class History:
         """Give the versions that the log has, newest first."""
         app = "lakehouse.ingest" if self.layer == "bronze" else f"lakehouse.{self.name}"
         app = app if self.layer in ("silver", "bronze") else f"lakehouse.{self.layer}.{self.name}"
+        same = self.newest
         for commit in reader.commits(self._table):
             if commit["version"] <= self.newest:
-                yield _version(commit, app, restored=self._restored)
+                version = replace(_version(commit, app, restored=self._restored), same=same)
+                yield version
+                same = same if version.made == "nothing" else version.version - 1
 
     def at(self, at: At | None) -> int | None:
         """Return the version that is the table at a moment, None for a moment between versions.
@@ -86,13 +90,15 @@ class History:
             case AtVersion(version):
                 return self._named(version)
         found = self._fitting(at)
-        return found if found is not None and self.readable(found) else None
+        # OPTIMIZE wrote the rows into other files: of those that it replaced VACUUM may have taken some.
+        same = () if found is None else dict.fromkeys((found.version, found.same))
+        return next((version for version in same if self.readable(version)), None)
 
-    def _fitting(self, at: At) -> int | None:
+    def _fitting(self, at: At) -> Version | None:
         """The version that is the table at a moment, whether or not it can be read."""
         match at:
-            case AtVersion(version):
-                return version
+            case AtVersion(number):
+                return next((version for version in self if version.version == number), None)
             case AtTick(tick):
                 return self._at_tick(tick)
             case AtCommit(ms):
@@ -140,7 +146,7 @@ class History:
             )
         return version
 
-    def _at_tick(self, tick: int) -> int | None:
+    def _at_tick(self, tick: int) -> Version | None:
         complete = bronze_reader.complete(self._layout)
         if tick > complete:
             raise NotFound(f"{self.what} at tick {tick}: bronze has ticks up to {complete}.")
@@ -150,7 +156,7 @@ class History:
                 continue
             if version.tick <= tick:
                 reached = later is not None and later.from_tick is not None and tick <= later.from_tick
-                return version.version if reached or self._stood_still(version.tick, tick) else None
+                return version if reached or self._stood_still(version.tick, tick) else None
             later = version
         return None
 
@@ -162,29 +168,29 @@ class History:
             return False
         return not bronze_reader.decided(self._layout, self.name, after, to)
 
-    def _at_commit(self, ms: int) -> int | None:
+    def _at_commit(self, ms: int) -> Version | None:
         if ms > time.time() * 1000:
             raise NotFound(f"{self.what} at {AtCommit(ms)}: that is to come; what will be known then is not known yet.")
         for version in self:
             if version.time_ms <= ms:
-                return version.version
+                return version
         raise NotFound(f"{self.what} at {AtCommit(ms)}: that is before the log begins. It has {self.span()}.")
 
-    def _at_event(self, ms: int) -> int | None:
+    def _at_event(self, ms: int) -> Version | None:
         if self._restored:
             return None
         for version in self:
             if version.covers and (version.through is None or version.through <= ms):
-                return version.version
+                return version
             if version.made in ("intervention", "unknown") or (version.first is not None and version.first <= ms):
                 return None
         return None
 
     def around(self, at: At) -> str:
         """Say why there is no version to read for a moment, and for which moments near it there is one."""
-        version = self._fitting(at)
-        if version is not None:
-            why = f"is version {version}, whose files are gone (VACUUM)"
+        found = self._fitting(at)
+        if found is not None:
+            why = f"is version {found.version}, whose files are gone (VACUUM)"
         elif isinstance(at, AtTick) and all(known.tick is None or known.tick < at.tick for known in self):
             why = "is to come: the table has not taken it in yet"
         else:

@@ -202,6 +202,20 @@ def test_what_vacuum_took_is_not_found_and_the_error_says_what_is_there(tmp_path
     )
 
 
+def test_rows_that_optimize_wrote_anew_are_read_from_there(tmp_path):
+    WrittenLake(tmp_path).tick(1, ("clicks", "ann", 0, 100, "a0"))
+    table = VersionedTable(tmp_path)
+    table.commit(1, visit("ann", 1, 1, 0), times=(100, 100), after=0)
+    table.commit(1, visit("bob", 1, 1, 1), times=(100, 100), after=0)
+    layout = Layout(str(tmp_path))
+    assert table.optimize() == 3
+    moments = [AtTick(1), AtEvent(100), AtCommit(next(v.time_ms for v in History(layout, "visits") if v.version == 2))]
+    assert [version_at(layout, "visits", at) for at in moments] == [2, 2, 2]
+    table.vacuum()
+    assert [version_at(layout, "visits", at) for at in moments] == [5, 5, 5]
+    assert version_at(layout, "visits", AtVersion(3)) == 3
+
+
 @pytest.mark.parametrize(
     ("moment", "near"),
     [

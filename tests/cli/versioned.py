@@ -132,6 +132,11 @@ class VersionedTable:
         write_deltalake(self.path, self.schema.empty_table(), mode="append", commit_properties=commit)
         return self.version
 
+    def optimize(self) -> int:
+        """Write the rows into one file; return the version."""
+        DeltaTable(self.path).optimize.compact()
+        return self.version
+
     def vacuum(self) -> None:
         """Take away the files that the newest version does not need."""
         DeltaTable(self.path).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
