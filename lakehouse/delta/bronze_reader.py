@@ -12,7 +12,7 @@ from deltalake import DeltaTable, QueryBuilder
 from lakehouse.delta import reader
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.sql import literal
-from lakehouse.errors import NotFound
+from lakehouse.errors import ConfigError, NotFound
 from lakehouse.semantics.epoch import NO_TICK
 
 Offsets = Mapping[str, Mapping[int, int]]
@@ -55,14 +55,13 @@ def decided(layout: Layout, table: str, after: int, to: int) -> bool:
 def ticks_at(layout: Layout, offsets: Offsets, topics: Iterable[str] | None) -> list[int]:
     """Return the ticks after which bronze stood at exactly these offsets, the newest first; [] if it never did.
 
-    A partition that is not named had no records then. topics: all that are meant; one that is not named stands where it
-    stands now. Raises NotFound for offsets that bronze does not have yet.
+    A partition that is not named had no records then. topics: those that count, None for all that are named. Raises
+    NotFound for offsets that bronze does not have yet, ConfigError where a topic is left out.
     """
     now = reader.bronze_covers(layout).get("topics", {})
     check(offsets, now, topics)
-    wanted = {topic: {str(p): n for p, n in of.items() if n} for topic, of in offsets.items()}
-    if topics is not None:
-        wanted = {topic: wanted[topic] if topic in wanted else _moved(now, topic) for topic in topics}
+    counting = offsets if topics is None else topics
+    wanted = {topic: {str(p): n for p, n in offsets.get(topic, {}).items() if n} for topic in counting}
     found: list[int] = []
     for said in _covers(layout):
         stood = {topic: _moved(said["topics"], topic) for topic in wanted}
@@ -87,12 +86,13 @@ def last_tick_before(layout: Layout, offsets: Offsets) -> int:
 
 
 def check(offsets: Offsets, now: Mapping[str, Any], topics: Iterable[str] | None) -> None:
-    """Raise NotFound for offsets that bronze does not have yet, or when none of them is of the `topics`.
+    """Raise NotFound for offsets that bronze does not have yet, ConfigError when one of these topics is left out.
 
     now: where bronze stands, see `reader.bronze_covers`.
     """
-    if topics is not None and not set(topics) & set(offsets):
-        raise NotFound(f"offsets of {', '.join(sorted(offsets))}: expected some of {', '.join(sorted(topics))}.")
+    for topic in sorted(set(topics or ()) - set(offsets)):
+        if stands := ",".join(f"{topic}/{p}={n}" for p, n in sorted(_moved(now, topic).items())):
+            raise ConfigError(f"offsets: expected those of {topic}, too; add {stands}, or smaller ones.")
     for topic, of in offsets.items():
         if topic not in now:
             raise NotFound(f"offsets of {topic}: bronze has {', '.join(sorted(now)) or 'no topics yet'}.")

@@ -135,7 +135,7 @@ class History:
         ticks = sorted({v.tick for v in kept if v.tick is not None})
         said = f"versions {first} to {self.newest}" if first < self.newest else f"version {first} alone"
         said += f", committed from {written(kept[-1].time_ms)} to {written(kept[0].time_ms)}"
-        return said + (f", for ticks {ticks[0]} to {ticks[-1]}" if ticks else "")
+        return said + (f", of ticks {ticks[0]} to {ticks[-1]}" if ticks else "")
 
     def _named(self, version: int) -> int:
         if not 0 <= version <= self.newest or not self.has(version):
@@ -151,13 +151,21 @@ class History:
         if tick > complete:
             raise NotFound(f"{self.what} at tick {tick}: bronze has ticks up to {complete}.")
         later: Version | None = None
+        last: Version | None = None  # before the next commit of ours: OPTIMIZE may lie in between, or another's UPDATE
         for version in self:
+            last = last or version
             if version.tick is None or version.from_tick is None:
                 continue
-            if version.tick <= tick:
-                reached = later is not None and later.from_tick is not None and tick <= later.from_tick
-                return version if reached or self._stood_still(version.tick, tick) else None
-            later = version
+            if version.tick > tick:
+                later, last = version, None
+                continue
+            reached = later is not None and later.from_tick is not None and tick <= later.from_tick
+            if reached or self._stood_still(version.tick, tick):
+                return last
+            if later is None and self.topics is not None:
+                done = f"it has not taken that in yet, and stands at tick {version.tick}"
+                raise NotFound(f"{self.what} at tick {tick}: {done}. It has {self.span()}.")
+            return None
         return None
 
     def _stood_still(self, after: int, to: int) -> bool:
@@ -191,8 +199,6 @@ class History:
         found = self._fitting(at)
         if found is not None:
             why = f"is version {found.version}, whose files are gone (VACUUM)"
-        elif isinstance(at, AtTick) and all(known.tick is None or known.tick < at.tick for known in self):
-            why = "is to come: the table has not taken it in yet"
         else:
             why = "lies between versions"
         near = " and ".join(filter(None, self._neighbours(at)))

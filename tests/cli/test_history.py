@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from lakehouse.delta import reader
 from lakehouse.delta.history import History, version_at
 from lakehouse.delta.layout import Layout
-from lakehouse.errors import LakehouseError, NotFound
+from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.plan.change import PLAN
 from lakehouse.semantics.moment import AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, parsed, written
 
@@ -49,7 +49,9 @@ def test_without_its_topics_a_table_is_known_at_its_own_ticks_alone(tmp_path):
         VersionedTable(tmp_path, name, properties=properties).commit(1, visit("ann", 1, 1, 0), times=(100, 100))
     layout = Layout(str(tmp_path))
     assert [version_at(layout, "plain", AtTick(n)) for n in (1, 2, 3)] == [1, None, None]
-    assert [version_at(layout, "planned", AtTick(n)) for n in (1, 2, 3)] == [1, 1, None]
+    assert [version_at(layout, "planned", AtTick(n)) for n in (1, 2)] == [1, 1]
+    with pytest.raises(NotFound, match="stands at tick 1"):
+        version_at(layout, "planned", AtTick(3))
     assert version_at(layout, "plain", parsed("offsets:clicks/0=1")) == 1
 
 
@@ -59,10 +61,11 @@ def test_the_topics_of_a_merged_stream(tmp_path):
     lake.tick(2, ("views", "x", 0, 250, "x0"))
     VersionedTable(tmp_path, topics=["clicks", "views"]).commit(1, visit("ann", 1, 1, 0), times=(100, 100))
     layout = Layout(str(tmp_path))
-    assert [version_at(layout, "visits", AtTick(n)) for n in (1, 2)] == [1, None]
-    assert History(layout, "visits").around(AtTick(2)) == (
-        "table 'visits' at tick 2 is to come: the table has not taken it in yet. Near it are version 1 (tick 1)."
-    )
+    assert version_at(layout, "visits", AtTick(1)) == 1
+    with pytest.raises(
+        NotFound, match=r"tick 2: it has not taken that in yet, and stands at tick 1\. It has versions 0"
+    ):
+        version_at(layout, "visits", AtTick(2))
 
 
 def test_commit_times(story):
@@ -143,24 +146,26 @@ def test_offsets(story, offsets, version):
     [
         ("clicks/0=4", "offsets clicks/0=4: bronze has clicks/0 up to 3"),
         ("clicks/7=1", "offsets clicks/7=1: bronze has clicks/7 up to 0"),
-        ("views/0=1", "offsets of views: expected some of clicks"),
+        ("views/0=1", "offsets: expected those of clicks, too; add clicks/0=3,clicks/1=3, or smaller ones"),
         ("clicks/0=1,nix/0=1", "offsets of nix: bronze has clicks, views"),
     ],
 )
 def test_offsets_that_can_not_be_had(story, offsets, said):
-    with pytest.raises(NotFound, match=said):
+    with pytest.raises(LakehouseError, match=said):
         version_at(story.layout, "visits", parsed(f"offsets:{offsets}"))
 
 
-def test_a_topic_that_is_not_named_stands_where_it_stands_now(tmp_path):
+def test_offsets_of_all_topics_of_a_table(tmp_path):
     lake = WrittenLake(tmp_path)
-    table = VersionedTable(tmp_path, topics=["clicks", "views"])
+    table = VersionedTable(tmp_path, topics=["clicks", "views", "silent"])
     for tick, topic in enumerate(("clicks", "views", "clicks"), 1):
         lake.tick(tick, (topic, "ann", 0, 100, "v"))
         table.commit(tick, visit("ann", tick, tick, 0), times=(100, 100))
     layout = Layout(str(tmp_path))
-    assert version_at(layout, "visits", parsed("offsets:clicks/0=1")) == 2
-    assert version_at(layout, "visits", parsed("offsets:clicks/0=1,views/0=0")) == 1
+    found = [version_at(layout, "visits", parsed(f"offsets:clicks/0=1,views/0={n}")) for n in (0, 1)]
+    assert found == [1, 2]
+    with pytest.raises(ConfigError, match="expected those of views, too; add views/0=1, or smaller ones"):
+        version_at(layout, "visits", parsed("offsets:clicks/0=1"))
 
 
 def test_offsets_of_a_topic_made_anew(tmp_path):
@@ -210,7 +215,7 @@ def test_rows_that_optimize_wrote_anew_are_read_from_there(tmp_path):
     layout = Layout(str(tmp_path))
     assert table.optimize() == 3
     moments = [AtTick(1), AtEvent(100), AtCommit(next(v.time_ms for v in History(layout, "visits") if v.version == 2))]
-    assert [version_at(layout, "visits", at) for at in moments] == [2, 2, 2]
+    assert [version_at(layout, "visits", at) for at in moments] == [3, 2, 2]
     table.vacuum()
     assert [version_at(layout, "visits", at) for at in moments] == [5, 5, 5]
     assert version_at(layout, "visits", AtVersion(3)) == 3
@@ -265,7 +270,9 @@ def test_a_decision_that_a_table_has_not_taken_in_yet(tmp_path):
     assert version_at(layout, "visits", AtTick(2)) == 1
     Path(layout.interventions).mkdir(parents=True)
     write_deltalake(layout.interventions, pa.table({"at": [2], "table": ["visits"]}))
-    assert [version_at(layout, "visits", AtTick(n)) for n in (1, 2)] == [1, None]
+    assert version_at(layout, "visits", AtTick(1)) == 1
+    with pytest.raises(NotFound, match="has not taken that in yet"):
+        version_at(layout, "visits", AtTick(2))
 
 
 def test_a_long_log_is_read_piece_by_piece(story, monkeypatch):

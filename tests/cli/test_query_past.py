@@ -112,7 +112,7 @@ def test_late_and_quarantined_records_at_a_moment(story, query, lakehouse):
         (SQL, ["--clock", "commit"], "--clock commit says what --at means; name a time by --at"),
         (SQL, ["--at", "2013", "--clock", "wall"], 'clock \'wall\': expected "event"'),
         (SQL, ["--at", "June"], "at 'June': expected a time"),
-        (SQL, ["--offsets", "views/0=1"], "offsets of views: expected some of clicks"),
+        (SQL, ["--offsets", "views/0=1"], "offsets: expected those of clicks, too; add clicks/0=3"),
         ("FROM state.visits", ["--at", "1970-01-01T00:00:00.150"], "Between versions only visits itself can be had"),
         ("FROM visits, bronze.clicks", ["--version", "1"], "versions of its own; found bronze.clicks, silver.visits."),
         ("SELECT * FROM nix", ["--tick", "1"], "there is no table nix"),
