@@ -54,9 +54,10 @@ class Version:
 
 
 class History:
-    """The versions of one table: visits, or state.visits. Raises NotFound if it does not exist."""
+    """The versions of one table: visits, state.visits. Raises NotFound if there is none, ConfigError off this machine."""
 
     def __init__(self, layout: Layout, name: str) -> None:
+        reader.local_root(layout)
         self._layout = layout
         self.layer, self.name = reader.split(name)
         self.what = f"table {self.name!r}" if self.layer == "silver" else f"{self.layer}.{self.name}"

@@ -47,14 +47,21 @@ class Snapshot:
 def snapshot(layout: Layout, name: str, at: At | None, fold: Fold | None = None) -> Snapshot:
     """Return a keyed table (visits, state.visits) at a moment; None is now. NotFound for one that can't be had."""
     history = History(layout, name)
-    version = history.at(at)
+    try:
+        version = history.at(at)
+        why = ""
+    except NotFound as error:
+        if not (isinstance(at, AtVersion) and history.has(at.version)):
+            raise
+        version, why = None, str(error)  # VACUUM took it; the log still says its tick
     if at is None or version is not None:
         return Snapshot(history, version, reader.dataset(history.path, version))
+    if fold is not None and history.layer == "silver":
+        return Snapshot(history, None, fold(history.name, at))
+    more = "With --app APP Spark folds it from bronze."
     if history.layer != "silver":
-        raise NotFound(f"{history.around(at)} Between versions only {history.name} itself can be had, by --app APP.")
-    if fold is None:
-        raise NotFound(f"{history.around(at)} With --app APP Spark folds it from bronze.")
-    return Snapshot(history, None, fold(history.name, at))
+        more = f"Between versions only {history.name} itself can be had, by --app APP."
+    raise NotFound(f"{why or history.around(at)} {more}")
 
 
 def rows_at(layout: Layout, layer: str, name: str, at: At, fold: Fold | None = None) -> Rows:

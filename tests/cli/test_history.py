@@ -302,3 +302,8 @@ def test_a_table_without_bronze(tmp_path):
         version_at(layout, "visits", AtTick(1))
     with pytest.raises(LakehouseError, match="bronze has no topics yet"):
         version_at(layout, "visits", parsed("offsets:clicks/0=1"))
+
+
+def test_a_lake_on_an_object_store_needs_spark():
+    with pytest.raises(ConfigError, match="reads without Spark are for a local folder"):
+        version_at(Layout("s3a://bucket/lake"), "visits", AtTick(1))

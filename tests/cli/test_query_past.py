@@ -11,7 +11,7 @@ import pytest
 
 from lakehouse.delta import rows_at
 from lakehouse.errors import NotFound
-from lakehouse.semantics.moment import At, AtTick, written
+from lakehouse.semantics.moment import At, AtTick, AtVersion, written
 
 from .versioned import Story, VersionedTable, visit
 
@@ -191,4 +191,10 @@ def test_the_past_after_vacuum(tmp_path: Path, lakehouse):
     done = lakehouse("query", SQL, "--version", "3", "--lake", str(tmp_path))
     assert done.code == 2
     assert "version 3: some of its files are gone (VACUUM). It has versions 4 to" in done.err
+    assert "With --app APP Spark folds it from bronze" in done.err
     assert "Traceback" not in done.err
+    rows = pa.table({"user": ["ann"], "n": [7]})
+    found = rows_at.query(story.layout, "SELECT n FROM visits", AtVersion(3), lambda name, at: rows)
+    assert found.fetchall() == [(7,)]
+    with pytest.raises(NotFound, match="has no version 30"):
+        rows_at.query(story.layout, "SELECT n FROM visits", AtVersion(30), lambda name, at: rows)
