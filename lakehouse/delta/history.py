@@ -54,7 +54,7 @@ class Version:
 
 
 class History:
-    """The versions of one table: visits, state.visits. Raises NotFound if there is none, ConfigError if it is remote."""
+    """The versions of one table: visits, state.visits. NotFound if there is none, ConfigError if it is remote."""
 
     def __init__(self, layout: Layout, name: str) -> None:
         reader.local_root(layout)
