@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import duckdb
 
 from lakehouse.delta import reader
-from lakehouse.delta.history import History, Version
+from lakehouse.delta.history import History
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.sql import check_select, engine, quote
+from lakehouse.delta.version import Version
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.semantics.moment import AtVersion
 

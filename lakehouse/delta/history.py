@@ -15,42 +15,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
 
 from lakehouse.delta import bronze_reader, reader
 from lakehouse.delta.layout import Layout
+from lakehouse.delta.version import SKIP, Version, versions
 from lakehouse.errors import NotFound
 from lakehouse.plan.change import topics_of
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, written
-
-SKIP = "lakehouse.skip"  # of a restored table: what it began from is in no commit, see `lakehouse.delta.tables`
-QUIET = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES")
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """A version of a table. Times are in milliseconds since 1970.
-
-    made: by nothing (no row changed), by records, by an intervention, or by what its log does not tell. tick,
-    from_tick: what it took the table to, and from; None for a commit that is not lakehouse's. first, through: the
-    smallest event time of its records, and the largest one of all records up to it; None without records. covers:
-    whether `through` is known. same: the newest version with the same rows.
-    """
-
-    version: int
-    time_ms: int
-    made: Literal["nothing", "records", "intervention", "unknown"]
-    tick: int | None = None
-    from_tick: int | None = None
-    covers: bool = False
-    first: int | None = None
-    through: int | None = None
-    same: int = -1
-
-    def __str__(self) -> str:
-        return f"version {self.version}" + ("" if self.tick is None else f" (tick {self.tick})")
 
 
 class History:
@@ -71,14 +43,11 @@ class History:
 
     def __iter__(self) -> Iterator[Version]:
         """Give the versions that the log has, newest first."""
-        app = "lakehouse.ingest" if self.layer == "bronze" else f"lakehouse.{self.name}"
-        app = app if self.layer in ("silver", "bronze") else f"lakehouse.{self.layer}.{self.name}"
-        same = self.newest
-        for commit in reader.commits(self._table):
-            if commit["version"] <= self.newest:
-                version = replace(_version(commit, app, restored=self._restored), same=same)
-                yield version
-                same = same if version.made == "nothing" else version.version - 1
+        names = {"silver": self.name, "bronze": reader.INGEST}
+        state = reader.path_of(self._layout, "state", self.name)
+        has_state = self.layer == "silver" and Path(state, "_delta_log").is_dir()
+        kept = reader.open_table(state, f"state.{self.name}") if has_state else None
+        return versions(self._table, names.get(self.layer, f"{self.layer}.{self.name}"), kept)
 
     def at(self, at: At | None) -> int | None:
         """Return the version that is the table at a moment, None for a moment between versions.
@@ -247,19 +216,3 @@ class History:
 def version_at(layout: Layout, name: str, at: At | None) -> int | None:
     """Return the version that is a table at a moment, see `History.at`."""
     return History(layout, name).at(at)
-
-
-def _version(commit: dict[str, Any], app: str, *, restored: bool) -> Version:
-    said = reader.user_metadata(commit)
-    number, ms, operation = commit["version"], commit["timestamp"], commit["operation"]
-    if said.get("app") != app or operation not in ("MERGE", "WRITE"):
-        created = operation == "CREATE TABLE" and not restored
-        return Version(number, ms, "nothing" if created or operation in QUIET else "unknown", covers=created)
-    tick, times = said["tick"], said.get("times") or {}
-    made: Literal["nothing", "records", "intervention", "unknown"] = "records"
-    if "operation" in said:
-        made = "nothing" if said["operation"] == "open epoch" else "intervention"
-    elif "through" not in times or (times["first"] is None and not said.get("records")):
-        made = "unknown"  # of an earlier release
-    known = made in ("records", "intervention") and "through" in times
-    return Version(number, ms, made, tick, said.get("from_tick", tick), known, times.get("first"), times.get("through"))

@@ -208,6 +208,22 @@ def test_what_a_table_keeps_has_versions_of_its_own(tmp_path):
         version_at(layout, "visits", AtTick(1))
 
 
+def test_what_is_seen_follows_from_what_is_kept(tmp_path):
+    """Of a table with a state only the state's commits say the times; after a crash one commit follows from several."""
+    state, seen = VersionedTable(tmp_path, layer="state"), VersionedTable(tmp_path)
+    for tick, (first, last) in enumerate(((100, 120), (200, 200), (300, 310), (305, 305)), 1):
+        state.commit(tick, visit("ann", tick, tick, 0), times=(first, last))
+        if tick != 2:
+            seen.commit(tick, visit("ann", tick, tick, 0), said={"keys": 1})
+        state.open_epoch()
+    layout = Layout(str(tmp_path))
+    found = {ms: version_at(layout, "visits", AtEvent(ms)) for ms in (99, 100, 120, 199, 200, 304, 310)}
+    assert found == {99: 0, 100: None, 120: 1, 199: 1, 200: None, 304: None, 310: 3}
+    state.commit(5, visit("ann", 5, 5, 0), said={"operation": "late", "times": {"first": None, "through": 310}})
+    seen.commit(5, visit("ann", 5, 5, 0), said={"keys": 1})
+    assert [version_at(layout, "visits", AtEvent(ms)) for ms in (120, 310)] == [None, 4]
+
+
 def test_a_decision_that_a_table_has_not_taken_in_yet(tmp_path):
     """Its tick holds no records, and the table before it is not the table at it."""
     import pyarrow as pa
