@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,9 @@ from lakehouse.delta.layout import Layout
 from lakehouse.errors import KafkaUnavailable, NotFound
 from lakehouse.kafka.broker import find
 from lakehouse.kafka.topics import Cluster, TopicFacts
+from lakehouse.plan.change import PLAN, topics_of
 
 KAFKA_PATIENCE_SECONDS = 5.0
-# The plan that stands in a table's properties names what it reads.
-READS = re.compile(r"^\s*FROM topic (\S+) \(stream ", re.MULTILINE)
 
 OFFSETS = """
     SELECT topic_id, "partition", count(*) AS records, count(DISTINCT "offset") AS offsets,
@@ -62,9 +60,8 @@ def tables(layout: Layout, covers: dict[str, Any]) -> list[dict[str, Any]]:
     too_late = reader.late(layout, names)
     for name in names:
         facts = asdict(reader.facts(layout, "silver", name))
-        ticks = [
-            covers.get("topics", {}).get(topic, {}).get("last", {}) for topic in READS.findall(facts["plan"] or "")
-        ]
+        reads = topics_of({PLAN: facts["plan"] or ""}) or ()
+        ticks = [covers.get("topics", {}).get(topic, {}).get("last", {}) for topic in reads]
         wanted = max((tick for last in ticks for tick in last.values()), default=0)
         lacks = wanted > (facts["tick"] or 0)
         facts["behind"] = covers["tick"] - (facts["tick"] or 0) if lacks else 0

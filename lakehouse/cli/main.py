@@ -10,12 +10,14 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli import (
+    blame,
     broker,
     capture,
     changes,
     check,
     correct,
     demo,
+    diff,
     init,
     late,
     plan,
@@ -58,6 +60,7 @@ def common(
 
 for command in (
     broker.up, broker.down, status.status, produce.produce, run_app.run, read.query, read.log, changes.changes,
+    diff.show, diff.diff, blame.bisect, blame.blame,
     late.late, correct.correct, read.tables, read.describe, init.init, restore.restore, check.check, plan.plan,
     capture.capture, demo.demo,
 ):  # fmt: skip

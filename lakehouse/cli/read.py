@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import csv as csv_lines
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakehouse.cli import show
+from lakehouse.cli.moments import (
+    AtOption,
+    ClockOption,
+    FoldOption,
+    OffsetsOption,
+    TickOption,
+    VersionOption,
+    fold_of,
+    moment_of,
+)
 from lakehouse.cli.options import ConfigOption, JsonOption, LakeOption, settings_of
 from lakehouse.errors import ConfigError
 
@@ -33,25 +44,38 @@ def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT, in DuckDB's SQL.")],
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     limit: LimitOption = None,
+    at: AtOption = None,
+    clock: ClockOption = None,
+    version: VersionOption = None,
+    tick: TickOption = None,
+    offsets: OffsetsOption = None,
+    app: FoldOption = None,
     config: ConfigOption = None,
     lake: LakeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Answer SQL over the lake: visits, silver.visits (hidden columns too), bronze.flights, quarantine.flights.
 
-    late.visits has what came too late, state.visits what the table keeps and does not show, where there is any.
+    late.visits has what came too late, state.visits what the table keeps and does not show, where there is any. With a
+    moment of the past all tables that the SELECT names are read at it; docs/time-travel.md says what each way means.
 
-    Example: lakehouse query "SELECT * FROM visits ORDER BY flights DESC" --limit 10
+    Example: lakehouse query "SELECT * FROM visits ORDER BY flights DESC" --limit 10 --at 2013-06-01T00:00Z
     """
     import duckdb
 
-    from lakehouse.delta import reader
+    from lakehouse.delta import reader, rows_at
+    from lakehouse.delta.layout import Layout
 
     if json and csv:
         raise ConfigError("query: found --json and --csv; expected one of them.")
+    moment, settings = moment_of(at, clock, version, tick, offsets), settings_of(config, lake)
     cut = limit or (None if json or csv else ROWS_SHOWN + 1)
+    layout = Layout(settings.lake.path)
     try:
-        relation = reader.query(_layout(config, lake), sql)
+        if moment is None:
+            relation = reader.query(layout, sql)
+        else:
+            relation = rows_at.query(layout, sql, moment, fold_of(settings, app))
         # As Arrow: fetchall would need a package more for times with a zone.
         found = (relation if cut is None else relation.limit(cut)).to_arrow_table()
     except duckdb.Error as error:
@@ -88,7 +112,7 @@ def tables(config: ConfigOption = None, lake: LakeOption = None, json: JsonOptio
 
     from lakehouse.delta import reader
 
-    layout = _layout(config, lake)
+    layout = layout_of(config, lake)
     found = [reader.facts(layout, layer, name) for layer in reader.LAYERS for name in reader.names(layout, layer)]
     if json:
         show.as_json([asdict(facts) for facts in found])
@@ -117,8 +141,8 @@ def describe(
     """
     from lakehouse.delta import reader
 
-    layout = _layout(config, lake)
-    layer, name = _named(table)
+    layout = layout_of(config, lake)
+    layer, name = named(table)
     facts = reader.facts(layout, layer, name)
     opened = reader.open_table(reader.path_of(layout, layer, name), table)
     columns = [{"name": field.name, "type": _type(field.type)} for field in opened.schema().fields]
@@ -154,8 +178,8 @@ def log(
     """
     from lakehouse.delta import reader
 
-    layer, name = _named(table)
-    versions = reader.log(_layout(config, lake), name if layer == "silver" else f"{layer}.{name}", limit)
+    layer, name = named(table)
+    versions = reader.log(layout_of(config, lake), name if layer == "silver" else f"{layer}.{name}", limit)
     if json:
         for version in versions:
             show.as_json(version)
@@ -163,8 +187,8 @@ def log(
     columns = ("version", "time", "operation", "ticks", "records", "inserted", "updated", "deleted", "offsets")
     rows = [
         (
-            v["version"], show.moment(v["time_ms"]), v["operation"], _ticks(v), v["records"], v["inserted"],
-            v["updated"], v["deleted"], _offsets(v["offsets"]),
+            v["version"], show.moment(v["time_ms"], "milliseconds"), v["operation"], _ticks(v), v["records"],
+            v["inserted"], v["updated"], v["deleted"], _offsets(v["offsets"]),
         )
         for v in versions
     ]  # fmt: skip
@@ -185,13 +209,14 @@ def _offsets(offsets: dict[str, dict[str, int]] | None) -> str | None:
     return "\n".join(f"{topic}: {', '.join(f'{p}:{n}' for p, n in of.items())}" for topic, of in offsets.items())
 
 
-def _layout(config: Any, lake: str | None) -> Layout:
+def layout_of(config: Path | None, lake: str | None) -> Layout:
+    """Return where things lie in the lake that a command line means."""
     from lakehouse.delta.layout import Layout
 
     return Layout(settings_of(config, lake).lake.path)
 
 
-def _named(table: str) -> tuple[str, str]:
+def named(table: str) -> tuple[str, str]:
     """Return the layer and the name in visits, bronze.flights or late.visits; PlanError for no such name."""
     from lakehouse.delta.reader import LAYERS
     from lakehouse.plan.schema import check_name, check_topic

@@ -6,8 +6,9 @@ Everything here starts in milliseconds; it reads Delta through `deltalake` and a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from lakehouse.delta.layout import Layout
+from lakehouse.delta.sql import answer, engine, register
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.semantics.epoch import NO_TICK, Progress, progress
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 INGEST = "ingest"
 LAYERS = ("bronze", "silver", "quarantine", "late", "state")
+GLANCE = 100  # commits: nearly always the newest are asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ def read_progress(table: DeltaTable, name: str) -> Progress:
 
 def count_rows(table: DeltaTable, partition: str | None = None) -> int:
     """Return the rows of a table, or of one of its topics, from the log's statistics."""
-    actions = _arrow(table.get_add_actions(flatten=True))
+    actions = arrow(table.get_add_actions(flatten=True))
     counts = actions["num_records"].to_pylist()
     if partition is None:
         return sum(counts)
@@ -87,7 +90,13 @@ def count_rows(table: DeltaTable, partition: str | None = None) -> int:
     return sum(count for topic, count in zip(topics, counts, strict=True) if topic == partition)
 
 
-def _arrow(data: Any) -> pa.Table:
+def files(table: DeltaTable) -> list[str]:
+    """Return the files of a table's version: paths below its folder."""
+    actions = arrow(table.get_add_actions(flatten=True))
+    return list(actions["path"].to_pylist()) if actions.num_rows else []
+
+
+def arrow(data: Any) -> pa.Table:
     """Any Arrow data as pyarrow's; `pa.table` would import pandas only to ask whether it is a frame of that kind."""
     return pa.RecordBatchReader.from_stream(data).read_all()
 
@@ -99,7 +108,7 @@ def names(layout: Layout, layer: str) -> list[str]:
         own = [path.name for path in sorted((root / "bronze" / "own").glob("*")) if (path / "_delta_log").is_dir()]
         if not Path(layout.records, "_delta_log").is_dir():
             return own
-        actions = _arrow(DeltaTable(layout.records).get_add_actions(flatten=True))
+        actions = arrow(DeltaTable(layout.records).get_add_actions(flatten=True))
         shared = set(actions["partition.topic"].to_pylist()) if actions.num_rows else set()
         return sorted(shared | set(own))
     return [path.name for path in sorted(Path(layout.tables, layer).glob("*")) if (path / "_delta_log").is_dir()]
@@ -125,7 +134,7 @@ def bronze_covers(layout: Layout) -> dict[str, Any]:
     """Return what the last tick's commit says: {"tick", "topics": {name: {"id", "next", "last"}}}; {} if none."""
     if not Path(layout.records, "_delta_log").is_dir():
         return {}
-    for commit in DeltaTable(layout.records).history():
+    for commit in commits(DeltaTable(layout.records)):
         said = user_metadata(commit)
         if "topics" in said:
             return said
@@ -139,31 +148,49 @@ def user_metadata(commit: dict[str, Any]) -> dict[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
+def commits(table: DeltaTable) -> Iterator[dict[str, Any]]:
+    """Return the commits that a table's log has, newest first. A long log is read only as far as they are asked for."""
+    limit, oldest = GLANCE, None
+    while True:
+        found, opened = table.history(limit), table.version()
+        table.update_incremental()
+        if table.version() != opened:
+            continue  # they are numbered from the version that was opened: one made meanwhile shifts the numbers
+        yield from (commit for commit in found if oldest is None or commit["version"] < oldest)
+        if len(found) < limit:
+            return
+        limit, oldest = limit * 8, found[-1]["version"]
+
+
+def split(name: str) -> tuple[str, str]:
+    """Return the layer and the name in visits, silver.visits, bronze.flights or state.visits."""
+    layer, dot, rest = name.partition(".")
+    return (layer, rest) if dot and layer in LAYERS else ("silver", name)
+
+
 def log(layout: Layout, name: str, limit: int | None = None) -> list[dict[str, Any]]:
     """Return the versions of a table that its log has, newest first, as dicts."""
-    layer, dot, rest = name.partition(".")
-    layer, rest = (layer, rest) if dot and layer in LAYERS else ("silver", name)
-    table = open_table(path_of(layout, layer, rest), f"table {name!r}")
-    rows = []
-    for commit in table.history(limit):
+    return list(islice(versions(layout, name), limit))
+
+
+def versions(layout: Layout, name: str) -> Iterator[dict[str, Any]]:
+    """Give what `log` returns, one by one: an old log is read as far as it is asked for."""
+    for commit in commits(open_table(path_of(layout, *split(name)), f"table {name!r}")):
         said = user_metadata(commit)
         metrics = commit.get("operationMetrics") or {}
-        rows.append(
-            {
-                "version": commit["version"],
-                "time_ms": commit["timestamp"],
-                "operation": said.get("operation", commit["operation"]),
-                "tick": said.get("tick"),
-                "from_tick": said.get("from_tick"),
-                "epoch": said.get("epoch"),
-                "records": said.get("records"),
-                "inserted": _number(metrics, "numTargetRowsInserted", "numOutputRows"),
-                "updated": _number(metrics, "numTargetRowsUpdated"),
-                "deleted": _number(metrics, "numTargetRowsDeleted"),
-                "offsets": {topic: of["next"] for topic, of in said["topics"].items()} if "topics" in said else None,
-            }
-        )
-    return rows
+        yield {
+            "version": commit["version"],
+            "time_ms": commit["timestamp"],
+            "operation": said.get("operation", commit["operation"]),
+            "tick": said.get("tick"),
+            "from_tick": said.get("from_tick"),
+            "epoch": said.get("epoch"),
+            "records": said.get("records"),
+            "inserted": _number(metrics, "numTargetRowsInserted", "numOutputRows"),
+            "updated": _number(metrics, "numTargetRowsUpdated"),
+            "deleted": _number(metrics, "numTargetRowsDeleted"),
+            "offsets": {topic: of["next"] for topic, of in said["topics"].items()} if "topics" in said else None,
+        }
 
 
 def _number(metrics: dict[str, Any], *keys: str) -> int | None:
@@ -171,16 +198,25 @@ def _number(metrics: dict[str, Any], *keys: str) -> int | None:
 
 
 def changes(layout: Layout, name: str, first: int | None, last: int | None) -> pa.Table:
-    """Return a silver table's net changes of versions `first` to `last`, from Delta's change data feed."""
-    table = open_table(layout.silver(name), f"table {name!r}")
+    """Return the net changes of a keyed table (visits, state.visits), from Delta's change data feed.
+
+    first, last: versions. Raises NotFound for those that do not exist, or whose changes are gone.
+    """
+    table = open_table(path_of(layout, *split(name)), f"table {name!r}")
     newest = table.version()
     for version in (first, last):
         if version is not None and not 0 <= version <= newest:
             raise NotFound(f"table {name!r} has versions 0 to {newest}; version {version} does not exist.")
     if first is not None and last is not None and first > last:
         raise ConfigError(f"--from {first} comes after --to {last}; expected the smaller version first.")
-    feed = table.load_cdf(starting_version=first or 0, ending_version=newest if last is None else last)
-    return _arrow(feed.read_all())
+    last = newest if last is None else last
+    try:
+        return arrow(table.load_cdf(starting_version=first or 0, ending_version=last).read_all())
+    except Exception as error:  # deltalake raises that very class for a file that is gone
+        raise NotFound(
+            f"table {name!r}: the changes of versions {first or 0} to {last} can't be read; VACUUM, and the retention "
+            f"of the log, take old ones. {str(error).splitlines()[0]}"
+        ) from error
 
 
 def dataset(path: str, version: int | None = None) -> ds.Dataset:
@@ -195,43 +231,21 @@ def connect(layout: Layout) -> duckdb.DuckDBPyConnection:
     """
     import pyarrow.dataset as ds  # it brings pandas along, a second that only queries have to wait
 
-    connection = duckdb.connect(config={"enable_external_access": "false"})
-    connection.execute("SET TimeZone = 'UTC'")
+    connection = engine(LAYERS)
     opened: dict[str, ds.Dataset] = {}
     for layer in LAYERS:
-        connection.execute(f"CREATE SCHEMA {layer}")
         for name in names(layout, layer):
             path = path_of(layout, layer, name)
             if path not in opened:
                 opened[path] = dataset(path)
             rows = opened[path].filter(ds.field("topic") == name) if layer == "bronze" else opened[path]
-            connection.register(f"_{layer}_{name}", rows)
-            connection.execute(f"CREATE VIEW {layer}.{_quote(name)} AS SELECT * FROM {_quote(f'_{layer}_{name}')}")
-            if layer == "silver":
-                shown = ", ".join(_quote(column) for column in rows.schema.names if not column.startswith("_"))
-                connection.execute(f"CREATE VIEW main.{_quote(name)} AS SELECT {shown} FROM silver.{_quote(name)}")
+            register(connection, layer, name, rows)
     return connection
 
 
 def query(layout: Layout, sql: str) -> duckdb.DuckDBPyRelation:
     """Answer SQL over the lake, see `connect`. Raises ConfigError for SQL that DuckDB can't answer; it can't write."""
-    connection = connect(layout)
-    try:
-        statements = connection.extract_statements(sql)
-        if len(statements) != 1 or statements[0].type not in (
-            duckdb.StatementType.SELECT,
-            duckdb.StatementType.EXPLAIN,
-        ):
-            raise ConfigError(
-                f"query {sql!r}: expected one SELECT; a lake's tables are written by their applications only."
-            )
-        return connection.sql(sql)
-    except duckdb.Error as error:
-        raise ConfigError(f"query: {error}") from error
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return answer(connect(layout), sql)
 
 
 def quarantined(layout: Layout, streams: Iterable[str]) -> dict[str, int]:

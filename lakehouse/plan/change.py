@@ -33,6 +33,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -45,6 +46,7 @@ from lakehouse.plan.text import describe
 # The properties of a table: its declaration for people, and the fingerprint of it.
 PLAN = "lakehouse.plan"
 DECLARATION = "lakehouse.declaration"
+FROM = re.compile(r"^\s*FROM topic (\S+) \(stream ", re.MULTILINE)  # in the plan's text
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,17 @@ class Change:
 def declared(table: Table) -> dict[str, str]:
     """Return a table's declaration as the properties that the table in the lake carries."""
     return {PLAN: describe(table), DECLARATION: as_text(fingerprint(table))}
+
+
+def topics_of(properties: Mapping[str, str]) -> frozenset[str] | None:
+    """Return the topics that a table in the lake reads, by its properties; None where they don't tell."""
+    if DECLARATION in properties:
+        return frozenset(_topics(json.loads(properties[DECLARATION])["stream"]))
+    return frozenset(FROM.findall(properties[PLAN])) if PLAN in properties else None
+
+
+def _topics(stream: Json) -> set[str]:
+    return {topic for part in stream["merge"] for topic in _topics(part)} if "merge" in stream else {stream["topic"]}
 
 
 def change_of(properties: Mapping[str, str], table: Table) -> Change:

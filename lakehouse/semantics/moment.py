@@ -19,6 +19,11 @@ from lakehouse.errors import ConfigError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Clock = Literal["event", "commit"]
+FORMS = (
+    "3 or version:3, tick:7, 2013-06-01T00:00Z or event:2013-06-01T00:00Z (the world then), "
+    "commit:2026-11-21T10:00Z (what we knew then), offsets:flights/0=120, now"
+)
+NUMBER = re.compile(r"[0-9]{1,18}")
 PLACE = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)/(?P<partition>\d{1,9})=(?P<offset>\d{1,18})")
 
 
@@ -116,6 +121,33 @@ def at(
     if offsets is not None:
         return AtOffsets(offsets_of(offsets) if isinstance(offsets, str) else offsets)
     return None
+
+
+def parsed(text: str) -> At | None:
+    """Return the moment that a text such as `tick:7` means, see `FORMS`; None for now. Raises ConfigError for others.
+
+    A number alone is a version, a time alone an event time.
+    """
+    if text.strip() == "now":
+        return None
+    if NUMBER.fullmatch(text.strip()):
+        return AtVersion(int(text))
+    kind, _, rest = text.strip().partition(":")
+    match kind:
+        case "version" | "tick":
+            if NUMBER.fullmatch(rest) is None:
+                raise ConfigError(f"{text!r}: expected a number after {kind}:, such as {kind}:7.")
+            return AtVersion(int(rest)) if kind == "version" else AtTick(int(rest))
+        case "commit":
+            return AtCommit(time_ms(rest, "commit"))
+        case "event":
+            return AtEvent(time_ms(rest, "event"))
+        case "offsets":
+            return AtOffsets(offsets_of(rest))
+    try:
+        return AtEvent(time_ms(text))
+    except ConfigError:
+        raise ConfigError(f"{text!r} names no moment; expected one of: {FORMS}.") from None
 
 
 def time_ms(time: str | datetime | date, what: str = "at") -> int:

@@ -31,6 +31,7 @@ RECORDS = (
     '{"key": "3", "value": {"customer": "ann", "amount": 3.25}, "timestamp": "2026-01-31T12:02:00Z"}',
     '{"key": "4", "value": "no order", "timestamp": "2026-01-31T12:03:00Z"}',
 )
+PAST = "SELECT * FROM totals ORDER BY customer"
 LATER = "5\t" + '{"customer": "bob", "amount": 1}' + "\t2026-01-31T12:04:00Z\n"
 TOTALS = [
     {"customer": "ann", "orders": 2, "total": "5.75"},
@@ -73,7 +74,7 @@ def test_from_a_file_to_a_table_and_back(spark, project, lakehouse):
     assert events[-1]["rows"] == 4
     assert events[-1]["tables"]["totals"]["rows"] == 2
 
-    assert lines(lakehouse("query", "SELECT * FROM totals ORDER BY customer", "--json").out) == TOTALS
+    assert lines(lakehouse("query", PAST, "--json").out) == TOTALS
     csv = lakehouse("query", "SELECT customer, total FROM totals ORDER BY 1", "--csv").out
     assert csv == "customer,total\nann,5.75\nbob,4.00\n"
     assert "ann" in lakehouse("query", "SELECT * FROM totals").out
@@ -98,6 +99,11 @@ def test_from_a_file_to_a_table_and_back(spark, project, lakehouse):
     each = lines(lakehouse("changes", "totals", "--key", "ann", "--per-event", "--app", "app.py", "--json").out)
     assert [(c["tick"], c["value"]["orders"]) for c in each] == [(1, 1), (1, 2)]
 
+    assert lines(lakehouse("query", PAST, "--tick", "1", "--json").out) == TOTALS
+    assert lines(lakehouse("query", PAST, "--tick", "0", "--json").out) == []
+    blamed = lines(lakehouse("blame", "totals", "--key", "ann", "--json").out)
+    assert [(row["record"]["topic"], row["record"]["key"]) for row in blamed] == [(project.topic, "3")]
+
     check = lakehouse("check", "app.py")
     assert check.code == 0
     assert json.loads(check.out)["ok"]
@@ -117,8 +123,22 @@ def test_from_a_file_to_a_table_and_back(spark, project, lakehouse):
     assert behind.code == 1
     assert "run silver" in json.loads(behind.out)["problems"][0]
     assert json.loads(lakehouse("status", "--json").out)["tables"][0]["behind"] == 1
+    assert "has not taken that in yet, and stands at tick 1" in lakehouse("query", PAST, "--tick", "2").err
     assert lakehouse("run", "app.py", "--until", "caught-up", "--only", "silver").code == 0
     assert lakehouse("check", "app.py").code == 0
+
+    # What was is still there, and what changed can be told.
+    assert lines(lakehouse("query", PAST, "--tick", "1", "--json").out) == TOTALS
+    newest = lines(lakehouse("log", "totals", "--limit", "1", "--json").out)[0]["version"]
+    change = {
+        "change": "changed", "key": {"customer": "bob"}, "before": {"orders": 1, "total": "4.00"},
+        "after": {"orders": 2, "total": "5.00"},
+    }  # fmt: skip
+    counts = {"added": 0, "removed": 0, "changed": 1}
+    assert lines(lakehouse("show", "totals", str(newest), "--json").out)[1:] == [change, counts]
+    assert lines(lakehouse("diff", "totals", "tick:1", "now", "--json").out)[1:] == [change, counts]
+    found = json.loads(lakehouse("bisect", "totals", "count(*) FILTER (orders > 1) < 2", "--json").out)
+    assert (found["version"], found["tick"]) == (newest, 2)
 
 
 def job(project: Project, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 
 from lakehouse.errors import ConfigError
-from lakehouse.semantics.moment import AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, at, milliseconds, time_ms
+from lakehouse.semantics.moment import (
+    At,
+    AtCommit,
+    AtEvent,
+    AtOffsets,
+    AtTick,
+    AtVersion,
+    at,
+    milliseconds,
+    parsed,
+    time_ms,
+)
 
 JUNE = 1_370_044_800_000  # 2013-06-01T00:00Z
 
@@ -62,3 +73,36 @@ def test_what_is_no_moment_is_refused(given: dict[str, Any], message: str) -> No
 
 def test_microseconds_are_cut_off_before_the_epoch_too() -> None:
     assert milliseconds(datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)) == -1
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("3", AtVersion(3)), ("version:3", AtVersion(3)), (" tick:7 ", AtTick(7)), ("now", None),
+        ("2013-06-01T00:00Z", AtEvent(JUNE)), ("2013-06-01", AtEvent(JUNE)), ("event:2013-06-01 00:00", AtEvent(JUNE)),
+        ("commit:2013-06-01T02:00+02:00", AtCommit(JUNE)), ("20130601", AtVersion(20130601)),
+        ("offsets:a/0=12,b/1=3", AtOffsets({"a": {0: 12}, "b": {1: 3}})),
+    ],
+)  # fmt: skip
+def test_a_moment_as_text(text: str, moment: At | None) -> None:
+    assert parsed(text) == moment
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "'' names no moment; expected one of: 3 or version:3, tick:7"),
+        ("June", "'June' names no moment"),
+        ("now:3", "'now:3' names no moment"),
+        ("-3", "'-3' names no moment"),
+        ("3:", "'3:' names no moment"),
+        ("tick:-3", "'tick:-3': expected a number after tick:, such as tick:7"),
+        ("version:", "'version:': expected a number after version:"),
+        ("commit:June", "commit 'June': expected a time such as"),
+        ("event:now", "event 'now': expected a time such as"),
+        ("offsets:7", "offsets '7': expected TOPIC/PARTITION=OFFSET"),
+    ],
+)
+def test_a_text_that_names_no_moment_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parsed(text)

@@ -1,0 +1,67 @@
+"""Which version is a table at offsets of its topics; over tables written without Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakehouse.delta.history import version_at
+from lakehouse.delta.layout import Layout
+from lakehouse.errors import ConfigError, LakehouseError
+from lakehouse.semantics.moment import AtOffsets, parsed
+
+from .versioned import Story, VersionedTable, visit
+from .written import WrittenLake
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    return Story(tmp_path_factory.mktemp("lake"))
+
+
+@pytest.mark.parametrize(
+    ("offsets", "version"),
+    [
+        ("clicks/0=0", 1), ("clicks/0=1,clicks/1=1", 2), ("clicks/0=2,clicks/1=1", 3), ("clicks/0=3,clicks/1=1", None),
+        ("clicks/0=3,clicks/1=2", 4), ("clicks/0=3,clicks/1=3", 5), ("clicks/0=1", None),
+        ("clicks/0=1,clicks/1=2", None), ("clicks/0=3,clicks/1=2,views/0=1", 4),
+    ],
+)  # fmt: skip
+def test_offsets(story, offsets, version):
+    assert version_at(story.layout, "visits", parsed(f"offsets:{offsets}")) == version
+
+
+@pytest.mark.parametrize(
+    ("offsets", "said"),
+    [
+        ("clicks/0=4", "offsets clicks/0=4: bronze has clicks/0 up to 3"),
+        ("clicks/7=1", "offsets clicks/7=1: bronze has clicks/7 up to 0"),
+        ("views/0=1", "offsets: expected those of clicks, too; add clicks/0=3,clicks/1=3, or smaller ones"),
+        ("clicks/0=1,nix/0=1", "offsets of nix: bronze has clicks, views"),
+    ],
+)
+def test_offsets_that_can_not_be_had(story, offsets, said):
+    with pytest.raises(LakehouseError, match=said):
+        version_at(story.layout, "visits", parsed(f"offsets:{offsets}"))
+
+
+def test_offsets_of_all_topics_of_a_table(tmp_path):
+    lake = WrittenLake(tmp_path)
+    table = VersionedTable(tmp_path, topics=["clicks", "views", "silent"])
+    for tick, topic in enumerate(("clicks", "views", "clicks"), 1):
+        lake.tick(tick, (topic, "ann", 0, 100, "v"))
+        table.commit(tick, visit("ann", tick, tick, 0), times=(100, 100))
+    layout = Layout(str(tmp_path))
+    found = [version_at(layout, "visits", parsed(f"offsets:clicks/0=1,views/0={n}")) for n in (0, 1)]
+    assert found == [1, 2]
+    with pytest.raises(ConfigError, match="expected those of views, too; add views/0=1, or smaller ones"):
+        version_at(layout, "visits", parsed("offsets:clicks/0=1"))
+
+
+def test_offsets_of_a_topic_made_anew(tmp_path):
+    lake = WrittenLake(tmp_path)
+    table = VersionedTable(tmp_path)
+    for tick, topic_id in ((1, "old"), (2, "new"), (3, "new")):
+        lake.tick(tick, ("clicks", "ann", 0, 100, "v"), topic_id=topic_id)
+        table.commit(tick, visit("ann", tick, tick, 0), times=(100, 100))
+    layout = Layout(str(tmp_path))
+    assert [version_at(layout, "visits", AtOffsets({"clicks": {0: n}})) for n in (1, 2)] == [2, 3]

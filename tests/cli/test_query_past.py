@@ -1,0 +1,200 @@
+"""`lakehouse query` at a moment of the past; over a lake written without Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakehouse.delta import rows_at
+from lakehouse.errors import NotFound
+from lakehouse.semantics.moment import At, AtTick, AtVersion, written
+
+from .versioned import Story, VersionedTable, visit
+
+SQL = 'SELECT "user", n FROM visits ORDER BY "user"'
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    story = Story(tmp_path_factory.mktemp("lake"))
+    state = VersionedTable(story.root, layer="state")
+    state.commit(1, visit("kept", 1, 1, 0), times=(100, 200))
+    return story
+
+
+@pytest.fixture
+def query(story, lakehouse):
+    """Run a query at a moment; return its rows."""
+
+    def run(sql: str, *moment: str) -> list[dict[str, Any]]:
+        done = lakehouse("query", sql, *moment, "--json", "--lake", str(story.root))
+        assert done.code == 0, done.err
+        return [json.loads(line) for line in done.out.splitlines()]
+
+    return run
+
+
+FIRST = [{"user": "ann", "n": 1}, {"user": "bob", "n": 1}]
+SECOND = [{"user": "ann", "n": 2}, {"user": "bob", "n": 1}]
+LAST = [{"user": "ann", "n": 2}, {"user": "cat", "n": 1}, {"user": "dan", "n": 1}]
+
+
+@pytest.mark.parametrize(
+    ("moment", "rows"),
+    [
+        (["--version", "2"], FIRST), (["--version", "0"], []), (["--tick", "2"], FIRST), (["--tick", "3"], SECOND),
+        (["--tick", "8"], LAST), ([], LAST), (["--offsets", "clicks/0=2,clicks/1=1"], SECOND),
+        (["--at", "1970-01-01T00:00:00.299Z"], FIRST), (["--at", "1970-01-01T00:00:00.3Z", "--clock", "event"], SECOND),
+        (["--at", "2013-06-01"], LAST),
+    ],
+)  # fmt: skip
+def test_a_table_at_each_kind_of_moment(query, moment, rows):
+    assert query(SQL, *moment) == rows
+
+
+def test_what_we_knew_then(story, query):
+    assert query(SQL, "--at", written(story.times[3]), "--clock", "commit") == SECOND
+
+
+def test_every_table_that_the_sql_names_is_read_at_the_moment(query):
+    sql = """
+        WITH newest AS (SELECT max(n) AS n FROM visits)
+        SELECT v.n, v._position.tick AS tick, b."offset"
+        FROM silver.Visits AS v JOIN bronze.clicks AS b ON b.key = v."user"::BLOB JOIN newest USING (n)
+        WHERE "user" = 'ann' ORDER BY "offset"
+    """
+    assert query(sql, "--tick", "2") == [{"n": 1, "tick": 1, "offset": 0}]
+    assert query(sql, "--tick", "8") == [{"n": 2, "tick": 3, "offset": 0}, {"n": 2, "tick": 3, "offset": 1}]
+
+
+def test_what_a_table_keeps(query):
+    assert query('SELECT "user" FROM state.visits', "--tick", "1") == [{"user": "kept"}]
+
+
+@pytest.mark.parametrize(
+    ("moment", "offsets"),
+    [
+        (["--tick", "4"], [0, 1, 2, 0]), (["--at", "1970-01-01T00:00:00.3Z"], [0, 1, 0]), (["--tick", "0"], []),
+        (["--offsets", "clicks/0=2"], [0, 1]), (["--offsets", "clicks/1=3,clicks/0=0"], [0, 1, 2]),
+        (["--version", "0"], [0, 0]),
+    ],
+)  # fmt: skip
+def test_bronze_at_a_moment(query, moment, offsets):
+    rows = query('SELECT "offset" FROM bronze.clicks ORDER BY "partition", "offset"', *moment)
+    assert [row["offset"] for row in rows] == offsets
+
+
+def test_late_and_quarantined_records_at_a_moment(story, query, lakehouse):
+    story.bronze.late("visits", 3, ("clicks", 0, 1, "ann", None, None))
+    assert query("SELECT count(*) AS n FROM late.visits", "--tick", "2") == [{"n": 0}]
+    assert query("SELECT count(*) AS n FROM late.visits", "--tick", "3") == [{"n": 1}]
+    for moment, said in (
+        (["--at", "2013-06-01"], "late.visits has no event time. Name a tick, a commit time or a version"),
+        (["--offsets", "clicks/0=1"], "late.visits has rows of several moments at offsets. Name a tick"),
+        (["--tick", "9"], "late.visits at tick 9: bronze has ticks up to 8"),
+    ):
+        done = lakehouse("query", "SELECT * FROM late.visits", *moment, "--lake", str(story.root))
+        assert (done.code, done.out) == (2, "")
+        assert said in done.err
+
+
+@pytest.mark.parametrize(
+    ("sql", "moment", "said"),
+    [
+        (SQL, ["--tick", "4"], "Near it are version 3 (tick 3) and version 4 (tick 5). With --app APP Spark folds it"),
+        (SQL, ["--tick", "9"], "table 'visits' at tick 9: bronze has ticks up to 8"),
+        (SQL, ["--version", "9"], "table 'visits' has no version 9. It has versions 0 to 5"),
+        (SQL, ["--version", "1", "--tick", "1"], "found version and tick; expected one moment"),
+        (SQL, ["--clock", "commit"], "--clock commit says what --at means; name a time by --at"),
+        (SQL, ["--at", "2013", "--clock", "wall"], 'clock \'wall\': expected "event"'),
+        (SQL, ["--at", "June"], "at 'June': expected a time"),
+        (SQL, ["--offsets", "views/0=1"], "offsets: expected those of clicks, too; add clicks/0=3"),
+        ("FROM state.visits", ["--at", "1970-01-01T00:00:00.150"], "Between versions only visits itself can be had"),
+        ("FROM visits, bronze.clicks", ["--version", "1"], "versions of its own; found bronze.clicks, silver.visits."),
+        ("SELECT * FROM nix", ["--tick", "1"], "there is no table nix"),
+        ("SELECT * FROM silver.nix AS x", ["--tick", "1"], "there is no table silver.nix."),
+        ("SELECT * FROM nix.visits", ["--tick", "1"], "there is no table nix.visits"),
+        ("SELECT * FROM a.silver.visits", ["--tick", "1"], "there is no table a.silver.visits"),
+        ("SELECT * FROM '/etc/passwd'", ["--tick", "1"], "there is no table /etc/passwd"),
+        ("DELETE FROM visits", ["--tick", "1"], "expected one SELECT"),
+        ("SELECT 1; SELECT 2", ["--tick", "1"], "expected one SELECT"),
+        ("SELECT nix FROM visits", ["--tick", "1"], 'column "nix" not found'),
+        ("SELEC", ["--tick", "1"], "syntax error"),
+    ],
+)  # fmt: skip
+def test_what_can_not_be_answered(story, lakehouse, sql, moment, said):
+    done = lakehouse("query", sql, *moment, "--lake", str(story.root))
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+
+
+def test_names_with_odd_characters(tmp_path, lakehouse):
+    story = Story(tmp_path)
+    topic = "my.topic-1"
+    story.bronze.tick(9, (topic, "k", 0, 900, "v"))
+    sql = f'SELECT t."offset" FROM bronze."{topic}" AS t JOIN "VISITS" ON true LIMIT 1'
+    done = lakehouse("query", sql, "--tick", "9", "--csv", "--lake", str(tmp_path))
+    assert done.out == "offset\n0\n"
+    done = lakehouse("query", sql, "--tick", "8", "--csv", "--lake", str(tmp_path))
+    assert done.out == "offset\n"
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("SELECT 1 AS one", [{"one": 1}]),
+        ("WITH v AS (FROM visits) SELECT count(*) AS n FROM V", [{"n": 2}]),
+        ("WITH visits AS (FROM silver.visits LIMIT 1) SELECT count(*) AS n FROM visits", [{"n": 1}]),
+        ("SELECT count(*) AS n FROM main.visits WHERE EXISTS (FROM bronze.views)", [{"n": 0}]),
+        ("SELECT count(*) AS n FROM visits AS a NATURAL JOIN silver.visits AS b", [{"n": 2}]),
+    ],
+)
+def test_how_sql_names_tables(query, sql, rows):
+    assert query(sql, "--tick", "1") == rows
+
+
+def test_how_it_would_be_answered(story, lakehouse):
+    done = lakehouse("query", "explain SELECT * FROM visits", "--tick", "1", "--csv", "--lake", str(story.root))
+    assert "silver_visits" in done.out or "ARROW_SCAN" in done.out
+
+
+def test_between_versions_the_fold_is_asked(story):
+    """The fold is Spark's: whoever asks gives it."""
+    asked: list[tuple[str, At]] = []
+
+    def fold(name: str, at: At) -> pa.Table:
+        asked.append((name, at))
+        return pa.table({"user": ["eve"], "n": [7], "_event_time": [1]})
+
+    found = rows_at.query(story.layout, "SELECT * FROM visits", AtTick(4), fold)
+    assert found.to_arrow_table().to_pylist() == [{"user": "eve", "n": 7}]
+    assert asked == [("visits", AtTick(4))]
+    rows_at.query(story.layout, "SELECT * FROM visits", AtTick(5), fold)
+    assert len(asked) == 1, "a version is read without it"
+    with pytest.raises(NotFound, match="bronze has ticks up to 8"):
+        rows_at.query(story.layout, "SELECT * FROM visits", AtTick(9), fold)
+
+
+def test_a_lake_without_tables(tmp_path, lakehouse):
+    done = lakehouse("query", "SELECT * FROM visits", "--tick", "1", "--lake", str(tmp_path))
+    assert done.code == 2
+    assert "there is no table visits" in done.err
+
+
+def test_the_past_after_vacuum(tmp_path: Path, lakehouse):
+    story = Story(tmp_path)
+    story.visits.vacuum()
+    done = lakehouse("query", SQL, "--version", "3", "--lake", str(tmp_path))
+    assert done.code == 2
+    assert "version 3: some of its files are gone (VACUUM). It has versions 4 to" in done.err
+    assert "With --app APP Spark folds it from bronze" in done.err
+    assert "Traceback" not in done.err
+    rows = pa.table({"user": ["ann"], "n": [7]})
+    found = rows_at.query(story.layout, "SELECT n FROM visits", AtVersion(3), lambda name, at: rows)
+    assert found.fetchall() == [(7,)]
+    with pytest.raises(NotFound, match="has no version 30"):
+        rows_at.query(story.layout, "SELECT n FROM visits", AtVersion(30), lambda name, at: rows)

@@ -1,0 +1,156 @@
+"""The version that is said to be a table at a moment is it: tables that Spark wrote, against the model, without Spark.
+
+tick        1         2         3         4             5
+times       100..     200..     300..     400.., 250    500..
+batches     |---------|-------------------|-----------------------|
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.delta import blame, difference, reader, rows_at
+from lakehouse.delta.history import History
+from lakehouse.delta.layout import Layout
+from lakehouse.formats.decode import decode
+from lakehouse.plan import model
+from lakehouse.plan.table import Table
+from lakehouse.run.lake import Lake
+from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick, parsed
+from lakehouse.semantics.position import order_times
+from lakehouse.semantics.record import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EVENTS = lh.stream("events", key="id string", schema="n bigint")
+BY_ID = EVENTS.group_by("id")
+APP = lh.app(
+    EVENTS.latest("newest"),
+    BY_ID.agg(n=lh.count(), total=lh.sum("n")).having("n > 2").table("busy"),
+    BY_ID.window(lh.tumbling("100 milliseconds", grace="0 seconds")).agg(n=lh.count()).table("final", emit="final"),
+)
+BATCHES = [1, 3, 5]
+READS_MOMENTS = "at" in inspect.signature(Lake.read).parameters
+
+
+def records() -> list[Record]:
+    times = [100 * tick + 10 * n for tick in range(1, 6) for n in range(6)]
+    times[3 * 6 + 5] = 250  # came in tick 4
+    orders = order_times(times)
+    return [
+        Record(
+            "events", "id", 0, n, time, f"k{n % 5}".encode(), None if n == 17 else f'{{"n": {n}}}'.encode(),
+            n // 6 + 1, orders[n],
+        )
+        for n, time in enumerate(times)
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    from lakehouse.delta.silver_query import Silver
+    from lakehouse.run.replay import write_bronze
+
+    layout = Layout(str(tmp_path_factory.mktemp("past")))
+    write_bronze(spark, layout, APP, records())
+    with Silver(spark, layout, APP, lambda tick, count: None) as silver:
+        for tick in BATCHES:
+            silver.catch_up(tick)
+    return layout
+
+
+def rows(layout: Layout, table: Table, at: At, fold: rows_at.Fold | None = None) -> dict[tuple[Any, ...], Any]:
+    found = rows_at.snapshot(layout, table.name, at, fold).rows
+    table_rows = (found.to_table() if hasattr(found, "to_table") else found).to_pylist()
+    shown = [{n: v for n, v in row.items() if not n.startswith("_")} for row in table_rows]
+    return {tuple(row[n] for n in table.key): {n: v for n, v in row.items() if n not in table.key} for row in shown}
+
+
+def at_tick(tick: int) -> model.Result:
+    return model.run(APP, [record for record in records() if record.tick <= tick], decode)
+
+
+def test_ticks(layout: Layout) -> None:
+    for tick in range(1, 6):
+        expected = at_tick(tick)
+        for table in APP.tables:
+            version = History(layout, table.name).at(AtTick(tick))
+            assert (version is None) == (tick not in BATCHES), (table.name, tick)
+            if version is not None:
+                assert rows(layout, table, AtTick(tick)) == expected.tables[table.name], (table.name, tick)
+
+
+def test_offsets(layout: Layout) -> None:
+    for tick in BATCHES:
+        offsets = AtOffsets({"events": {0: 6 * tick}})
+        for table in APP.tables:
+            assert rows(layout, table, offsets) == at_tick(tick).tables[table.name], (table.name, tick)
+    assert History(layout, "newest").at(AtOffsets({"events": {0: 7}})) is None
+
+
+@pytest.mark.skipif(not READS_MOMENTS, reason="commits do not say their event times yet")
+def test_event_times(layout: Layout) -> None:
+    """Every version that is given is right; and there is one wherever no record is out of order."""
+    for ms in [99, *(time for tick in range(1, 6) for time in (100 * tick, 100 * tick + 60)), 250, 449]:
+        expected = model.run(APP, records(), decode, ms)
+        for table in APP.tables:
+            given = History(layout, table.name).at(AtEvent(ms))
+            assert (given is not None) == (ms in (99, 160, 560)), (table.name, ms)
+            if given is not None:
+                assert rows(layout, table, AtEvent(ms)) == expected.tables[table.name], (table.name, ms)
+
+
+@pytest.mark.skipif(not READS_MOMENTS, reason="Spark does not read moments yet")
+@pytest.mark.parametrize("moment", ["tick:2", "1970-01-01T00:00:00.3Z"])
+def test_between_versions_spark_folds(spark: SparkSession, layout: Layout, moment: str) -> None:
+    from lakehouse.config import load
+
+    lake: Any = Lake(settings=load(environ={"LAKEHOUSE_LAKE_PATH": layout.root}))
+    at, table = parsed(moment), APP.table("busy")
+    assert at is not None
+    found = rows(layout, table, at, lambda name, when: lake.read(APP.table(name), at=when, hidden=True).toArrow())
+    expected = at_tick(2) if isinstance(at, AtTick) else model.run(APP, records(), decode, 300)
+    assert found == expected.tables["busy"]
+
+
+def test_what_differs_between_two_ticks(layout: Layout) -> None:
+    before, after = at_tick(1).tables["newest"], at_tick(3).tables["newest"]
+    found = difference.difference(layout, "newest", AtTick(1), AtTick(3))
+    changes = {tuple(c["key"].values()): (c["before"], c["after"]) for c in found.changes}
+    keys = sorted({*before, *after})
+    assert changes == {key: (before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)}
+    assert found.versions == (History(layout, "newest").at(AtTick(1)), History(layout, "newest").at(AtTick(3)))
+
+
+def test_what_each_version_changed_leads_from_the_first_to_the_last(layout: Layout) -> None:
+    for table in APP.tables:
+        made: dict[tuple[Any, ...], Any] = {}
+        for version in range(History(layout, table.name).newest + 1):
+            for change in difference.changed(layout, table.name, version).changes:
+                key = tuple(change["key"].values())
+                assert made.pop(key, None) == change["before"]
+                made |= {} if change["after"] is None else {key: change["after"]}
+        assert made == at_tick(5).tables[table.name]
+
+
+def test_the_record_that_set_a_row(layout: Layout) -> None:
+    for key in ("k0", "k1", "k3", "k4"):
+        (row,) = blame.blame(layout, "newest", key)
+        assert json.loads(row["record"]["value"]) == row["value"]
+        assert row["record"]["key"].decode() == key
+
+
+def test_a_file_that_is_gone_is_missed(layout: Layout) -> None:
+    history = History(layout, "newest")
+    assert history.oldest_readable() == 0
+    file = Path(history.path, reader.files(reader.open_table(history.path, history.what, 2))[0])
+    file.rename(file.with_suffix(".gone"))
+    assert not history.readable(2)
+    file.with_suffix(".gone").rename(file)
