@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -12,12 +13,15 @@ from lakehouse.config import PREFIX, Settings, load
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
+from lakehouse.semantics.moment import Clock
+from lakehouse.semantics.moment import at as moment_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakehouse.run.correct import Corrected
     from lakehouse.run.job import Listen, Part
+    from lakehouse.run.rehydrate import Rehydrated
 
 CAUGHT_UP = ("caught_up", "caught-up")
 
@@ -164,3 +168,35 @@ class Lake:
             return restore(
                 self.spark, Layout(self.settings.lake.path), servers, self.settings.kafka.options, table, topic
             )
+
+    def rehydrate(
+        self,
+        topic: str,
+        to: str,
+        *,
+        at: str | datetime | date | None = None,
+        clock: Clock = "event",
+        tick: int | None = None,
+        offsets: str | Mapping[str, Mapping[int, int]] | None = None,
+        from_tick: int | None = None,
+        partitions: int | None = None,
+        append: bool = False,
+        positions: bool = False,
+        listen: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Rehydrated:
+        """Write a topic's records in bronze back into a Kafka topic, up to a moment; without Spark.
+
+        at, clock, tick, offsets: the moment, see `lakehouse.semantics.moment.at`. The rest: see
+        `lakehouse.run.rehydrate`. Run again, it goes on where it ended. Raises ConfigError, NotFound, LeaseHeld,
+        KafkaUnavailable.
+        """
+        from lakehouse.delta.layout import Layout
+        from lakehouse.run.kafka import kafka
+        from lakehouse.run.rehydrate import rehydrate
+
+        when = moment_of(at, clock=clock, tick=tick, offsets=offsets)
+        with kafka(self.settings) as servers:
+            return rehydrate(
+                Layout(self.settings.lake.path), servers, self.settings.kafka.options, topic, to, at=when,
+                from_tick=from_tick, partitions=partitions, append=append, positions=positions, listen=listen,
+            )  # fmt: skip
