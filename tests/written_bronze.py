@@ -67,6 +67,5 @@ def _row(record: Record) -> dict[str, Any]:
 def committed(root: Path) -> dict[int, int]:
     """When each tick of the shared table was committed: milliseconds since the epoch."""
     history = DeltaTable(str(root / "bronze" / "records")).history()
-    return {
-        json.loads(commit["userMetadata"])["tick"]: commit["timestamp"] for commit in history if "userMetadata" in commit
-    }
+    ticks = [commit for commit in history if "userMetadata" in commit]
+    return {json.loads(commit["userMetadata"])["tick"]: commit["timestamp"] for commit in ticks}

@@ -58,23 +58,38 @@ def pick(
     Raises KafkaUnavailable when Kafka falls silent.
     """
     found: dict[tuple[int, int], Message] = {}
-    consumer = _consumer(cluster, options)
+    wanted = sorted(set(places))
+    # The one record is there, so there is nothing to wait for.
+    consumer = _consumer(cluster, {**options, "fetch.wait.max.ms": "5"})
     try:
-        for partition, offset in places:
-            consumer.assign([TopicPartition(topic, partition, offset)])
-            message = consumer.poll(SILENCE_SECONDS)
-            if message is None:
-                raise KafkaUnavailable(
-                    f"topic {topic!r}: nothing came for {SILENCE_SECONDS:g} s; expected the record "
-                    f"{topic}/{partition}/{offset}."
-                )
-            error = message.error()
-            if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                raise KafkaUnavailable(f"topic {topic!r}: {error.str()}.")
-            if error is None and message.offset() == offset:
-                found[partition, offset] = message
+        while wanted:
+            # One record of each partition at a time: where to read from is said once a partition.
+            now = dict(reversed(wanted))
+            wanted = [(partition, offset) for partition, offset in wanted if now[partition] != offset]
+            found |= _first_of(consumer, topic, now)
     finally:
         consumer.close()
+    return found
+
+
+def _first_of(consumer: Consumer, topic: str, places: Mapping[int, int]) -> dict[tuple[int, int], Message]:
+    """Return the record at an offset of each partition."""
+    found: dict[tuple[int, int], Message] = {}
+    left = dict(places)
+    consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in left.items()])
+    while left:
+        message = consumer.poll(SILENCE_SECONDS)
+        if message is None:
+            raise KafkaUnavailable(
+                f"topic {topic!r}: nothing came for {SILENCE_SECONDS:g} s; expected the records at "
+                f"{', '.join(f'{partition}/{offset}' for partition, offset in sorted(left.items()))}."
+            )
+        error, partition = message.error(), message.partition()
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaUnavailable(f"topic {topic!r}: {error.str()}.")
+        wanted = None if partition is None else left.pop(partition, None)
+        if partition is not None and error is None and wanted is not None and message.offset() == wanted:
+            found[partition, wanted] = message
     return found
 
 

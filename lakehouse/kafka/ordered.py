@@ -68,9 +68,9 @@ class OrderedProducer:
 
     def __exit__(self, *_: object) -> None:
         # What was not sent yet is given up; what is on its way must have arrived before somebody counts.
-        self._producer.purge(in_flight=False)
         deadline = time.monotonic() + LEAVING_SECONDS
         while len(self._producer) and time.monotonic() < deadline:
+            self._producer.purge(in_flight=False)  # again: what was on its way and failed waits in the queue anew
             with suppress(KafkaException):
                 self._producer.poll(POLL_SECONDS)
 

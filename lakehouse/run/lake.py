@@ -186,17 +186,22 @@ class Lake:
     ) -> Rehydrated:
         """Write a topic's records in bronze back into a Kafka topic, up to a moment; without Spark.
 
-        at, clock, tick, offsets: the moment, see `lakehouse.semantics.moment.at`. The rest: see
-        `lakehouse.run.rehydrate`. Run again, it goes on where it ended. Raises ConfigError, NotFound, LeaseHeld,
-        KafkaUnavailable.
+        at, clock, tick, offsets: the moment, see `lakehouse.semantics.moment.at`. from_tick: records from this tick on.
+        The rest: see `lakehouse.run.rehydrate`. Run again, it goes on where it ended. Raises ConfigError, NotFound,
+        LeaseHeld, KafkaUnavailable.
         """
+        from lakehouse.delta.bronze_rows import BronzeRows
         from lakehouse.delta.layout import Layout
+        from lakehouse.plan.schema import check_topic
         from lakehouse.run.kafka import kafka
         from lakehouse.run.rehydrate import rehydrate
 
+        layout = Layout(self.settings.lake.path)
         when = moment_of(at, clock=clock, tick=tick, offsets=offsets)
+        check_topic(to)
+        source = BronzeRows(layout, check_topic(topic), when, from_tick)
         with kafka(self.settings) as servers:
             return rehydrate(
-                Layout(self.settings.lake.path), servers, self.settings.kafka.options, topic, to, at=when,
-                from_tick=from_tick, partitions=partitions, append=append, positions=positions, listen=listen,
+                layout, servers, self.settings.kafka.options, source, to, partitions=partitions, append=append,
+                positions=positions, listen=listen,
             )  # fmt: skip

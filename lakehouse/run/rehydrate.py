@@ -22,7 +22,6 @@ from lakehouse.kafka.ordered import Headers, OrderedProducer, Placed
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.schema import check_topic
 from lakehouse.run.refilled import Target, target
-from lakehouse.semantics.moment import At
 
 POSITIONS = ("topic_id", "offset", "tick")
 # librdkafka takes 0 for "now", and Kafka has no time before 1970.
@@ -68,24 +67,21 @@ def rehydrate(
     layout: Layout,
     bootstrap_servers: str,
     options: Mapping[str, str],
-    topic: str,
+    source: BronzeRows,
     to: str,
     *,
-    at: At | None = None,
-    from_tick: int | None = None,
     partitions: int | None = None,
     append: bool = False,
     positions: bool = False,
     listen: Callable[[int, int], None] = lambda done, total: None,
 ) -> Rehydrated:
-    """Write a topic's records in bronze to a Kafka topic, which is made if it does not exist.
+    """Write records of bronze to a Kafka topic, which is made if it does not exist.
 
-    at, from_tick: those up to a moment, and from a tick on. append: behind the records that the topic has. positions:
-    with headers that say each record's place in bronze. listen: is told how many records are in the topic, of how many.
-    Run again, it goes on where it ended. Raises NotFound, ConfigError for a topic that can't be written to, LeaseHeld,
-    KafkaUnavailable.
+    partitions: how many it gets then; as many as the source has if left out. append: behind the records that it has.
+    positions: with headers that say each record's place in bronze. listen: is told how many records are in the topic,
+    of how many. Run again, it goes on where it ended. Raises ConfigError for a topic that can't be written to,
+    LeaseHeld, KafkaUnavailable.
     """
-    source = BronzeRows(layout, check_topic(topic), at, from_tick)
     remembered = Path(layout.rehydrated(check_topic(to)))
     with Lease(layout.lease(f"rehydrate-{to}"), f"topic {to!r}"):
         cluster = Cluster(bootstrap_servers, options)
@@ -103,7 +99,7 @@ def rehydrate(
         _verify(cluster, source, into)
         remembered.unlink(missing_ok=True)
     moved = _moved(source, into)
-    return Rehydrated(topic, to, total, total - done, into.partitions, into.created, moved, source.untimed)
+    return Rehydrated(source.topic, to, total, total - done, into.partitions, into.created, moved, source.untimed)
 
 
 def _placed(row: BronzeRow, positions: bool) -> Placed:
