@@ -23,6 +23,7 @@ from lakehouse.cli import (
     plan,
     produce,
     read,
+    rehydrate,
     restore,
     run_app,
     status,
@@ -62,7 +63,7 @@ for command in (
     broker.up, broker.down, status.status, produce.produce, run_app.run, read.query, read.log, changes.changes,
     diff.show, diff.diff, blame.bisect, blame.blame,
     late.late, correct.correct, read.tables, read.describe, init.init, restore.restore, check.check, plan.plan,
-    capture.capture, demo.demo,
+    capture.capture, demo.demo, rehydrate.rehydrate,
 ):  # fmt: skip
     app.command()(command)
 # A function called test would be taken for one by pytest and its linters.

@@ -28,7 +28,7 @@ class Layout:
     anchors/<table>         what a table kept at chosen ticks, copied: kept longer than Delta keeps versions
     beside/<name>/          tables that are built beside the live ones, from the same bronze: silver, state, late, ...
     control/                checkpoints and leases, which may be lost; and what was published, which Kafka knows
-                            too, but forgets after a week without publishing
+                            too, but forgets after a week without publishing; where a rehydrate under way began
 
     `beside`: of the tables that are built under that name; bronze and interventions are the lake's.
     """
@@ -87,3 +87,6 @@ class Layout:
 
     def published(self, topic: str) -> str:
         return f"{self.root}/control/published/{topic}.json"
+
+    def rehydrated(self, topic: str) -> str:
+        return f"{self.root}/control/rehydrated/{topic}.json"

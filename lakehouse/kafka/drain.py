@@ -1,9 +1,9 @@
-"""Reading a topic whole: what it holds when asked, committed records only."""
+"""Reading a topic: whole, what it holds when asked, or single records. Committed records only."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
@@ -23,19 +23,7 @@ def drain(cluster: Cluster, options: Mapping[str, str], topic: str) -> Iterator[
     partitions = cluster.topics([topic])[topic].partitions
     offsets = cluster.offsets((topic, partition) for partition in range(partitions))
     left = {partition: end for (_, partition), (first, end) in offsets.items() if end > first}
-    consumer = Consumer(
-        {
-            **for_librdkafka(options),
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": "lakehouse.drain",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-            # The end of a partition may be a transaction's marker, which no record tells.
-            "enable.partition.eof": True,
-            "log_level": 0,
-        }
-    )
+    consumer = _consumer(cluster, options)
     try:
         consumer.assign([TopicPartition(topic, partition, offsets[topic, partition][0]) for partition in left])
         heard = time.monotonic()
@@ -60,3 +48,62 @@ def drain(cluster: Cluster, options: Mapping[str, str], topic: str) -> Iterator[
                 heard = time.monotonic()  # now, not before they were handed over: their reader may take its time
     finally:
         consumer.close()
+
+
+def pick(
+    cluster: Cluster, options: Mapping[str, str], topic: str, places: Iterable[tuple[int, int]]
+) -> dict[tuple[int, int], Message]:
+    """Return single records of a topic by their (partition, offset); what is no record's offset is left out.
+
+    Raises KafkaUnavailable when Kafka falls silent.
+    """
+    found: dict[tuple[int, int], Message] = {}
+    wanted = sorted(set(places))
+    # The one record is there, so there is nothing to wait for.
+    consumer = _consumer(cluster, {**options, "fetch.wait.max.ms": "5"})
+    try:
+        while wanted:
+            # One record of each partition at a time: where to read from is said once a partition.
+            now = dict(reversed(wanted))
+            wanted = [(partition, offset) for partition, offset in wanted if now[partition] != offset]
+            found |= _first_of(consumer, topic, now)
+    finally:
+        consumer.close()
+    return found
+
+
+def _first_of(consumer: Consumer, topic: str, places: Mapping[int, int]) -> dict[tuple[int, int], Message]:
+    """Return the record at an offset of each partition."""
+    found: dict[tuple[int, int], Message] = {}
+    left = dict(places)
+    consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in left.items()])
+    while left:
+        message = consumer.poll(SILENCE_SECONDS)
+        if message is None:
+            raise KafkaUnavailable(
+                f"topic {topic!r}: nothing came for {SILENCE_SECONDS:g} s; expected the records at "
+                f"{', '.join(f'{partition}/{offset}' for partition, offset in sorted(left.items()))}."
+            )
+        error, partition = message.error(), message.partition()
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaUnavailable(f"topic {topic!r}: {error.str()}.")
+        wanted = None if partition is None else left.pop(partition, None)
+        if partition is not None and error is None and wanted is not None and message.offset() == wanted:
+            found[partition, wanted] = message
+    return found
+
+
+def _consumer(cluster: Cluster, options: Mapping[str, str]) -> Consumer:
+    return Consumer(
+        {
+            **for_librdkafka(options),
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "lakehouse.drain",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            # The end of a partition may be a transaction's marker, which no record tells.
+            "enable.partition.eof": True,
+            "log_level": 0,
+        }
+    )

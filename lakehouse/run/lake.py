@@ -14,7 +14,7 @@ from lakehouse.errors import ConfigError, NotFound
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.semantics.moment import At, Clock
-from lakehouse.semantics.moment import at as moment
+from lakehouse.semantics.moment import at as moment_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lakehouse.run.correct import Corrected
     from lakehouse.run.job import Listen, Part
     from lakehouse.run.rebuild import Origin
+    from lakehouse.run.rehydrate import Rehydrated
 
 CAUGHT_UP = ("caught_up", "caught-up")
 
@@ -107,7 +108,7 @@ class Lake:
         """
         from lakehouse.delta import reading
 
-        meant = at if isinstance(at, At) else moment(at, clock=clock, version=version, tick=tick, offsets=offsets)
+        meant = at if isinstance(at, At) else moment_of(at, clock=clock, version=version, tick=tick, offsets=offsets)
         frame = reading.read(self.spark, self._layout, table, meant)
         return frame if hidden else frame.select(*[name for name in frame.columns if not name.startswith("_")])
 
@@ -228,3 +229,38 @@ class Lake:
 
         with kafka(self.settings) as servers:
             return restore(self.spark, self._layout, servers, self.settings.kafka.options, table, topic)
+
+    def rehydrate(
+        self,
+        topic: str,
+        to: str,
+        *,
+        at: str | datetime | date | None = None,
+        clock: Clock = "event",
+        tick: int | None = None,
+        offsets: str | Mapping[str, Mapping[int, int]] | None = None,
+        from_tick: int | None = None,
+        partitions: int | None = None,
+        append: bool = False,
+        positions: bool = False,
+        listen: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Rehydrated:
+        """Write a topic's records in bronze back into a Kafka topic, up to a moment; without Spark.
+
+        at, clock, tick, offsets: the moment, see `lakehouse.semantics.moment.at`. from_tick: records from this tick on.
+        The rest: see `lakehouse.run.rehydrate`. Run again, it goes on where it ended. Raises ConfigError, NotFound,
+        LeaseHeld, KafkaUnavailable.
+        """
+        from lakehouse.delta.bronze_rows import BronzeRows
+        from lakehouse.plan.schema import check_topic
+        from lakehouse.run.kafka import kafka
+        from lakehouse.run.rehydrate import rehydrate
+
+        when = moment_of(at, clock=clock, tick=tick, offsets=offsets)
+        check_topic(to)
+        source = BronzeRows(self._layout, check_topic(topic), when, from_tick)
+        with kafka(self.settings) as servers:
+            return rehydrate(
+                self._layout, servers, self.settings.kafka.options, source, to, partitions=partitions, append=append,
+                positions=positions, listen=listen,
+            )  # fmt: skip

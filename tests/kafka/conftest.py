@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,10 @@ from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.drain import drain
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
+from lakehouse.semantics.record import Record
+
+from ..conftest import settings_for
+from ..written_bronze import write_bronze
 
 if TYPE_CHECKING:
     from lakehouse.run.lake import Lake
@@ -75,6 +80,19 @@ def bronze() -> Callable[..., Rows]:
         return sorted(rows, key=lambda row: (row["tick"], row["topic"], row["partition"], row["offset"]))
 
     return read
+
+
+@pytest.fixture
+def bronze_of(broker: Broker, tmp_path: Path) -> Callable[..., Lake]:
+    """bronze_of(records): a lake whose bronze has them."""
+
+    def make(records: list[Record], **more: Any) -> Lake:
+        from lakehouse.run.lake import Lake
+
+        write_bronze(tmp_path / "lake", records, **more)
+        return Lake(settings=settings_for(tmp_path / "lake", broker.bootstrap_servers))
+
+    return make
 
 
 @pytest.fixture

@@ -1,0 +1,130 @@
+"""Producing to given partitions so that what stands in one is always a beginning of what was sent: no gap, no double.
+
+So whoever goes on after a crash needs to know no more than how many records are there.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from confluent_kafka import KafkaException, Producer
+
+from lakehouse.errors import KafkaUnavailable
+from lakehouse.kafka.options import for_librdkafka, refused
+
+SILENCE_SECONDS = 120.0
+POLL_SECONDS = 0.05
+LEAVING_SECONDS = 5.0
+BATCH_BYTES = 1_000_000
+QUEUE_KBYTES = 64 * 1024
+# A fatal error comes as an error with its reason; librdkafka would also print it.
+_QUIET = logging.getLogger("lakehouse.kafka.ordered")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
+Headers = list[tuple[str, str | bytes | None]]
+# Partition, milliseconds since the epoch, headers, key, value.
+Placed = tuple[int, int, Headers | None, bytes | None, bytes | None]
+
+
+class OrderedProducer:
+    """A producer of one topic. A context manager: leaving it gives up what was not acknowledged. Not for two threads.
+
+    `batch_bytes_max`: what the topic takes at once (its max.message.bytes).
+    """
+
+    def __init__(
+        self, bootstrap_servers: str, options: Mapping[str, str], topic: str, batch_bytes_max: int = BATCH_BYTES
+    ) -> None:
+        self.topic, self.sent = topic, 0
+        self._failed: list[str] = []
+        settings: dict[str, Any] = {
+            "linger.ms": 20,
+            "compression.type": "lz4",
+            **for_librdkafka(options),
+            "bootstrap.servers": bootstrap_servers,
+            "log_level": 0,
+            "acks": "all",
+            "enable.idempotence": True,
+            # A record that can't be delivered stops those behind it; without this they would go on.
+            "enable.gapless.guarantee": True,
+            "delivery.report.only.error": True,
+            "queue.buffering.max.messages": 200_000,
+            "queue.buffering.max.kbytes": QUEUE_KBYTES,
+            "batch.size": min(BATCH_BYTES, max(1, batch_bytes_max * 9 // 10)),
+            # How large one record may be is for the topic to say.
+            "message.max.bytes": 1_000_000_000,
+        }
+        try:
+            self._producer = Producer(settings, logger=_QUIET)
+        except KafkaException as error:
+            raise refused(error) from None
+
+    def __enter__(self) -> OrderedProducer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # What was not sent yet is given up; what is on its way must have arrived before somebody counts.
+        deadline = time.monotonic() + LEAVING_SECONDS
+        while len(self._producer) and time.monotonic() < deadline:
+            self._producer.purge(in_flight=False)  # again: what was on its way and failed waits in the queue anew
+            with suppress(KafkaException):
+                self._producer.poll(POLL_SECONDS)
+
+    @property
+    def acknowledged(self) -> int:
+        """How many records are in the topic for certain."""
+        return self.sent - len(self._producer)
+
+    def send(self, records: Iterable[Placed]) -> None:
+        """Send records in their order. Raises KafkaUnavailable when one could not be delivered."""
+        produce, topic, delivered = self._producer.produce, self.topic, self._delivered
+        for partition, timestamp, headers, key, value in records:
+            while True:
+                try:
+                    produce(topic, value, key, partition, delivered, timestamp=timestamp, headers=headers)
+                    break
+                except BufferError:  # the queue is full: let the broker catch up
+                    self._wait(len(self._producer))
+                except KafkaException as error:
+                    self._poll()
+                    raise self._refused(error.args[0].str()) from None
+            self.sent += 1
+        self._poll()
+
+    def flush(self) -> None:
+        """Wait until every record is acknowledged. Raises KafkaUnavailable."""
+        while waiting := len(self._producer):
+            self._wait(waiting)
+        self._poll()
+
+    def _wait(self, waiting: int) -> None:
+        """Wait until fewer records wait. Raises KafkaUnavailable when nothing moves for too long."""
+        deadline = time.monotonic() + SILENCE_SECONDS
+        while len(self._producer) >= waiting:
+            self._poll(POLL_SECONDS)
+            if time.monotonic() > deadline:
+                raise self._refused(f"nothing was acknowledged for {SILENCE_SECONDS:g} s")
+
+    def _poll(self, seconds: float = 0.0) -> None:
+        try:
+            self._producer.poll(seconds)
+        except KafkaException as error:  # a fatal one; what it was about comes with the records' own reports
+            with suppress(KafkaException):
+                self._producer.poll(POLL_SECONDS)
+            raise self._refused(error.args[0].str()) from None
+        if self._failed:
+            raise self._refused(self._failed[0])
+
+    def _delivered(self, error: Any, _: Any) -> None:
+        if error is not None:
+            self._failed.append(error.str())
+
+    def _refused(self, reason: str) -> KafkaUnavailable:
+        return KafkaUnavailable(
+            f"topic {self.topic!r}: a record was not taken: {self._failed[0] if self._failed else reason}. "
+            "Those before it are there, none behind it. Correct the cause and run the same again: it goes on."
+        )

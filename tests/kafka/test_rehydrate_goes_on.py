@@ -1,0 +1,148 @@
+"""A rehydrate that was interrupted, killed or refused a record, and run again; on a real broker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.delta.layout import Layout
+from lakehouse.errors import ConfigError, KafkaUnavailable
+from lakehouse.kafka.ordered import OrderedProducer
+from lakehouse.run import rehydrate as running
+from lakehouse.run.lake import Lake
+
+from .rehydrated import T, arrived, check, expected, history
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.fixture
+def interrupted(monkeypatch) -> Callable[..., None]:
+    """interrupted(lake, count, ...): a rehydrate that ends when so many records have been sent."""
+
+    def run(lake: Lake, count: int, *arguments: str, **more: Any) -> None:
+        real = OrderedProducer.send
+        left = count
+
+        def send(self: OrderedProducer, placed: Any) -> None:
+            nonlocal left
+            some = list(placed)
+            real(self, some[:left])
+            left -= len(some)
+            if left < 0:
+                self.flush()
+                raise Interrupted
+
+        with monkeypatch.context() as patch:
+            patch.setattr(running.OrderedProducer, "send", send)
+            with pytest.raises(Interrupted):
+                lake.rehydrate(*arguments, **more)
+
+    return run
+
+
+@pytest.mark.parametrize("count", [0, 1, 50, 119])
+def test_an_interrupted_run_is_gone_on_with(bronze_of, interrupted, records, count: int) -> None:
+    made = history("re-cut")
+    lake = bronze_of(made)
+    to = f"re-cut-{count}"
+    interrupted(lake, count, "re-cut", to)
+    assert len(records(to)) == count
+    Path(Layout(lake.settings.lake.path).rehydrated(to)).unlink()  # control/ may be lost
+    done = lake.rehydrate("re-cut", to)
+    assert (done.records, done.written) == (120, 120 - count)
+    check(records(to), made)
+
+
+def test_an_interrupted_append_is_gone_on_with(bronze_of, interrupted, cluster, records, send) -> None:
+    made = history("re-behind")
+    lake = bronze_of(made)
+    cluster.create("re-behind-2", partitions=4)
+    send("re-behind-2", [(f"k{n}", "before", T) for n in range(20)])
+    before = records("re-behind-2")
+    interrupted(lake, 70, "re-behind", "re-behind-2", append=True)
+    with pytest.raises(ConfigError, match=r"without what an interrupted run left in .*re-behind-2\.json"):
+        lake.rehydrate("re-behind", "re-behind-2", append=True, from_tick=2)
+    done = lake.rehydrate("re-behind", "re-behind-2", append=True)
+    assert done.written == 50
+    found = records("re-behind-2")
+    assert len(found) == 140
+    for partition in range(4):
+        old = [m.value() for m in before if m.partition() == partition]
+        of = [item for item in arrived(found) if item[0] == partition]
+        assert of[len(old) :] == expected(made, partition)
+    assert lake.rehydrate("re-behind", "re-behind-2", append=True).written == 120  # asked for twice
+
+
+def test_a_record_that_is_not_taken_stops_those_behind_it(bronze_of, cluster, records) -> None:
+    made = history("re-large", each=200)
+    made[400] = replace(made[400], value=os.urandom(40_000))
+    lake = bronze_of(made)
+    cluster.create("re-large-2", 3, {"max.message.bytes": "20000"})
+    with pytest.raises(KafkaUnavailable, match=r"Message size too large\. Those before it are there"):
+        lake.rehydrate("re-large", "re-large-2")
+    for partition in range(3):
+        found = [item for item in arrived(records("re-large-2")) if item[0] == partition]
+        assert found == expected(made, partition)[: len(found)]
+    cluster.delete("re-large-2")
+    cluster.create("re-large-2", 3)
+    assert lake.rehydrate("re-large", "re-large-2").written == 600
+
+
+def test_somebody_else_who_writes_to_it_is_found(bronze_of, send) -> None:
+    lake = bronze_of(history("re-two"))
+    first = [True]
+
+    def listen(done: int, total: int) -> None:
+        if first:
+            first.clear()
+            send("re-two-2", [("k", "foreign", T)])
+
+    with pytest.raises(KafkaUnavailable, match="Somebody else writes to it"):
+        lake.rehydrate("re-two", "re-two-2", listen=listen)
+    with pytest.raises(ConfigError, match="holds 41 records from offset 0 on which are not the first ones"):
+        lake.rehydrate("re-two", "re-two-2")
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from lakehouse.config import load
+from lakehouse.run.lake import Lake
+environ = {"LAKEHOUSE_LAKE_PATH": sys.argv[1], "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS": sys.argv[2]}
+lake = Lake(settings=load(environ=environ, start=Path(sys.argv[1])))
+lake.rehydrate("re-kill", "re-kill-2", listen=lambda done, total: print(done, flush=True))
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_and_run_again(bronze_of, broker, cluster, records) -> None:
+    made = history("re-kill", ticks=10, each=20_000)
+    lake = bronze_of(made)
+    command = [sys.executable, "-c", KILLED, lake.settings.lake.path, broker.bootstrap_servers]
+    environ = {**os.environ, "PYTHONPATH": str(Path(lh.__file__).parents[1])}
+    reached = []
+    for wanted in (1, 60_000, 130_000):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as child:
+            assert child.stdout is not None
+            for line in child.stdout:
+                if int(line) >= wanted:
+                    child.send_signal(signal.SIGKILL)
+                    break
+        assert child.returncode == -signal.SIGKILL
+        ends = cluster.offsets(("re-kill-2", p) for p in range(3))
+        reached.append(sum(end for _, end in ends.values()))
+    assert 0 < reached[0] < reached[1] < reached[2] < 200_000
+    assert lake.rehydrate("re-kill", "re-kill-2").records == 200_000
+    check(records("re-kill-2"), made)

@@ -1,0 +1,71 @@
+"""Bronze written without Spark, tick by tick, as ingest leaves it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from lakehouse.semantics.moment import moment
+from lakehouse.semantics.record import Record
+
+TIME = pa.timestamp("us", "UTC")
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+SCHEMA = pa.schema(
+    {
+        "topic": pa.string(), "topic_id": pa.string(), "partition": pa.int32(), "offset": pa.int64(),
+        "timestamp": TIME, "timestamp_type": pa.int32(), "headers": HEADERS, "key": pa.binary(), "value": pa.binary(),
+        "tick": pa.int64(), "order_time": TIME,
+    }
+)  # fmt: skip
+
+
+def write_bronze(root: Path, records: Iterable[Record], own: Iterable[str] = (), files: int = 1) -> None:
+    """Write records, by their ticks, into the bronze under `root`; topics in `own` into tables of their own.
+
+    files: how many files a tick has. Rows stand in them in the order in which they are given.
+    """
+    own = set(own)
+    covers: dict[str, dict[str, Any]] = {}
+    for tick, group in groupby(sorted(records, key=lambda record: record.tick), key=lambda record: record.tick):
+        rows = list(group)
+        for record in rows:
+            if covers.get(record.topic, {}).get("id") != record.topic_id:
+                covers[record.topic] = {"id": record.topic_id, "next": {}, "last": {}, "order": {}}
+            following = covers[record.topic]["next"]
+            following[str(record.partition)] = max(record.offset + 1, following.get(str(record.partition), 0))
+        said = json.dumps({"tick": tick, "topics": covers})
+        for topic in sorted(own):
+            append(root / "bronze" / "own" / topic, tick, [r for r in rows if r.topic == topic], said)
+        shared = [record for record in rows if record.topic not in own]
+        for number in range(files):
+            # The last one completes the tick.
+            append(root / "bronze" / "records", tick, shared[number::files], said if number == files - 1 else None)
+
+
+def append(path: Path, tick: int, records: list[Record], said: str | None) -> None:
+    """Append records to a table of bronze, in one commit; `said` makes it a tick's."""
+    done = [] if said is None else [Transaction("lakehouse.ingest", (1 << 40) + tick)]
+    metadata = {} if said is None else {"userMetadata": said}
+    commit = CommitProperties(custom_metadata=metadata, app_transactions=done)
+    table = pa.Table.from_pylist(list(map(_row, records)), SCHEMA)
+    write_deltalake(str(path), table, mode="append", partition_by=["topic"], commit_properties=commit)
+
+
+def _row(record: Record) -> dict[str, Any]:
+    names = ("topic", "topic_id", "partition", "offset", "timestamp_type", "key", "value", "tick")
+    headers = [{"key": name, "value": value} for name, value in record.headers] or None
+    times = {"timestamp": moment(record.timestamp), "order_time": moment(record.order_time)}
+    return {**{name: getattr(record, name) for name in names}, **times, "headers": headers}
+
+
+def committed(root: Path) -> dict[int, int]:
+    """When each tick of the shared table was committed: milliseconds since the epoch."""
+    history = DeltaTable(str(root / "bronze" / "records")).history()
+    ticks = [commit for commit in history if "userMetadata" in commit]
+    return {json.loads(commit["userMetadata"])["tick"]: commit["timestamp"] for commit in ticks}
