@@ -16,6 +16,7 @@ from lakehouse.cli import (
     check,
     correct,
     demo,
+    explain,
     init,
     late,
     plan,
@@ -58,7 +59,7 @@ def common(
 
 for command in (
     broker.up, broker.down, status.status, produce.produce, run_app.run, read.query, read.log, changes.changes,
-    late.late, correct.correct, read.tables, read.describe, init.init, restore.restore, check.check, plan.plan,
+    late.late, correct.correct, explain.explain, read.tables, read.describe, init.init, restore.restore, check.check, plan.plan,
     capture.capture, demo.demo,
 ):  # fmt: skip
     app.command()(command)
