@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 from common import KEYS, TOPIC, record, show
-from deltalake import CommitProperties, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from lakehouse.config import load
 from lakehouse.delta import bronze, compaction, reader
@@ -29,6 +29,15 @@ from lakehouse.semantics.epoch import Progress
 
 COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value", "tick", "order_time"]
 FILES = 2
+MOMENT = pa.timestamp("us", "UTC")
+SCHEMA = pa.schema(
+    {
+        "topic": pa.string(), "topic_id": pa.string(), "partition": pa.int32(), "offset": pa.int64(),
+        "timestamp": MOMENT, "timestamp_type": pa.int32(),
+        "headers": pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()})),
+        "key": pa.binary(), "value": pa.binary(), "tick": pa.int64(), "order_time": MOMENT,
+    }
+)  # fmt: skip
 
 
 def main() -> None:
@@ -38,10 +47,9 @@ def main() -> None:
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory(prefix="lakehouse-benchmark-") as folder:
         layout = Layout(folder)
-        spark = open_session(load(environ={"LAKEHOUSE_LAKE_PATH": folder}))
-        bronze.create(spark, layout)
         fill(layout, given.records, given.ticks)
         rows = [measured(layout, given.ticks, "as ticks wrote it")]
+        spark = open_session(load(environ={"LAKEHOUSE_LAKE_PATH": folder}))
         began = time.monotonic()
         compaction.cluster(spark, layout)
         took = time.monotonic() - began
@@ -57,7 +65,7 @@ def main() -> None:
 def fill(layout: Layout, records: int, ticks: int) -> None:
     """Write the ticks."""
     dice = random.Random(7)
-    schema = pa.schema(reader.dataset(layout.records).schema)
+    DeltaTable.create(layout.records, SCHEMA, partition_by=["topic"], configuration=bronze.PROPERTIES)
     each = records // ticks
     for tick in range(1, ticks + 1):
         made = [record(n, dice) for n in range((tick - 1) * each, tick * each)]
@@ -68,11 +76,11 @@ def fill(layout: Layout, records: int, ticks: int) -> None:
             "partition": pa.array([n % FILES for n in range(each)], pa.int32()),
             "offset": [n // FILES for n in range((tick - 1) * each, tick * each)],
             "timestamp": moments, "timestamp_type": pa.array([0] * each, pa.int32()),
-            "headers": pa.nulls(each, schema.field("headers").type),
+            "headers": pa.nulls(each, SCHEMA.field("headers").type),
             "key": [item.key for item in made], "value": [item.value for item in made], "tick": [tick] * each,
             "order_time": moments,
         }  # fmt: skip
-        rows = pa.table({name: pa.array(columns[name], schema.field(name).type) for name in schema.names}, schema)
+        rows = pa.table({name: pa.array(columns[name], SCHEMA.field(name).type) for name in SCHEMA.names}, SCHEMA)
         number = Transaction("lakehouse.ingest", Progress(1, tick).version)
         write_deltalake(
             layout.records, rows, mode="append", target_file_size=1 << 28,

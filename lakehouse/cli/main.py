@@ -59,8 +59,8 @@ def common(
 
 for command in (
     broker.up, broker.down, status.status, produce.produce, run_app.run, read.query, read.log, changes.changes,
-    late.late, correct.correct, explain.explain, read.tables, read.describe, init.init, restore.restore, check.check, plan.plan,
-    capture.capture, demo.demo,
+    late.late, correct.correct, explain.explain, read.tables, read.describe, init.init, restore.restore,
+    check.check, plan.plan, capture.capture, demo.demo,
 ):  # fmt: skip
     app.command()(command)
 # A function called test would be taken for one by pytest and its linters.

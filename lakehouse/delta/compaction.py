@@ -1,8 +1,8 @@
 """Bronze's files put together, and laid out by key: what one key has in a topic is then a small scan.
 
 A tick's file holds all keys, and Delta keeps no statistics of bytes. OPTIMIZE ... ZORDER BY (key) makes few files of
-the many, each with a range of the keys and sorted inside, so that Parquet's statistics of row groups leave out the rest.
-No data changes: a stream on bronze does not read the new files, and the numbers of its commits stay.
+the many, each with a range of the keys and sorted inside: Parquet's own statistics of row groups then leave out nearly
+all others. No data changes: a stream on bronze does not read the new files, and the numbers of its commits stay.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ The same as `lakehouse.delta.reading` tells with it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as ds
@@ -94,7 +95,7 @@ def _version(layout: Layout, table: Table, known: list[_Commit], tick: int, newe
 def _watermark(layout: Layout, table: Table, tick: int) -> int | None:
     """Where the watermark of a table stood at a tick, if a commit says it."""
     layer, name = (layout.state, f"state.{table.name}") if table.has_state else (layout.silver, table.name)
-    if not table.has_clock:
+    if not table.has_clock or not Path(layer(table.name), "_delta_log").is_dir():
         return None
     known = _commits(reader.open_table(layer(table.name), name), name)
     stood = [commit for commit in known if commit.tick <= tick and "clock" in commit.said]

@@ -91,7 +91,7 @@ def explain(lake: Lake, layout: Layout, table: Table, key: str, at: At | None = 
     try:
         if explain_spark.is_needed(layout, table):
             raise NeedsSpark("interventions, or what a restore began from, are folded by Spark.")
-        steps = _folded(layout, table, key, told.cut)
+        steps = folded(layout, table, key, told.cut)
     except NeedsSpark as error:
         if isinstance(at, AtEvent | AtOffsets):
             raise ConfigError(
@@ -111,8 +111,8 @@ def explain(lake: Lake, layout: Layout, table: Table, key: str, at: At | None = 
     ]
 
 
-def _folded(layout: Layout, table: Table, key: str, cut: Cut) -> dict[Key, tuple[Step, ...]]:
-    """The steps of a key's rows, by the model."""
+def folded(layout: Layout, table: Table, key: str, cut: Cut) -> dict[Key, tuple[Step, ...]]:
+    """Return the steps of a key's rows, by the model. Raises NeedsSpark."""
     events, judged = _reaching(layout, table, key, cut)
     events.sort(key=lambda event: event.position)
     made = model_table.run(table, events, cut.event_ms, judged)
@@ -193,8 +193,9 @@ def _horizon(table: Table, late: list[Span | None] | None) -> int:
 def _steps(table: Table, events: Iterable[Event], made: Made) -> dict[Key, tuple[Step, ...]]:
     """Put what came of each record beside it, row by row."""
     happened: dict[Position, list[Change | Late]] = {}
-    for item in [*made.changes, *made.unseen, *made.late]:
-        happened.setdefault(item.position, []).append(item)
+    outcomes: list[Change | Late] = [*made.changes, *made.unseen, *made.late]
+    for outcome in outcomes:
+        happened.setdefault(outcome.position, []).append(outcome)
     left_out = {id(change) for change in made.unseen}
     found: dict[Key, list[Step]] = {}
     for event in events:

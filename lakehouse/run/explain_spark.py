@@ -47,7 +47,8 @@ def steps(spark: SparkSession, layout: Layout, table: Table, key: str, tick: int
     from lakehouse.delta import changefeed, interventions, published
 
     changes = published.rows(changefeed.of_key(changefeed.per_event(spark, layout, table, 0, tick), table, key))
-    found = [(Position(**row["_position"]), _key(table, row), row) for row in changes]
+    found: list[tuple[Position, Key, dict[str, Any] | None]] = []
+    found += [(Position(**row["_position"]), _key(table, row), row) for row in changes]
     found += [(place, of, None) for place, of in _late(spark, layout, table, key, tick)]
     found.sort(key=lambda item: item[0])
     places = {(of.tick, of.topic, of.partition, of.offset) for of, _, _ in found}
