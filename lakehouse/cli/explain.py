@@ -12,7 +12,7 @@ from lakehouse.cli.read import ROWS_SHOWN
 from lakehouse.errors import ConfigError, NotFound
 
 if TYPE_CHECKING:
-    from lakehouse.run.explain import Explained, Step
+    from lakehouse.run.explained import Explained, Step
 
 COLUMNS = ("topic", "partition", "offset", "event time", "tick", "key", "value", "did", "row after")
 

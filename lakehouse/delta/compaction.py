@@ -29,8 +29,9 @@ SETTINGS = {
 
 
 def cluster(spark: SparkSession, layout: Layout, topics: Iterable[str] | None = None) -> list[str]:
-    """Lay the files of these topics of bronze (all if left out) out by key where it is worth it; return which were.
+    """Lay the files of these topics of bronze out by key where it is worth it; return which were.
 
+    topics: all of the shared table if left out; those with a table of their own are to be named.
     OPTIMIZE rewrites a whole topic, so it is done when what came since is as much as what is laid out already: a record
     is rewritten as often as its topic doubles. Call it where bronze is written, or while nothing writes it.
     """

@@ -8,8 +8,8 @@ that only Spark evaluates, interventions, a table that was restored) the changes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +20,11 @@ from lakehouse.formats.decode import decode
 from lakehouse.formats.unfit import Unfit
 from lakehouse.formats.written import written_key, written_value
 from lakehouse.plan import model, model_table
-from lakehouse.plan.model_table import Event, Late, Made, comparable, unhashable
+from lakehouse.plan.model_table import Event, Late, Made, comparable
 from lakehouse.plan.step import Source
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
-from lakehouse.run.compare import keys_of, plain, same
+from lakehouse.run.compare import keys_of
+from lakehouse.run.explained import Explained, Step, checked, rows_of_key
 from lakehouse.run.nearest import nearest
 from lakehouse.run.of_key import bronze, bytes_of, is_keyed_by_topic, text_of
 from lakehouse.semantics.changelog import Change, Key
@@ -38,45 +39,6 @@ if TYPE_CHECKING:
     from lakehouse.run.lake import Lake
 
 EVER = 2**62  # judged by this time every record is late, by the other none
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one record, or intervention, did to a row, and the row's values after it; None: there is no row.
-
-    record: as it lies in bronze; None of an intervention, and then `reason` says why. Its key and value as a person
-    writes them down, text in hex where they have no such form. did: inserted, updated, unchanged, deleted, absorbed
-    (by a longer session), late, superseded (by `order_by`), or how an intervention is called.
-    """
-
-    position: Position
-    did: str
-    row: dict[str, Any] | None
-    event_ms: int | None = None
-    record: Record | None = None
-    record_key: Any = None
-    record_value: Any = None
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """One row: its key (with the window, if there is one), its steps in order, and what the table has at the moment.
-
-    found: the row's values as they are read. agrees: they are what the steps lead to. note: why the table does not show
-    the row though nothing is wrong, or what is wrong.
-    """
-
-    key: dict[str, Any]
-    steps: tuple[Step, ...]
-    found: dict[str, Any] | None
-    agrees: bool
-    note: str | None = None
-
-    @property
-    def row(self) -> dict[str, Any] | None:
-        """What the steps lead to."""
-        return self.steps[-1].row
 
 
 def explain(lake: Lake, layout: Layout, table: Table, key: str, at: At | None = None) -> list[Explained]:
@@ -104,9 +66,9 @@ def explain(lake: Lake, layout: Layout, table: Table, key: str, at: At | None = 
             f"key {key!r} of table {table.name!r}{'' if at is None else f' at {at}'}: no record in bronze reaches it. "
             f"{nearest(layout, table, key)}"
         )
-    rows = _read(lake, layout, table, key, at, told.version)
+    rows = rows_of_key(lake, layout, table, steps, key, at, told.version)
     return [
-        _checked(table, of, steps.get(of, ()), rows.get(of), told.watermark)
+        checked(table, of, steps.get(of, ()), rows.get(of), told.watermark)
         for of in sorted({*steps, *rows}, key=comparable)
     ]
 
@@ -242,48 +204,3 @@ def written(table: Table, record: Record) -> tuple[Any, Any]:
         except Unfit:
             found.append((data or b"").hex())
     return found[0], found[1]
-
-
-def _read(
-    lake: Lake, layout: Layout, table: Table, key: str, at: At | None, version: int | None
-) -> dict[Key, dict[str, Any]]:
-    """The rows of a key as the table has them at the moment."""
-    if version is not None:
-        found: Iterator[Mapping[str, Any]] = _rows(layout, table, version)
-    else:
-        from lakehouse.delta import published
-
-        found = published.rows(lake.read(table, at=at))
-    columns = keys_of(table).columns
-    rows: dict[Key, dict[str, Any]] = {}
-    for row in found:
-        of = model_table.key_of(table.key, {name.lower(): value for name, value in row.items()})
-        if text_of(columns, of[: len(columns)]) == key:
-            rows[of] = {n: v for n, v in row.items() if n not in table.key and n[0] != "_"}
-    return rows
-
-
-def _rows(layout: Layout, table: Table, version: int) -> Iterator[Mapping[str, Any]]:
-    for batch in reader.dataset(layout.silver(table.name), version).to_batches():
-        yield from batch.to_pylist(maps_as_pydicts="strict")
-
-
-def _checked(
-    table: Table, key: Key, steps: tuple[Step, ...], found: dict[str, Any] | None, watermark: int | None
-) -> Explained:
-    """Compare what the steps lead to with what the table has."""
-    made = steps[-1].row if steps else None
-    shown = {name: unhashable(part) for name, part in zip(table.key, key, strict=False)}
-    agrees, note = (made is None) == (found is None) and (made is None or same(plain(made), plain(found))), None
-    if not agrees and made is not None and found is None and table.window is not None:
-        if table.is_final and (watermark is None or table.window.closes(_span(key)) > watermark):
-            agrees, note = True, "the window is not closed yet: final results show it when it is"
-        elif table.retention is not None and (watermark is None or milliseconds(key[-1]) + table.retention < watermark):
-            agrees, note = True, "the row has expired: it is past the table's retention"
-    if not agrees:
-        note = "the table has another row: somebody else has changed it, or it was declared otherwise then"
-    return Explained(shown, steps, found, agrees, note)
-
-
-def _span(key: Key) -> Span:
-    return Span(milliseconds(key[-2]), milliseconds(key[-1]))

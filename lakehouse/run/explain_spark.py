@@ -12,7 +12,8 @@ from lakehouse.delta import reader
 from lakehouse.delta.layout import Layout
 from lakehouse.plan.model_table import key_of
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
-from lakehouse.run.explain import Step, written
+from lakehouse.run.explain import written
+from lakehouse.run.explained import Step
 from lakehouse.run.of_key import COLUMNS, record_of
 from lakehouse.semantics.changelog import Key
 from lakehouse.semantics.collection import frozen

@@ -14,6 +14,7 @@ from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.plan.model import Result
 from lakehouse.plan.table import Table
 from lakehouse.run import explain as explaining
+from lakehouse.run import explained
 from lakehouse.run.compare import keys_of, plain
 from lakehouse.run.lake import Lake
 from lakehouse.run.of_key import text_of
@@ -50,7 +51,7 @@ def check(layout: Layout, table: Table, result: Result, last: int) -> None:
     columns = keys_of(table).columns
     changes = result.changelogs[table.name]
     keys = {text_of(columns, change.key[: len(columns)]) for change in changes if change.key is not None}
-    steps: dict[Any, tuple[explaining.Step, ...]] = {}
+    steps: dict[Any, tuple[explained.Step, ...]] = {}
     for key in keys:
         steps |= explaining.folded(layout, table, key, cuts.Cut(last))
     for of, happened in steps.items():
@@ -65,7 +66,7 @@ def check(layout: Layout, table: Table, result: Result, last: int) -> None:
     assert sorted(s.position for happened in steps.values() for s in happened if s.did == "late") == sorted(late)
 
 
-def in_changelog(table: Table, step: explaining.Step) -> bool:
+def in_changelog(table: Table, step: explained.Step) -> bool:
     if step.did in ("late", "superseded", "left out by HAVING"):
         return False
     if table.suppress and step.did == "unchanged":
@@ -96,8 +97,8 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
-def told(explained: explaining.Explained) -> list[tuple[int, str, Any]]:
-    return [(step.position.offset, step.did, step.row) for step in explained.steps]
+def told(row: explained.Explained) -> list[tuple[int, str, Any]]:
+    return [(step.position.offset, step.did, step.row) for step in row.steps]
 
 
 def test_the_latest_value_and_a_delete(lake: Lake) -> None:
