@@ -1,9 +1,9 @@
-"""One key out of bronze: 3,000,000 records, 300,000 keys, in 300 ticks; before the files are laid out by key, and after.
+"""One key out of bronze: 3,000,000 records, 100,000 keys, 300 ticks; as ticks wrote it, and laid out by key.
 
     .venv/bin/python benchmarks/one_key.py [--records N] [--ticks N]
 
-Bronze is written without Kafka: its rows, its commits, two files a tick. `a tick's range` is ten ticks in the middle of
-the history: what a read of the past, or a backfill, asks for.
+Bronze is written without Kafka: its rows and its commits, one file a tick. Ten ticks are from the middle of the history:
+what a read of the past, or a backfill, asks for.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lakehouse.delta.session import open_session
 from lakehouse.semantics.epoch import Progress
 
 COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value", "tick", "order_time"]
-FILES = 2
+PARTITIONS = 2
 MOMENT = pa.timestamp("us", "UTC")
 SCHEMA = pa.schema(
     {
@@ -73,8 +73,8 @@ def fill(layout: Layout, records: int, ticks: int) -> None:
         moments = pa.array(times, pa.timestamp("us", "UTC"))
         columns = {
             "topic": [TOPIC] * each, "topic_id": ["id"] * each,
-            "partition": pa.array([n % FILES for n in range(each)], pa.int32()),
-            "offset": [n // FILES for n in range((tick - 1) * each, tick * each)],
+            "partition": pa.array([n % PARTITIONS for n in range(each)], pa.int32()),
+            "offset": [n // PARTITIONS for n in range((tick - 1) * each, tick * each)],
             "timestamp": moments, "timestamp_type": pa.array([0] * each, pa.int32()),
             "headers": pa.nulls(each, SCHEMA.field("headers").type),
             "key": [item.key for item in made], "value": [item.value for item in made], "tick": [tick] * each,
