@@ -18,6 +18,7 @@ from lakehouse.cli import (
     correct,
     demo,
     diff,
+    explain,
     init,
     late,
     plan,
@@ -61,9 +62,9 @@ def common(
 
 for command in (
     broker.up, broker.down, status.status, produce.produce, run_app.run, read.query, read.log, changes.changes,
-    diff.show, diff.diff, blame.bisect, blame.blame,
-    late.late, correct.correct, read.tables, read.describe, init.init, restore.restore, check.check, plan.plan,
-    capture.capture, demo.demo, rehydrate.rehydrate,
+    diff.show, diff.diff, blame.bisect, blame.blame, late.late, correct.correct, read.tables, read.describe,
+    init.init, restore.restore, check.check, plan.plan, capture.capture, demo.demo, rehydrate.rehydrate,
+    explain.explain,
 ):  # fmt: skip
     app.command()(command)
 # A function called test would be taken for one by pytest and its linters.

@@ -79,6 +79,12 @@ def run(app: App, records: Iterable[Record], decode: Decode, until: int | None =
     return result
 
 
+def events(stream: Stream, records: Iterable[Record], decode: Decode) -> list[Event]:
+    """Return what a stream makes of records, in position order; those that do not fit are left out."""
+    ordered = sorted(records, key=lambda record: record.position)
+    return _events(stream, {source.name: _decode(source, ordered, decode, []) for source in stream.sources})
+
+
 def _decode(source: Source, records: list[Record], decode: Decode, quarantine: list[tuple[Record, str]]) -> list[Event]:
     events = []
     for record in records:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -47,23 +47,33 @@ class Late:
 
 @dataclass(slots=True)
 class Made:
-    """What became of a table: its rows, its changelog per event, what came too late, null keys that were ignored."""
+    """What became of a table: its rows, its changelog per event, what came too late, null keys that were ignored.
+
+    unseen: the changes that HAVING or `suppress` keep out of the changelog.
+    """
 
     rows: dict[Key, Row] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
+    unseen: list[Change] = field(default_factory=list)
     late: list[Late] = field(default_factory=list)
     null_keys: int = 0
 
 
-def run(table: Table, events: Iterable[Event], until: int | None = None) -> Made:
-    """Run a table over its stream's events, in position order. until: see `lakehouse.plan.model.run`."""
+def run(
+    table: Table, events: Iterable[Event], until: int | None = None, judged: Mapping[Position, int] | None = None
+) -> Made:
+    """Run a table over its stream's events, in position order. until: see `lakehouse.plan.model.run`.
+
+    judged: by which time each record is judged, where the events are not all that move the clock. Then nothing closes
+    and nothing expires: final results are changes as others are.
+    """
     made = Made()
     if table.order_by is not None:
-        changes = _ordered(table, events, made, until)
+        changes = _ordered(table, events, made, until, judged)
     elif table.is_latest:
         changes = _latest(table, (event for event in events if _counts(event, until)), made)
     else:
-        changes = _Aggregate(table, made, until).changes(events)
+        changes = _Aggregate(table, made, until, judged).changes(events)
     for change in changes:
         assert change.key is not None
         before = made.rows.get(change.key)
@@ -71,6 +81,7 @@ def run(table: Table, events: Iterable[Event], until: int | None = None) -> Made
         nothing = value is None and before is None
         # Not `==`: the sum of doubles that is NaN is unchanged.
         if (table.having is not None and nothing) or (table.suppress and frozen(value) == frozen(before)):
+            made.unseen.append(change)
             continue
         made.changes.append(Change(change.key, value, change.timestamp, change.position))
         if value is None:
@@ -141,7 +152,9 @@ def _latest(table: Table, events: Iterable[Event], made: Made) -> Iterable[Chang
             yield change
 
 
-def _ordered(table: Table, events: Iterable[Event], made: Made, until: int | None) -> Iterable[Change]:
+def _ordered(
+    table: Table, events: Iterable[Event], made: Made, until: int | None, judged: Mapping[Position, int] | None
+) -> Iterable[Change]:
     """The latest by an order of the records' own. A delete leaves its order behind, as a marker."""
     assert table.order_by is not None
     orders: dict[Key, Any] = {}
@@ -157,10 +170,9 @@ def _ordered(table: Table, events: Iterable[Event], made: Made, until: int | Non
         elif order is None and table.order_is_time:
             order = event.timestamp
         if order is not None and table.retention is not None:
-            now = clock.observe(_partition(event), order, event.position.order_time)
-            assert clock.watermark is not None
             # Markers leave by the watermark: a partition that lags behind it must not bring deleted rows back.
-            order = order if order > max(now, clock.watermark) - table.retention else None
+            now = judged[event.position] if judged is not None else _horizon(clock, event, order, True)
+            order = order if order > now - table.retention else None
         if order is None:
             made.late.append(Late(event.record.identity, event.position, None))
         elif _counts(event, until) and (change.key not in orders or orders[change.key] <= order):
@@ -169,14 +181,43 @@ def _ordered(table: Table, events: Iterable[Event], made: Made, until: int | Non
 
 
 def _partition(event: Event) -> str:
+    """The partition that a clock knows a record by."""
     return f"{event.record.topic}/{event.record.topic_id}/{event.record.partition}"
+
+
+def _horizon(clock: Clock, event: Event, time: int, leaves: bool) -> int:
+    """Let a record move a clock; return what it is judged by. leaves: something leaves by the watermark."""
+    now = clock.observe(_partition(event), time, event.position.order_time)
+    assert clock.watermark is not None
+    return max(now, clock.watermark) if leaves else now
+
+
+def leaves(table: Table) -> bool:
+    """Say whether rows leave by the watermark: they must not be begun anew by a partition that lags behind it."""
+    return table.is_final or table.retention is not None
+
+
+def group_of(table: Table, event: Event) -> Key | None:
+    """Return the group that a record reaches; None for one that takes no part."""
+    group = {item.name.lower(): evaluate(item.expression, event.values) for item in table.group_by}
+    if not takes_part_in_aggregates(tuple(group.values()), None if event.tombstone else event.values):
+        return None
+    return key_of([item.name for item in table.group_by], group)
+
+
+def horizons(table: Table, events: Iterable[Event]) -> dict[Position, int]:
+    """Return by which time each record of an aggregate is judged. events: all that reach it, in position order."""
+    clock = Clock(table.idle)
+    return {event.position: _horizon(clock, event, event.timestamp, leaves(table)) for event in events}
 
 
 class _Aggregate:
     """The rows of an aggregate: by group, then by window."""
 
-    def __init__(self, table: Table, made: Made, until: int | None) -> None:
-        self._table, self._made, self._until = table, made, until
+    def __init__(
+        self, table: Table, made: Made, until: int | None, judged: Mapping[Position, int] | None = None
+    ) -> None:
+        self._table, self._made, self._until, self._judged = table, made, until, judged
         self._rules = tuple(rule(item, table.stream.columns) for item in table.aggregations)
         self._operator = operator(table, self._rules)
         # Records are judged by the one; windows close, and rows expire, by the other, which only those that count move.
@@ -186,29 +227,28 @@ class _Aggregate:
     def changes(self, events: Iterable[Event]) -> Iterable[Change]:
         table = self._table
         for event in events:
-            group = {item.name.lower(): evaluate(item.expression, event.values) for item in table.group_by}
-            if not takes_part_in_aggregates(tuple(group.values()), None if event.tombstone else event.values):
+            group = group_of(table, event)
+            if group is None:
                 self._made.null_keys += not event.tombstone
                 continue
-            yield from self._one(key_of([item.name for item in table.group_by], group), event)
+            yield from self._one(group, event)
         yield from self._expired()
 
     def _one(self, group: Key, event: Event) -> Iterable[Change]:
         table, position = self._table, event.position
-        now = self._judge.observe(_partition(event), event.timestamp, position.order_time)
-        assert self._judge.watermark is not None
+        if self._judged is not None:
+            horizon = self._judged[position]
+        else:
+            horizon = _horizon(self._judge, event, event.timestamp, leaves(table))
         if not _counts(event, self._until):
             return
         before = self._clock.watermark
         self._clock.observe(_partition(event), event.timestamp, position.order_time)
-        # What leaves by the watermark must not be begun anew by a partition that lags behind it.
-        leaves = table.is_final or table.retention is not None
-        horizon = max(now, self._judge.watermark) if leaves else now
         values = tuple(evaluate(i.argument, event.values) if i.argument else None for i in table.aggregations)
         cells = self._groups.setdefault(group, Cells())
         steps, late = self._operator.apply(cells, Input(event.timestamp, horizon, position, values))
         self._made.late += [Late(event.record.identity, position, span) for span in late]
-        if table.is_final:
+        if table.is_final and self._judged is None:
             yield from self._closed(position, before)
             return
         for step in steps:
@@ -245,7 +285,7 @@ class _Aggregate:
     def _expired(self) -> Iterable[Change]:
         """At the end: rows past their retention are gone, without a change (they expire, as a store's segments do)."""
         retention, watermark = self._table.retention, self._clock.watermark
-        if retention is not None and watermark is not None:
+        if retention is not None and watermark is not None and self._judged is None:
             for key in [key for key in self._made.rows if milliseconds(key[-1]) + retention < watermark]:
                 del self._made.rows[key]
         return ()

@@ -9,40 +9,24 @@ What the scenario expects is what the model makes of these records alone. Two th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lakehouse.delta import reader
 from lakehouse.delta.layout import Layout
-from lakehouse.errors import ConfigError, NotFound
-from lakehouse.formats.decode import decode
+from lakehouse.errors import NotFound
 from lakehouse.formats.json_text import write
-from lakehouse.formats.text_value import from_text
 from lakehouse.formats.unfit import Unfit
-from lakehouse.formats.written import key_bytes, written_key, written_value
-from lakehouse.plan import model
+from lakehouse.formats.written import written_key, written_value
 from lakehouse.plan.app import App
 from lakehouse.plan.model import Result
-from lakehouse.plan.schema import base_type
-from lakehouse.plan.step import Rekey, Source
-from lakehouse.plan.stream import Stream
-from lakehouse.plan.table import Sink, Table
-from lakehouse.run.compare import key_value, keys_of, plain
+from lakehouse.plan.table import Table
+from lakehouse.run.compare import keys_of, plain
+from lakehouse.run.of_key import of_key
 from lakehouse.run.scenario import Scenario, on_model, records
-from lakehouse.semantics.changelog import Key
-from lakehouse.semantics.moment import milliseconds
 from lakehouse.semantics.position import Identity
 from lakehouse.semantics.record import Record
-
-COLUMNS = (
-    "topic", "topic_id", "partition", "offset", "timestamp", "key", "value", "tick", "order_time", "headers",
-    "timestamp_type",
-)  # fmt: skip
-# So many records are decoded at once: bronze may hold more than memory does.
-CHUNK = 20_000
-PROBE = "captured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +55,7 @@ def capture(
     bronze were read. Raises NotFound when no record reaches the key, NeedsSpark where only Spark could tell.
     """
     own = {source.topic for source in app.sources if source.own_table}
-    found = sorted(_of_key(layout, own, table, key, listen), key=lambda record: record.position)
+    found = sorted(of_key(layout, own, table, key, listen), key=lambda record: record.position)
     if not found:
         raise NotFound(
             f"key {key!r} of table {table.name!r}: no record in bronze reaches it. Columns of a key of several are "
@@ -85,80 +69,6 @@ def capture(
     expected = _expected(app, table, on_model(app, records(scenario, app)))
     text = _text({"name": name, "app": app_name, "inputs": inputs, **expected})
     return Capture(text, len(taken), len(found), ordered != taken)
-
-
-def _of_key(layout: Layout, own: set[str], table: Table, key: str, listen: Callable[[int], None]) -> Iterator[Record]:
-    """Yield the records of a key. `own`: the topics that have a bronze table of their own."""
-    source = table.stream.source
-    if isinstance(source, Source) and _is_keyed_by_topic(table, source):
-        for chunk in _bronze(layout, own, source.topic, _bytes_of(source, key)):
-            yield from chunk
-        return
-    count = 0
-    for topic in table.stream.topics:
-        for chunk in _bronze(layout, own, topic):
-            yield from _reaching(table, chunk, key)
-            count += len(chunk)
-            listen(count)
-
-
-def _is_keyed_by_topic(table: Table, source: Source) -> bool:
-    """True where a key of the table is the same bytes in every record, so that bronze can be asked for them."""
-    if any(isinstance(step, Rekey) for step in table.stream.steps) or source.key_format != "kafka":
-        return False
-    return table.is_latest or [item.expression.text.lower() for item in table.group_by] == [source.key[0].name.lower()]
-
-
-def _bytes_of(source: Source, key: str) -> bytes:
-    kind = source.key[0].type
-    try:
-        data = key_bytes(source, key if base_type(kind) == "binary" else from_text(kind)(key))
-    except Unfit as error:
-        raise ConfigError(f"key {key!r}: {error}") from error
-    assert data is not None
-    return data
-
-
-def _bronze(layout: Layout, own: set[str], topic: str, key: bytes | None = None) -> Iterator[list[Record]]:
-    """Yield a topic's records of the complete ticks, or those with one key, some at a time."""
-    import pyarrow.dataset as ds
-
-    reader.local_root(layout)
-    last = reader.read_progress(reader.open_table(layout.records, "bronze"), reader.INGEST).tick
-    rows = reader.dataset(layout.own_records(topic) if topic in own else layout.records)
-    wanted = (ds.field("topic") == topic) & (ds.field("tick") <= last)
-    if key is not None:
-        wanted &= ds.field("key") == key
-    for batch in rows.to_batches(columns=list(COLUMNS), filter=wanted, batch_size=CHUNK):
-        yield [_record(row) for row in batch.to_pylist()]
-
-
-def _record(row: dict[str, Any]) -> Record:
-    headers = tuple((item["key"], item["value"]) for item in row["headers"] or ())
-    times = {name: milliseconds(row[name]) for name in ("timestamp", "order_time")}
-    return Record(**{**row, **times, "headers": headers})
-
-
-def _reaching(table: Table, chunk: Sequence[Record], key: str) -> Iterator[Record]:
-    """Yield the records that reach a key of the table: its stream runs on the model, re-keyed by the table's groups."""
-    stream = table.stream
-    if table.group_by:
-        rekey = Rekey(table.group_by)
-        stream = replace(stream, key=keys_of(table).columns, steps=(*stream.steps, rekey))
-    found = model.run(App((), (Sink(PROBE, stream, "event"),), stream.sources), chunk, decode)
-    places = {
-        (change.position.partition, change.position.offset, change.position.tick)
-        for change in found.topics[PROBE]
-        if change.key is not None and _key_text(stream, change.key) == key
-    }
-    yield from (record for record in chunk if (record.partition, record.offset, record.tick) in places)
-
-
-def _key_text(stream: Stream, key: Key) -> str:
-    """A key as it is given on the command line, and as `lakehouse changes --key` has it."""
-    shown = key_value(stream.key, key)
-    parts = shown.values() if len(stream.key) > 1 else [shown]
-    return ",".join("" if part is None else part if isinstance(part, str) else write(part) for part in parts)
 
 
 def _in_order(taken: Iterable[Record]) -> list[Record]:

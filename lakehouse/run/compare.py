@@ -8,6 +8,7 @@ window beside its key: "window": {"start": ms, "end": ms, "type": "time"}, or "s
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -199,6 +200,13 @@ def plain(value: Any) -> Any:
     return value
 
 
+def same(one: Any, other: Any) -> bool:
+    """Say whether two values of `plain` are the same, doubles within the tolerance."""
+    if isinstance(one, float) and not math.isfinite(one):
+        one = java_double(one)
+    return _equal(one, other)
+
+
 def _equal(want: Any, found: Any) -> bool:
     match found:
         case float():
@@ -211,8 +219,8 @@ def _equal(want: Any, found: Any) -> bool:
             return exact and Decimal(want).as_tuple() == found.as_tuple()
         case dict():
             return (
-                isinstance(want, dict) and want.keys() == found.keys() and all(_equal(want[k], found[k]) for k in found)
+                isinstance(want, dict) and want.keys() == found.keys() and all(same(want[k], found[k]) for k in found)
             )
         case list():
-            return isinstance(want, list) and len(want) == len(found) and all(map(_equal, want, found))
+            return isinstance(want, list) and len(want) == len(found) and all(map(same, want, found))
     return type(want) is type(found) and bool(want == found)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lakehouse.delta.layout import Layout
     from lakehouse.run.backfill import Backfilled, Range
     from lakehouse.run.correct import Corrected
+    from lakehouse.run.explained import Explained
     from lakehouse.run.job import Listen, Part
     from lakehouse.run.rebuild import Origin
     from lakehouse.run.rehydrate import Rehydrated
@@ -140,6 +141,17 @@ class Lake:
         else:
             frame = changefeed.per_event(self.spark, layout, table, after, to)
         return frame if key is None else changefeed.of_key(frame, table, key)
+
+    def explain(self, table: Table, key: str, at: At | str | datetime | date | None = None) -> list[Explained]:
+        """Return the records behind a key's row (a windowed key: behind each of its rows), folded step by step.
+
+        key: its text; columns of a key of several are joined by commas, the window is left out. at: a moment of
+        `lakehouse.semantics.moment`, or an event time; now if left out. See `lakehouse.run.explain`. Raises NotFound,
+        ConfigError.
+        """
+        from lakehouse.run.explain import explain
+
+        return explain(self, self._layout, table, key, at if isinstance(at, At) else moment(at))
 
     def correct(
         self,

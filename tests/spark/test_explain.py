@@ -1,0 +1,159 @@
+"""Explain on real Spark and Delta: its steps are the changelog per event; interventions are steps; bronze by key."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.plan.table import Table
+from lakehouse.run.compare import keys_of, plain
+from lakehouse.run.lake import Lake
+from lakehouse.semantics.moment import AtEvent, AtOffsets, AtTick
+from lakehouse.semantics.record import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse.delta.layout import Layout
+
+EVENTS = lh.stream("events", key="id string", schema="n bigint, who string, tags array<string>")
+WINDOW = lh.tumbling("10 milliseconds", grace="0 milliseconds")
+SESSION = lh.session("5 milliseconds", grace="8 milliseconds")
+LATE = EVENTS.group_by("id").window(WINDOW).agg(n=lh.count(), total=lh.sum("n")).table("windows")
+SUMS = EVENTS.group_by("id").agg(n=lh.count(), mean=lh.avg("n"), top=lh.max("n")).table("sums")
+HASHED = EVENTS.group_by("sha(id) AS h").agg(n=lh.count()).table("hashed")
+APP = lh.app(
+    EVENTS.latest("last"),
+    EVENTS.latest("ordered", order_by="n"),
+    SUMS,
+    LATE,
+    EVENTS.group_by("id")
+    .window(lh.session("5 milliseconds", grace="8 milliseconds"))
+    .agg(n=lh.count())
+    .table("visits"),
+    EVENTS.rekey("who").latest("people"),
+    EVENTS.explode("tags", "tag").group_by("tag").agg(n=lh.count()).table("tags"),
+    EVENTS.group_by("id").agg(n=lh.count()).having("n > 1").table("several"),
+    HASHED,
+)
+# (key, n, who, tags, event time): late for its window, sessions that a record joins, older by order, deletes, bad ones.
+SENT: list[Any] = [
+    ("a", 1, "ann", ["x", "y"], 1), ("b", 2, "bob", ["x"], 4), ("a", 9, "ann", ["y", "y"], 11), ("a", 3, None, [], 6),
+    ("a", None, None, None, 12), ("b", 5, "ann", ["z"], 25), ("a", 4, "bob", ["x"], 13), ("b", 6, "eve", None, 9),
+    ("a", 7, "ann", ["x"], 31), ("b", 1, "bob", ["x"], 28), ("a", 2, "ann", ["z"], 22), (None, 1, "ann", ["x"], 33),
+]  # fmt: skip
+
+
+def sent() -> list[Record]:
+    made, order = [], 0
+    for number, (key, n, who, tags, time) in enumerate(SENT):
+        order = max(order, time)
+        value = None if n is None else json.dumps({"n": n, "who": who, "tags": tags}).encode()
+        bytes_of_key = None if key is None else key.encode()
+        made.append(Record("events", "id", 0, number, time, bytes_of_key, value, number // 4 + 1, order))
+    return made
+
+
+@pytest.fixture(scope="module")
+def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    from lakehouse.delta.layout import Layout
+    from lakehouse.delta.silver_query import Silver
+    from lakehouse.run.replay import write_bronze
+
+    layout = Layout(str(tmp_path_factory.mktemp("lake")))
+    write_bronze(spark, layout, APP, sent())
+    with Silver(spark, layout, APP, lambda tick, records: None) as silver:
+        silver.catch_up(2)
+        silver.catch_up()
+    return layout
+
+
+def per_event(spark: SparkSession, layout: Layout, table: Table, key: str, to: int) -> list[Any]:
+    from lakehouse.delta import changefeed, published
+
+    frame = changefeed.of_key(changefeed.per_event(spark, layout, table, 0, to), table, key)
+    return [
+        (row["_position"]["offset"], row["_position"]["ordinal"], {n: row[n] for n in table.key},
+         None if row["_tombstone"] else plain({n: v for n, v in row.items() if n[0] != "_" and n not in table.key}))
+        for row in published.rows(frame)
+    ]  # fmt: skip
+
+
+def seen(lake: Lake, table: Table, key: str, at: Any = None) -> list[Any]:
+    found = []
+    for row in lake.explain(table, key, at):
+        assert row.agrees, (table.name, key, row.note)
+        for step in row.steps:
+            left_out = step.did in ("late", "superseded", "left out by HAVING")
+            if not left_out and (table.having is None or step.did != "unchanged"):
+                position = step.position
+                found.append(
+                    (position.offset, position.ordinal, row.key, None if step.row is None else plain(step.row))
+                )
+    return found
+
+
+@pytest.mark.parametrize("table", APP.tables, ids=lambda table: table.name)
+def test_the_steps_are_the_changelog_per_event(spark: SparkSession, layout: Layout, table: Table) -> None:
+    """`hashed` is explained by Spark, the others by the model."""
+    lake, columns = Lake(layout.root), keys_of(table).columns
+    rows = lake.read(table).select(*columns).distinct().collect()
+    keys = {",".join(str(value) for value in row) for row in rows} or {"a"}
+    assert keys
+    for key in keys:
+        changes = per_event(spark, layout, table, key, 3)
+        assert changes
+        assert sorted(map(str, seen(lake, table, key))) == sorted(map(str, changes)), key
+
+
+def test_at_moments_that_are_no_versions(layout: Layout) -> None:
+    """Spark reads the table there, and what it gives agrees."""
+    lake = Lake(layout.root)
+    for at, offsets in ((AtTick(1), [0, 2, 3]), (AtEvent(12), [0, 2, 3]), (AtOffsets({"events": {0: 3}}), [0, 2])):
+        assert [offset for offset, *_ in seen(lake, SUMS, "a", at)] == offsets, at
+    assert seen(lake, LATE, "a", AtEvent(12))
+
+
+def test_interventions_are_steps_and_bronze_is_laid_out_by_key(spark: SparkSession, layout: Layout) -> None:
+    from deltalake import DeltaTable
+
+    from lakehouse.delta import bronze, compaction
+    from lakehouse.delta.transaction import METADATA, read_progress
+    from lakehouse.run.correct import correct
+
+    lake = Lake(layout.root)
+    before = DeltaTable(layout.records)
+    stream = spark.readStream.format("delta").load(layout.records)
+    counted: list[int] = []
+    query = stream.writeStream.foreachBatch(lambda frame, number: counted.append(frame.count())).start()
+    try:
+        query.processAllAvailable()
+        spark.conf.set(METADATA, '{"topics": "of another commit"}')
+        assert compaction.cluster(spark, layout) == ["events"]
+        spark.conf.unset(METADATA)
+        assert compaction.cluster(spark, layout) == [], "one file is not worth it"
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert sum(counted) == len(SENT)
+    after = DeltaTable(layout.records)
+    assert (len(before.file_uris()), len(after.file_uris())) == (3, 1)
+    last = after.history(1)[0]
+    assert (last["operation"], last.get("userMetadata")) == ("OPTIMIZE", None)
+    assert read_progress(spark, layout.records, bronze.NAME).tick == 3
+    keys = [row.key for row in spark.read.format("delta").load(layout.records).select("key").collect()]
+    assert keys == sorted(keys, key=lambda key: (key is not None, key)), "sorted inside"
+
+    assert "late" in [step.did for row in lake.explain(LATE, "a") for step in row.steps]
+    assert correct(spark, layout, APP, LATE, key="a", reason="a slow phone").records > 0
+    rows = lake.explain(LATE, "a")
+    assert all(row.agrees for row in rows)
+    (step,) = [step for row in rows for step in row.steps if step.record is None][:1]
+    assert (step.did, step.reason) == ("late records taken in", "a slow phone")
+    assert step.row is not None
+    with pytest.raises(lh.LakehouseError, match="explained by Spark"):
+        lake.explain(LATE, "a", AtEvent(12))
+    assert "late" in [step.did for row in rows for step in row.steps]
