@@ -16,6 +16,7 @@ from lakehouse.cli import (
     check,
     correct,
     demo,
+    drill,
     init,
     late,
     plan,
@@ -25,6 +26,7 @@ from lakehouse.cli import (
     run_app,
     status,
     test,
+    upkeep,
 )
 from lakehouse.cli.failure import FAILED, INTERRUPTED, exit_code
 from lakehouse.errors import LakehouseError
@@ -59,7 +61,7 @@ def common(
 for command in (
     broker.up, broker.down, status.status, produce.produce, run_app.run, read.query, read.log, changes.changes,
     late.late, correct.correct, read.tables, read.describe, init.init, restore.restore, check.check, plan.plan,
-    capture.capture, demo.demo,
+    capture.capture, demo.demo, upkeep.upkeep, drill.drill,
 ):  # fmt: skip
     app.command()(command)
 # A function called test would be taken for one by pytest and its linters.

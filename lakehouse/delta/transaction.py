@@ -27,9 +27,9 @@ def app_id(name: str) -> str:
 
 def read_progress(spark: SparkSession, path: str, name: str) -> Progress:
     """Return how far the table at `path` is; epoch 0, tick 0 if nothing was ever applied."""
-    snapshot = _snapshot(spark, path)
+    newest = snapshot(spark, path)
     # The checksum beside a commit lists them; without it Spark has to put the table's state together, half a second.
-    checksum = snapshot.checksumOpt()
+    checksum = newest.checksumOpt()
     listed = checksum.get().setTransactions() if checksum.isDefined() else checksum
     if listed.isDefined():
         known = listed.get()
@@ -37,18 +37,18 @@ def read_progress(spark: SparkSession, path: str, name: str) -> Progress:
             if known.apply(number).appId() == app_id(name):
                 return progress(known.apply(number).version())
         return Progress(0, 0)
-    found = snapshot.transactions().get(app_id(name))
+    found = newest.transactions().get(app_id(name))
     return progress(found.get()) if found.isDefined() else Progress(0, 0)
 
 
 def table_id(spark: SparkSession, path: str) -> str:
     """Return the id that Delta gave the table at `path` when it was made: no other table ever has it."""
-    return str(_snapshot(spark, path).metadata().id())
+    return str(snapshot(spark, path).metadata().id())
 
 
 def properties(spark: SparkSession, path: str) -> dict[str, str]:
     """Return the properties of the table at `path`."""
-    pairs = _snapshot(spark, path).metadata().configuration().toSeq()
+    pairs = snapshot(spark, path).metadata().configuration().toSeq()
     return {pairs.apply(n)._1(): pairs.apply(n)._2() for n in range(pairs.size())}
 
 
@@ -77,11 +77,11 @@ def _literal(text: str) -> str:
 
 def is_empty(spark: SparkSession, path: str) -> bool:
     """Say whether the table at `path` has no rows; False where only reading all of it would tell."""
-    checksum = _snapshot(spark, path).checksumOpt()
+    checksum = snapshot(spark, path).checksumOpt()
     return bool(checksum.isDefined() and checksum.get().numFiles() == 0)
 
 
-def _snapshot(spark: SparkSession, path: str) -> Any:
+def snapshot(spark: SparkSession, path: str) -> Any:
     """The table's newest snapshot: Delta's own Java object."""
     jvm: Any = spark._jvm
     none = jvm.scala.Option.empty()
