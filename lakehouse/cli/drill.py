@@ -15,7 +15,8 @@ from lakehouse.errors import ConfigError, KafkaUnavailable
 
 if TYPE_CHECKING:
     from lakehouse.config import Settings
-    from lakehouse.run.drill import Case, Published
+    from lakehouse.run.drill import Published
+    from lakehouse.run.drills import Case
 
 
 def drill(
@@ -99,7 +100,7 @@ def _shown(case: Case) -> None:
 
 def _history(root: str, table: str | None, *, json: bool) -> None:
     from lakehouse.delta.layout import Layout
-    from lakehouse.run.drill import history
+    from lakehouse.run.drills import history
 
     found = history(Layout(root), table)
     if json:

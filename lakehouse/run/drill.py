@@ -11,14 +11,14 @@ table, or an empty one to restore into; their bronze is the live one, through a 
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakehouse.delta import anchors, damage, reading, tables
 from lakehouse.delta.content import content, differing
@@ -32,6 +32,7 @@ from lakehouse.delta.travel import read_version
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
+from lakehouse.run.drills import Case, Drill, Restored, remember
 from lakehouse.run.restore import changelog
 from lakehouse.semantics.moment import AtTick
 
@@ -43,51 +44,8 @@ DAMAGES = ("lost file", "broken log entry", "missing log entry", "flipped bit", 
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
-    """One way of restoring: its time, what came out, and how many keys are lost or wrong. equal: None if impossible."""
-
-    way: str
-    seconds: float
-    rows: int | None = None
-    equal: bool | None = None
-    lost: int | None = None
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One damage: what was done to the copy, what found it (None: nothing did), and each way of restoring."""
-
-    damage: str
-    done: str
-    found_by: str | None
-    found_seconds: float
-    restored: tuple[Restored, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Found, and restored: no way gave something else, and one at the least gave the table."""
-        results = [one.equal for one in self.restored]
-        return self.found_by is not None and True in results and False not in results
-
-
-@dataclass(frozen=True, slots=True)
-class Drill:
-    """A drill: the table at a tick, its row count and hash, and what became of each damage."""
-
-    at: str
-    table: str
-    tick: int
-    rows: int
-    hash: int
-    seconds: float
-    ok: bool
-    cases: tuple[Case, ...] = field(default=())
-
-
-@dataclass(frozen=True, slots=True)
 class Published:
-    """Where the changelog was published: the topic, and Kafka's servers and options. reason: why it can't be read."""
+    """Where the changelog was published: the topic, and Kafka's servers and options."""
 
     topic: str
     servers: str
@@ -128,23 +86,8 @@ def drill(
         is_ok = all(case.ok for case in cases)
         truth, seconds = running.truth, round(time.monotonic() - began, 1)
         done = Drill(at, table.name, running.tick, truth.rows, truth.hash, seconds, is_ok, tuple(cases))
-        _remember(layout, done)
+        remember(layout, done)
     return done
-
-
-def history(layout: Layout, table: str | None = None) -> list[dict[str, Any]]:
-    """Return the drills that were run, of one table or all, the newest first."""
-    path = Path(layout.drills, "history.jsonl")
-    lines = path.read_text().splitlines() if path.exists() else []
-    found = [json.loads(line) for line in reversed(lines)]
-    return [one for one in found if table is None or one["table"] == table]
-
-
-def _remember(layout: Layout, done: Drill) -> None:
-    path = Path(layout.drills, "history.jsonl")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as lines:
-        lines.write(json.dumps(asdict(done)) + "\n")
 
 
 class _Running:
@@ -157,6 +100,7 @@ class _Running:
         self._published = published
         self._made = 0
         self._alone = App((table,), (), table.stream.sources)
+        self._is_restored = tables.skipped_offsets(spark, layout, table) is not None
         self._copy = self._lake()
         # What is seen comes first: the live writer commits it last, so it is never ahead of what is kept.
         for path in (Layout.silver, Layout.state, Layout.late, Layout.anchors):
@@ -220,8 +164,13 @@ class _Running:
             if int(entry.stem) >= before.get(seen, int(entry.stem) + 1):
                 for file in entry.parent.glob(f"{entry.stem}*"):
                     file.unlink()
-        if anchors.salvage(self._spark, lake, self._table, into, before) is None:
+        found = anchors.salvage(self._spark, lake, self._table, into, before)
+        if found is None:
             raise NotFound("no version is left whole: take the changelog, or bronze")
+        if found < self.tick and self._is_restored:
+            raise NotFound(
+                f"the last whole version is tick {found}, and bronze does not tell what a restored table lacks"
+            )
         return self._written(into, Past(self._spark, into, self._table).seen(Cut(self.tick)))
 
     def _from_changelog(self, into: Layout) -> DataFrame:
@@ -232,7 +181,7 @@ class _Running:
         return self._written(into, made)
 
     def _from_bronze(self, into: Layout) -> DataFrame:
-        if tables.skipped_offsets(self._spark, self._live, self._table) is not None:
+        if self._is_restored:
             raise NotFound("the table was restored from a topic: what came before is in no bronze of this lake")
         with Silver(self._spark, into, self._alone, lambda tick, records: None) as silver:
             silver.catch_up(self.tick)
@@ -255,8 +204,10 @@ class _Running:
     def _query(self, lake: Layout) -> None:
         with Silver(self._spark, lake, self._alone, lambda tick, records: None) as silver:
             query = silver.start(available_now=True)
-            query.awaitTermination()
-            silver.check(query)
+            try:
+                query.awaitTermination()
+            finally:
+                silver.check(query)
 
     def _written(self, into: Layout, made: DataFrame) -> DataFrame:
         path = into.silver(self._table.name)
@@ -284,7 +235,13 @@ class _Running:
 def _copy_table(live: Path, copy: Path) -> None:
     """Copy a table while it is written to: its log first, so the copy has every file that its log names."""
     for log in sorted(live.rglob("_delta_log")):
-        shutil.copytree(log, copy / log.relative_to(live))
+        shutil.copytree(log, copy / log.relative_to(live), copy_function=_copy_file)
     if live.exists():
         skip = shutil.ignore_patterns("_delta_log")
-        shutil.copytree(live, copy, dirs_exist_ok=True, ignore=skip)
+        shutil.copytree(live, copy, dirs_exist_ok=True, ignore=skip, copy_function=_copy_file)
+
+
+def _copy_file(live: str, copy: str) -> None:
+    # A file of a commit under way, or a removed one, may be gone: the copied log does not name it.
+    with suppress(FileNotFoundError):
+        shutil.copyfile(live, copy)
