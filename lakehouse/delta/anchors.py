@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.delta import bronze, tables, travel
@@ -94,10 +94,12 @@ def _copy(
     folder = layout.anchors(table.name)
     for name, rows in (("kept", found.rows), ("seen", found.seen)):
         if rows is not None:
-            _append(rows.withColumn("_anchor", F.lit(found.tick)), f"{folder}/{name}", "_anchor")
+            # In the place of what a killed copy of the tick left: the index does not know of it.
+            made = _writer(rows.withColumn("_anchor", F.lit(found.tick))).partitionBy("_anchor").mode("overwrite")
+            made.option("replaceWhere", f"_anchor = {found.tick}").save(f"{folder}/{name}")
     clock = json.dumps(commit.said["clock"]) if "clock" in commit.said else None
     row = (found.tick, datetime.now(UTC), reason, through, clock)
-    _append(spark.createDataFrame([row], INDEX).coalesce(1), f"{folder}/index")
+    _writer(spark.createDataFrame([row], INDEX).coalesce(1)).mode("append").save(f"{folder}/index")
 
 
 def drop(spark: SparkSession, layout: Layout, table: Table, ticks: list[int]) -> None:
@@ -116,10 +118,9 @@ def index(spark: SparkSession, layout: Layout, table: Table) -> list[Any]:
     return spark.read.format("delta").load(path).orderBy(F.desc("tick")).collect()
 
 
-def _append(rows: DataFrame, path: str, partition: str | None = None) -> None:
+def _writer(rows: DataFrame) -> DataFrameWriter:
     # Columns may have come since the last copy.
-    writer = rows.write.format("delta").mode("append").option("mergeSchema", "true")
-    (writer.partitionBy(partition) if partition is not None else writer).save(path)
+    return rows.write.format("delta").option("mergeSchema", "true")
 
 
 def _copied(spark: SparkSession, layout: Layout, table: Table, tick: int) -> Anchor:

@@ -55,6 +55,18 @@ def policy(keep_ms: int = 7 * DAY, *, files: int = 3, every_ms: int = DAY, dry_r
     return Policy(files, keep_ms, every_ms, None, dry_run=dry_run)
 
 
+class Killed(Exception):
+    """The process ended."""
+
+
+class Killing:
+    """A clock that ends the process."""
+
+    @staticmethod
+    def now(_: Any) -> datetime:
+        raise Killed
+
+
 class Bench:
     """A lake of the application, and what its tables hold."""
 
@@ -195,6 +207,10 @@ def test_an_anchor_serves_when_the_versions_are_gone(bench: Bench, monkeypatch: 
 
     monkeypatch.setattr(files, "vacuum", at_once)
     bench.add(3)
+    with monkeypatch.context() as patched:
+        patched.setattr(anchors, "datetime", Killing)  # the rows are copied, the index does not know of it yet
+        with pytest.raises(Killed):
+            bench.upkeep(SUMS, policy(every_ms=0))
     assert bench.upkeep(SUMS, policy(every_ms=0))["silver/sums"].anchor == 3
     bench.add(3)
     path = bench.layout.silver("sums")
