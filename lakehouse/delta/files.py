@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import AtomicType, BinaryType, BooleanType
 
 from lakehouse.delta.folders import opened
 from lakehouse.delta.merge import ROWS_PER_FILE
@@ -23,6 +24,7 @@ DAY_MS = 24 * HOUR_MS
 # Delta's own default: the log tells which tick a version is, and costs little.
 LOG_MS = 30 * DAY_MS
 FILE_RETENTION, LOG_RETENTION = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
+UNORDERED = (BinaryType, BooleanType)
 MIN_SIZE = "spark.databricks.delta.optimize.minFileSize"
 MAX_SIZE = "spark.databricks.delta.optimize.maxFileSize"
 
@@ -72,8 +74,11 @@ def lay_out(spark: SparkSession, path: str, found: Files, by: Sequence[str]) -> 
     """
     size = max(1, found.bytes * ROWS_PER_FILE // max(1, found.rows))
     with_sizes(spark, size, size)
-    columns = ", ".join(quoted(name) for name in by)
-    spark.sql(f"OPTIMIZE delta.{quoted(path)} ZORDER BY ({columns})")
+    schema = spark.read.format("delta").load(path).schema
+    # Delta has no smallest and largest value of the others, and refuses them.
+    ordered = [n for n in by if isinstance(k := schema[n].dataType, AtomicType) and not isinstance(k, UNORDERED)]
+    columns = ", ".join(map(quoted, ordered))
+    spark.sql(f"OPTIMIZE delta.{quoted(path)}" + (f" ZORDER BY ({columns})" if ordered else ""))
 
 
 def with_sizes(spark: SparkSession, least: int, most: int) -> None:

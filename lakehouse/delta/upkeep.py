@@ -11,7 +11,7 @@ here carries a tick; a stream that reads a table sees none of it (`dataChange` i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from delta.tables import DeltaTable
@@ -59,7 +59,7 @@ class Done:
     optimized: bool
     kept: tuple[str, ...]
     anchor: int | None = None
-    thinned: tuple[int, ...] = field(default=())
+    thinned: tuple[int, ...] = ()
 
 
 def policy(settings: Upkeep, *, vacuum: bool = True, dry_run: bool = False) -> Policy:
@@ -107,7 +107,7 @@ def upkeep(
         done.append(_one(spark, layout, place.path, policy, keep_ms, why, columns))
     beside = [layout.late(table.name), *(f"{layout.anchors(table.name)}/{name}" for name in ("kept", "seen", "index"))]
     done += _plain(spark, layout, beside, policy)
-    done[0] = _with_anchor(done[0], anchor, thinned)
+    done[0] = replace(done[0], anchor=anchor, thinned=tuple(thinned))
     return done
 
 
@@ -175,13 +175,6 @@ def _one(
     after = files.files(spark, path, keyed=keyed) if changed else before
     name = path.removeprefix(f"{layout.tables}/").removeprefix(f"{layout.root}/")
     return Done(name, before.count, after.count, bytes_before, files.on_disk(spark, path), wanted, why)
-
-
-def _with_anchor(done: Done, anchor: int | None, thinned: list[int]) -> Done:
-    return Done(
-        done.name, done.files_before, done.files_after, done.bytes_before, done.bytes_after, done.optimized,
-        done.kept, anchor, tuple(thinned),
-    )  # fmt: skip
 
 
 def _kept(
