@@ -53,6 +53,7 @@ bench: setup ## the benchmarks
 	$(BIN)/python benchmarks/catch_up.py
 	$(BIN)/python benchmarks/freshness.py
 	$(BIN)/python benchmarks/operators.py
+	$(BIN)/python benchmarks/upkeep.py --drill
 
 # UPGRADE=--upgrade takes newer versions; without it only what pyproject.toml asks for changes.
 lock: ## write infra/python/requirements.lock anew from pyproject.toml

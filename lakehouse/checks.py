@@ -6,6 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from lakehouse.errors import PlanError
+from lakehouse.plan.duration import milliseconds
+
 Check = Callable[[Any], Any]
 
 HINT_TOML = 'A setting is a line key = value under a [section]; text stands in "quotes".'
@@ -156,3 +159,57 @@ def pattern(value: object) -> str:
     except re.error as error:
         raise Wrong(f"found {value!r}, which is no regular expression: {error}") from None
     return found
+
+
+def boolean(value: object) -> bool:
+    """true or false."""
+    if value not in (True, False, "true", "false") or (value in (0, 1) and not isinstance(value, bool)):
+        raise Wrong(f"found {value!r}; expected true or false")
+    return value in (True, "true")
+
+
+def duration(*words: str, least: str, why: str = "") -> Check:
+    """A duration as text, `least` or longer, or one of the words. `why`: what a shorter one would break."""
+    expected = " or ".join(['a duration such as "7 days"', *[f'"{word}"' for word in words]])
+
+    def check(value: object) -> str:
+        if value in words:
+            return str(value)
+        try:
+            found = milliseconds(text(value), "")
+        except PlanError:
+            raise Wrong(f"found {value!r}; expected {expected}") from None
+        if found < milliseconds(least, ""):
+            raise Wrong(f"found {value!r}; expected {least} at the least{f': {why}' if why else ''}")
+        return text(value)
+
+    return check
+
+
+# The check of every setting, by section.
+CHECKS: dict[str, dict[str, Check]] = {
+    "lake": {"path": text},
+    "kafka": {
+        "bootstrap_servers": servers,
+        "options": kafka_options,
+        "port": integer(1, 65535),
+        "folder": text,
+        "topics": topics,
+        "topic_pattern": pattern,
+    },
+    "spark": {"master": text, "memory": memory, "options": options},
+    "run": {
+        "trigger_seconds": seconds,
+        "max_records_per_tick": integer(1, None),
+        "on_data_loss": one_of("fail", "record"),
+    },
+    "upkeep": {
+        "enabled": boolean,
+        "every_ticks": integer(1, None),
+        "every_seconds": seconds,
+        "optimize_files": integer(2, None),
+        "keep_versions": duration(least="1 hour", why="a reader that is under way needs the files that it began with"),
+        "anchors_every": duration(least="1 second"),
+        "keep_anchors": duration("forever", least="1 second"),
+    },
+}

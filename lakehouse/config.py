@@ -15,6 +15,8 @@
     trigger_seconds = 0.0                         # between two ticks; 0 = as soon as there is something
     max_records_per_tick = 500000
     on_data_loss = "fail"                         # or "record": note the gap and go on
+    [upkeep]
+    keep_versions = "7 days"                      # the rest: docs/upkeep.md
 
 Everything may be left out. Paths are relative to the file's folder.
 A wrong setting is refused with its file and line.
@@ -33,6 +35,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lakehouse import checks
+from lakehouse.checks import CHECKS
 from lakehouse.errors import ConfigError
 
 FILE_NAME = "lakehouse.toml"
@@ -112,6 +115,19 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Upkeep:
+    """How tables are kept small, and their past readable: see docs/upkeep.md. Durations are text."""
+
+    enabled: bool = True
+    every_ticks: int = 50
+    every_seconds: float = 600.0
+    optimize_files: int = 32
+    keep_versions: str = "7 days"
+    anchors_every: str = "1 day"
+    keep_anchors: str = "90 days"
+
+
+@dataclass(frozen=True)
 class Settings:
     """All settings. ``source`` is the file they came from, None if there is none."""
 
@@ -119,26 +135,10 @@ class Settings:
     kafka: Kafka
     spark: Spark = Spark()
     run: Run = Run()
+    upkeep: Upkeep = Upkeep()
     source: Path | None = None
 
 
-CHECKS: dict[str, dict[str, checks.Check]] = {
-    "lake": {"path": checks.text},
-    "kafka": {
-        "bootstrap_servers": checks.servers,
-        "options": checks.kafka_options,
-        "port": checks.integer(1, 65535),
-        "folder": checks.text,
-        "topics": checks.topics,
-        "topic_pattern": checks.pattern,
-    },
-    "spark": {"master": checks.text, "memory": checks.memory, "options": checks.options},
-    "run": {
-        "trigger_seconds": checks.seconds,
-        "max_records_per_tick": checks.integer(1, None),
-        "on_data_loss": checks.one_of("fail", "record"),
-    },
-}
 # Variables with our prefix that are no settings of a section.
 OTHER_VARIABLES = frozenset({"LAKEHOUSE_JARS"})
 
@@ -179,7 +179,8 @@ def _build(values: dict[str, dict[str, Any]], folder: Path, source: Path | None)
     for section in (kafka, values["spark"]):
         if "options" in section:
             section["options"] = Options(section["options"])
-    return Settings(Lake(lake), Kafka(**kafka), Spark(**values["spark"]), Run(**values["run"]), source)
+    spark, run, upkeep = Spark(**values["spark"]), Run(**values["run"]), Upkeep(**values["upkeep"])
+    return Settings(Lake(lake), Kafka(**kafka), spark, run, upkeep, source)
 
 
 def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:

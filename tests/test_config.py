@@ -25,6 +25,9 @@ def test_defaults_without_a_file(tmp_path: Path) -> None:
     assert (settings.spark.master, settings.spark.memory) == ("local[*]", "3g")
     assert (settings.run.trigger_seconds, settings.run.max_records_per_tick) == (0.0, 500_000)
     assert settings.run.on_data_loss == "fail"
+    assert (settings.upkeep.enabled, settings.upkeep.keep_versions, settings.upkeep.keep_anchors) == (
+        True, "7 days", "90 days",
+    )  # fmt: skip
 
 
 def test_the_file_is_found_in_the_folder_and_paths_are_relative_to_it(tmp_path: Path) -> None:
@@ -53,6 +56,8 @@ def test_variables_win(tmp_path: Path) -> None:
             "LAKEHOUSE_KAFKA_OPTIONS": '{"security.protocol": "SSL"}',
             "LAKEHOUSE_SPARK_MEMORY": "512M",
             "LAKEHOUSE_RUN_TRIGGER_SECONDS": "1.5",
+            "LAKEHOUSE_UPKEEP_ENABLED": "false",
+            "LAKEHOUSE_UPKEEP_KEEP_ANCHORS": "forever",
             "LAKEHOUSE_JARS": "elsewhere",
             "OTHER": "x",
         },
@@ -62,6 +67,7 @@ def test_variables_win(tmp_path: Path) -> None:
     assert settings.kafka.options == Options({"security.protocol": "SSL"})
     assert settings.spark.memory == "512m"
     assert settings.run.trigger_seconds == 1.5
+    assert (settings.upkeep.enabled, settings.upkeep.keep_anchors) == (False, "forever")
 
 
 @pytest.mark.parametrize(
@@ -85,6 +91,12 @@ def test_variables_win(tmp_path: Path) -> None:
         ),
         ("[kafka.options]\nsecurity.protocol = 'SSL'\n", 2, ["security", "quotes"]),
         ("[kafka]\noptions = { 'bootstrap.servers' = 'x' }\n", 2, ["kafka.bootstrap_servers"]),
+        ("[upkeep]\nkeep_versions = '5 minutes'\n", 2, ["'5 minutes'", "1 hour at the least", "under way needs"]),
+        ("[upkeep]\nkeep_versions = 'a while'\n", 2, ["'a while'", 'such as "7 days"']),
+        ("[upkeep]\nkeep_versions = 'forever'\n", 2, ["'forever'", 'such as "7 days"']),
+        ("[upkeep]\nkeep_anchors = 'never'\n", 2, ["'never'", 'or "forever"']),
+        ("[upkeep]\nenabled = 1\n", 2, ["1", "true or false"]),
+        ("[upkeep]\noptimize_files = 1\n", 2, ["2 or more"]),
         ("[lake]\npath = \n", 2, ["not valid TOML"]),
         ("[lake\n", 1, ["not valid TOML"]),
     ],

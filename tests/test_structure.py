@@ -19,7 +19,7 @@ PROJECT = ROOT.parent
 #   dags ..job names..> spark_jobs -> cli, run -> delta, kafka, formats, ksql -> plan -> semantics -> errors
 ALLOWED = {
     "errors": set(),
-    "checks": {"errors"},
+    "checks": {"errors", "plan"},
     "config": {"errors", "checks"},
     "semantics": {"errors"},
     "plan": {"errors", "semantics"},

@@ -18,6 +18,7 @@ from lakehouse.cli import (
     correct,
     demo,
     diff,
+    drill,
     explain,
     init,
     late,
@@ -29,6 +30,7 @@ from lakehouse.cli import (
     run_app,
     status,
     test,
+    upkeep,
 )
 from lakehouse.cli.failure import FAILED, INTERRUPTED, exit_code
 from lakehouse.errors import LakehouseError
@@ -64,7 +66,7 @@ for command in (
     broker.up, broker.down, status.status, produce.produce, run_app.run, read.query, read.log, changes.changes,
     diff.show, diff.diff, blame.bisect, blame.blame, late.late, correct.correct, read.tables, read.describe,
     init.init, restore.restore, check.check, plan.plan, capture.capture, demo.demo, rehydrate.rehydrate,
-    explain.explain,
+    explain.explain, upkeep.upkeep, drill.drill,
 ):  # fmt: skip
     app.command()(command)
 # A function called test would be taken for one by pytest and its linters.

@@ -96,6 +96,8 @@ def progress(app: App, waiting: int) -> Iterator[Callable[[Event], None]]:
             tasks["published"] = bars.add_task("publish", total=None, said="waiting")
 
         def listen(event: Event) -> None:
+            if event.kind == "upkeep failed":
+                bars.console.print(f"upkeep failed, the run goes on: {event.details['message']}", markup=False)
             if event.kind not in tasks:
                 return
             done[event.kind] += event.records

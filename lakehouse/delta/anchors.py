@@ -10,17 +10,19 @@ final results also what is seen. Below <lake>/anchors/<table>:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
-from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.delta import bronze, tables, travel
+from lakehouse.delta.bronze import EVER
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.travel import Commit
 from lakehouse.plan.table import Table
@@ -65,15 +67,39 @@ def keep(spark: SparkSession, layout: Layout, table: Table, tick: int, reason: s
         if (found := _opened(spark, layout, table, commit)) is None:
             continue
         if all(row["tick"] != found.tick for row in index(spark, layout, table)):
-            folder = layout.anchors(table.name)
-            for name, rows in (("kept", found.rows), ("seen", found.seen)):
-                if rows is not None:
-                    _append(rows.withColumn("_anchor", F.lit(found.tick)), f"{folder}/{name}", "_anchor")
-            clock = json.dumps(commit.said["clock"]) if "clock" in commit.said else None
-            row = (found.tick, datetime.now(UTC), reason, through, clock)
-            _append(spark.createDataFrame([row], INDEX).coalesce(1), f"{folder}/index")
+            _copy(spark, layout, table, found, commit, through, reason)
         return found.tick
     return None
+
+
+def salvage(spark: SparkSession, layout: Layout, table: Table, into: Layout, before: Mapping[str, int]) -> int | None:
+    """Copy the newest version that can be read whole as an anchor of another lake; return its tick, None if none can.
+
+    before: by a table's path, the version from which on it is not to be trusted.
+    """
+    for commit, through in _versions(spark, layout, table, EVER):
+        try:
+            found = _opened(spark, layout, table, commit, before)
+            if found is not None:
+                _copy(spark, into, table, found, commit, through, "salvage")
+                return found.tick
+        except (PySparkException, Py4JJavaError):
+            continue  # a file of it is lost, or damaged
+    return None
+
+
+def _copy(
+    spark: SparkSession, layout: Layout, table: Table, found: Anchor, commit: Commit, through: int | None, reason: str
+) -> None:
+    folder = layout.anchors(table.name)
+    for name, rows in (("kept", found.rows), ("seen", found.seen)):
+        if rows is not None:
+            # In the place of what a killed copy of the tick left: the index does not know of it.
+            made = _writer(rows.withColumn("_anchor", F.lit(found.tick))).partitionBy("_anchor").mode("overwrite")
+            made.option("replaceWhere", f"_anchor = {found.tick}").save(f"{folder}/{name}")
+    clock = json.dumps(commit.said["clock"]) if "clock" in commit.said else None
+    row = (found.tick, datetime.now(UTC), reason, through, clock)
+    _writer(spark.createDataFrame([row], INDEX).coalesce(1)).mode("append").save(f"{folder}/index")
 
 
 def drop(spark: SparkSession, layout: Layout, table: Table, ticks: list[int]) -> None:
@@ -92,10 +118,9 @@ def index(spark: SparkSession, layout: Layout, table: Table) -> list[Any]:
     return spark.read.format("delta").load(path).orderBy(F.desc("tick")).collect()
 
 
-def _append(rows: DataFrame, path: str, partition: str | None = None) -> None:
+def _writer(rows: DataFrame) -> DataFrameWriter:
     # Columns may have come since the last copy.
-    writer = rows.write.format("delta").mode("append").option("mergeSchema", "true")
-    (writer.partitionBy(partition) if partition is not None else writer).save(path)
+    return rows.write.format("delta").option("mergeSchema", "true")
 
 
 def _copied(spark: SparkSession, layout: Layout, table: Table, tick: int) -> Anchor:
@@ -130,16 +155,33 @@ def _versions(spark: SparkSession, layout: Layout, table: Table, last: int) -> I
     yield from (item for item in reversed(found) if item[0].tick <= last)
 
 
-def _opened(spark: SparkSession, layout: Layout, table: Table, commit: Commit) -> Anchor | None:
-    """Open a version of what is kept, with the version of what is seen; None where Delta has it no longer."""
+def _opened(
+    spark: SparkSession, layout: Layout, table: Table, commit: Commit, before: Mapping[str, int] | None = None
+) -> Anchor | None:
+    """Open a version of what is kept, with the version of what is seen; None where Delta has it no longer.
+
+    before: by path, the version from which on a table is not to be trusted.
+    """
     place, tick = tables.state(layout, table), commit.tick
+    visible = tables.visible(layout, table)
+    # Others' commits after ours belong to it: OPTIMIZE, or somebody's UPDATE.
+    last = _trusted(commit, (before or {}).get(place.path))
     try:
-        rows = travel.read_version(spark, place.path, commit.last)
+        if last is None:
+            return None
+        rows = travel.read_version(spark, place.path, last)
         if not table.is_final:
             return Anchor(tick, rows)
-        visible = tables.visible(layout, table)
         # What is seen is committed after what is kept: it may not be there yet.
-        versions = [c.last for c in travel.commits(spark, visible.path, visible.name, tick) if c.tick == tick]
-        return Anchor(tick, rows, travel.read_version(spark, visible.path, versions[-1])) if versions else None
+        seen = [c for c in travel.commits(spark, visible.path, visible.name, tick) if c.tick == tick]
+        last = _trusted(seen[-1], (before or {}).get(visible.path)) if seen else None
+        return None if last is None else Anchor(tick, rows, travel.read_version(spark, visible.path, last))
     except AnalysisException:
         return None
+
+
+def _trusted(commit: Commit, before: int | None) -> int | None:
+    """The last version that is the table at a commit; None where the commit is not to be trusted itself."""
+    if before is None:
+        return commit.last
+    return min(commit.last, before - 1) if commit.version < before else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import reduce
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as F
 
@@ -21,6 +22,7 @@ from lakehouse.delta.interventions import Decision
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.moments import Cut, Past
 from lakehouse.delta.streams import stream_frame
+from lakehouse.errors import NotFound
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.stream import Stream
@@ -261,17 +263,29 @@ def stream_events(
 
 
 def net(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> DataFrame:
-    """Return the net changes of the commits in (after, to], from Delta's change data feed, in commit order."""
+    """Return the net changes of the commits in (after, to], from Delta's change data feed, in commit order.
+
+    Raises NotFound where Delta has them no longer.
+    """
     path = layout.silver(table.name)
-    versions = [c.version for c in travel.commits(spark, path, table.name, after) if after < c.tick <= to]
+    known = travel.commits(spark, path, table.name, after)
+    gone = NotFound(
+        f"table {table.name!r}: Delta has the net changes after tick {after} no longer (see keep_versions in "
+        "docs/upkeep.md). The changes per event are derived from bronze: leave net out."
+    )
+    if known and known[0].tick > after:
+        raise gone  # the log begins later
+    versions = [c.version for c in known if after < c.tick <= to]
     if not versions:
         return net_frame(spark.read.format("delta").load(path).limit(0).withColumns(
             {"_change_type": F.lit(""), "_commit_version": F.lit(0).cast("bigint")}
         ), table)  # fmt: skip
     reader = spark.read.format("delta").option("readChangeFeed", "true")
-    return net_frame(
-        reader.option("startingVersion", versions[0]).option("endingVersion", versions[-1]).load(path), table
-    )
+    try:
+        feed = reader.option("startingVersion", versions[0]).option("endingVersion", versions[-1]).load(path)
+        return net_frame(feed, table)
+    except AnalysisException as error:
+        raise gone from error
 
 
 def net_frame(feed: DataFrame, table: Table) -> DataFrame:

@@ -29,6 +29,8 @@ class Layout:
     beside/<name>/          tables that are built beside the live ones, from the same bronze: silver, state, late, ...
     control/                checkpoints and leases, which may be lost; and what was published, which Kafka knows
                             too, but forgets after a week without publishing; where a rehydrate under way began
+    control/                checkpoints, leases and the times of upkeep, which may be lost; what was published, which
+                            Kafka knows too, but forgets after a week without publishing; the history of drills
 
     `beside`: of the tables that are built under that name; bronze and interventions are the lake's.
     """
@@ -84,6 +86,14 @@ class Layout:
     @property
     def requests(self) -> str:
         return f"{self.root}/control/requests"
+
+    @property
+    def upkeep(self) -> str:
+        return f"{self.root}/control/upkeep"
+
+    @property
+    def drills(self) -> str:
+        return f"{self.root}/control/drills"
 
     def published(self, topic: str) -> str:
         return f"{self.root}/control/published/{topic}.json"

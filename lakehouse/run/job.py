@@ -5,6 +5,7 @@ Two ways, with equal results: until caught up (what Kafka has at the start), or 
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,11 +21,13 @@ from lakehouse.delta.ingest import Feed, Ingest
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.silver import own_topics
 from lakehouse.delta.silver_query import Silver
+from lakehouse.delta.upkeep import Done, Policy, upkeep_bronze, upkeep_quarantine
 from lakehouse.kafka.options import for_java
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.app import App
 from lakehouse.run import intervene
 from lakehouse.run.publishing import Publishing
+from lakehouse.run.upkeeping import Upkeeping, of_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +41,10 @@ POLL_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something a run did: "tick" (bronze), "batch" (all tables), "published". Times are seconds since the start."""
+    """Something a run did. Times are seconds since the start.
+
+    "tick" (bronze), "batch" (all tables), "published", "upkeep", "upkeep failed" (the job goes on).
+    """
 
     kind: str
     tick: int
@@ -130,7 +136,30 @@ class Job:
             max_records_per_tick=run.max_records_per_tick,
             on_data_loss=run.on_data_loss,
         )
-        return Ingest(self._spark, self._layout, feed, lambda tick, rows: self._say("tick", tick, rows))
+        own = own_topics(self._app)
+        upkeeping = self._upkeeping("bronze", lambda policy: upkeep_bronze(self._spark, self._layout, own, policy))
+
+        def after_tick(tick: int, rows: int) -> None:
+            self._say("tick", tick, rows)
+            upkeeping.after(tick)
+
+        return Ingest(self._spark, self._layout, feed, after_tick)
+
+    def _upkeeping(self, part: str, work: Callable[[Policy], list[Done]]) -> Upkeeping:
+        """The upkeep of what a query of this job writes, told as events."""
+
+        def told(done: list[Done], seconds: float) -> None:
+            files = [sum(one.files_before for one in done), sum(one.files_after for one in done)]
+            self._say("upkeep", 0, 0, part=part, took=round(seconds, 3), files_before=files[0], files_after=files[1])
+
+        def failed(message: str) -> None:
+            self._say("upkeep failed", 0, 0, part=part, message=message)
+
+        return Upkeeping(self._layout, self._settings.upkeep, part, work, told, failed)
+
+    def _keep_up(self, policy: Policy) -> list[Done]:
+        done = of_tables(self._spark, self._layout, self._app, policy, self._app.tables)
+        return done + upkeep_quarantine(self._spark, self._layout, self._app, policy)
 
     def _look(self) -> dict[str, TopicNow]:
         """What Kafka has now of the topics that are ingested; a topic that does not exist is left out."""
@@ -153,9 +182,13 @@ class Job:
                 for topic, count in publishing.publish(tick).items():
                     self._say("published", tick, count, topic=topic)
 
+            written = hashlib.sha256(",".join(sorted(table.name for table in self._app.tables)).encode())
+            upkeeping = self._upkeeping(f"silver-{written.hexdigest()[:12]}", self._keep_up)
+
             def after_batch(tick: int, records: int) -> None:
                 self._say("batch", tick, records)
                 publish(tick)
+                upkeeping.after(tick)
 
             with Silver(self._spark, self._layout, self._app, after_batch) as silver:
                 # What was committed before a crash and not published, and a new sink's whole history.

@@ -151,7 +151,7 @@ class Lake:
         """
         from lakehouse.run.explain import explain
 
-        return explain(self, self._layout, table, key, at if isinstance(at, At) else moment(at))
+        return explain(self, self._layout, table, key, at if isinstance(at, At) else moment_of(at))
 
     def correct(
         self,

@@ -1,0 +1,132 @@
+"""When upkeep is due in a running job, and the upkeep of a whole application at once, by command.
+
+In a job it runs in the writers' own threads, between two batches: after so many ticks, and not before so many seconds
+have passed. When it was done last stands in <lake>/control/upkeep; that may be lost, and is counted anew then.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakehouse.config import Upkeep
+from lakehouse.delta import upkeep
+from lakehouse.delta.failure import cause
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.lease import Lease
+from lakehouse.delta.silver import own_topics
+from lakehouse.delta.upkeep import Done, Policy
+from lakehouse.plan.app import App
+from lakehouse.plan.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DAY_SECONDS = 86_400.0
+# Listing a folder costs more than it frees when little has come of age: so often in the time that versions are kept.
+VACUUMS = 7
+
+
+class Upkeeping:
+    """Upkeep of one part of a running job: "silver", or "bronze".
+
+    `told(done, seconds)` hears what was done, `failed(message)` what went wrong; neither stops the job.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        settings: Upkeep,
+        part: str,
+        work: Callable[[Policy], list[Done]],
+        told: Callable[[list[Done], float], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        self._settings, self._work, self._told, self._failed = settings, work, told, failed
+        path = f"{layout.upkeep}/{part}.json"
+        self._path = None if "://" in path else Path(path)
+        self._last = self._read()
+
+    def after(self, tick: int) -> None:
+        """Do the upkeep if it is due, between the batch that ended with a tick and the next one."""
+        now = time.time()
+        if not self._last:
+            self._write({"tick": tick, "at": now, "vacuum_at": now})
+        ticks, seconds = tick - self._last["tick"], now - self._last["at"]
+        if not self._settings.enabled or ticks < self._settings.every_ticks or seconds < self._settings.every_seconds:
+            return
+        policy = upkeep.policy(self._settings)
+        pause = min(DAY_SECONDS, policy.keep_versions / 1000 / VACUUMS)
+        policy = replace(policy, vacuum=now - self._last["vacuum_at"] >= pause)
+        began = time.monotonic()
+        try:
+            done = self._work(policy)
+        except Exception as error:
+            # Whatever it is: the tables are whole, and the next upkeep goes on where this one ended.
+            self._failed(f"{type(error).__name__}: {cause(str(error))}")
+        else:
+            self._told(done, time.monotonic() - began)
+        self._write({"tick": tick, "at": time.time(), "vacuum_at": now if policy.vacuum else self._last["vacuum_at"]})
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            said: dict[str, Any] = json.loads(self._path.read_text()) if self._path is not None else {}
+            return said if {"tick", "at", "vacuum_at"} <= set(said) else {}
+        except (OSError, ValueError):
+            return {}
+
+    def _write(self, said: dict[str, Any]) -> None:
+        self._last = said
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            new = self._path.with_suffix(".new")
+            new.write_text(json.dumps(said))
+            new.replace(self._path)
+
+
+def of_tables(spark: SparkSession, layout: Layout, app: App, policy: Policy, tables: Iterable[Table]) -> list[Done]:
+    """Keep up an application's tables, whose leases the caller holds."""
+    now, done = datetime.now(UTC), []
+    for table in tables:
+        done += upkeep.upkeep(spark, layout, table, policy, now, _published(layout, app, table))
+    return done
+
+
+def by_command(
+    spark: SparkSession, layout: Layout, app: App, settings: Upkeep, names: Iterable[str], *, dry_run: bool
+) -> list[Done]:
+    """Keep up some tables of an application; without names all of it, with its quarantines and bronze.
+
+    Raises LeaseHeld while a job writes them: it does the upkeep itself.
+    """
+    policy = upkeep.policy(settings, dry_run=dry_run)
+    names = list(names)
+    wanted = [app.table(name) for name in names] if names else list(app.tables)
+    leases = [(f"silver-{table.name}", f"table {table.name!r}") for table in wanted]
+    if not names:
+        leases += [(f"stream-{source.name}", f"the quarantine of stream {source.name!r}") for source in app.sources]
+        leases += [("ingest", "bronze")]
+    with ExitStack() as stack:
+        for lease, what in leases:
+            stack.enter_context(Lease(layout.lease(lease), what))
+        done = of_tables(spark, layout, app, policy, wanted)
+        if not names:
+            done += upkeep.upkeep_quarantine(spark, layout, app, policy)
+            done += upkeep.upkeep_bronze(spark, layout, own_topics(app), policy)
+    return done
+
+
+def _published(layout: Layout, app: App, table: Table) -> dict[str, int]:
+    """How far the table's net changelogs are published, as the lake remembers it; on an object store it does not."""
+    found = {}
+    for sink in app.sinks:
+        if sink.of == table and sink.mode == "net" and "://" not in layout.root:
+            remembered = Path(layout.published(sink.topic))
+            found[sink.topic] = int(json.loads(remembered.read_text())["tick"]) if remembered.exists() else 0
+    return found

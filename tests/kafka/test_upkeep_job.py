@@ -1,0 +1,47 @@
+"""Upkeep in a running job: between its batches, told as events; its failure stops nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.config import Upkeep
+from lakehouse.run.job import Event
+from lakehouse.run.lake import Lake
+
+
+def test_a_job_keeps_its_lake_up(
+    lake: Callable[..., Lake],
+    cluster: Any,
+    send: Callable[..., int],
+    latest: Callable[..., lh.App],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from lakehouse.delta import upkeep
+
+    cluster.create("kept-up", 1)
+    app = latest("kept-up")
+    settings = Upkeep(every_ticks=1, every_seconds=0.0, optimize_files=2, anchors_every="1 second")
+    used = Lake(settings=replace(lake().settings, upkeep=settings))
+    heard: list[Event] = []
+    for n in range(4):
+        send("kept-up", [(f"k{n}", f"word {n}", 1000 + n)])
+        used.run(app, until="caught_up", listen=heard.append)
+    done = [event for event in heard if event.kind == "upkeep"]
+    assert {event.details["part"].split("-")[0] for event in done} == {"bronze", "silver"}
+    assert any(event.details["files_after"] < event.details["files_before"] for event in done)
+    assert not [event for event in heard if event.kind == "upkeep failed"]
+
+    def broken(*_: Any) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(upkeep, "upkeep", broken)
+    send("kept-up", [("k4", "word 4", 2000)])
+    used.run(app, until="caught_up", listen=heard.append)
+    (failed,) = [event for event in heard if event.kind == "upkeep failed"]
+    assert failed.details["message"] == "OSError: the disk is full"
+    assert sorted(row["word"] for row in used.read(app.tables[0]).collect()) == [f"word {n}" for n in range(5)]

@@ -1,0 +1,116 @@
+"""Drills on real Spark and Delta: each damage is found, each way gives the table, the live one is not touched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.errors import ConfigError, NotFound
+from lakehouse.semantics.record import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse.delta.layout import Layout
+
+EVENTS = lh.stream("events", key="id string, part bigint", schema="n bigint")
+SUMS = EVENTS.group_by("id", "part").agg(n=lh.count(), total=lh.sum("n")).table("sums")
+FINAL = (
+    EVENTS.group_by("id").window(lh.tumbling("10 milliseconds", grace="0 seconds")).agg(n=lh.count())
+    .table("final", emit="final")
+)  # fmt: skip
+APP = lh.app(SUMS, FINAL)
+
+
+@pytest.fixture
+def layout(spark: SparkSession, tmp_path: Path) -> Layout:
+    """A lake whose tables took in four ticks, one by one."""
+    from lakehouse.delta.layout import Layout
+    from lakehouse.delta.silver_query import Silver
+    from lakehouse.run.replay import write_bronze
+
+    layout = Layout(str(tmp_path / "lake"))
+    records = []
+    for n in range(400):
+        key, tick = json.dumps({"id": f"k{n % 40}", "part": n % 3}).encode(), n // 100 + 1
+        records.append(Record("events", "id", 0, n, n, key, json.dumps({"n": n}).encode(), tick, n))
+    write_bronze(spark, layout, APP, records)
+    with Silver(spark, layout, APP, lambda tick, count: None) as silver:
+        for tick in range(1, 5):
+            silver.catch_up(tick)
+    return layout
+
+
+def files(layout: Layout) -> dict[str, bytes]:
+    """The lake's files but for leases and the history of drills."""
+    root = Path(layout.root)
+    found = (path for path in root.rglob("*") if path.is_file() and "control" not in path.parts)
+    return {str(path.relative_to(root)): path.read_bytes() for path in found}
+
+
+def test_each_damage_is_found_and_the_table_restored(
+    spark: SparkSession, layout: Layout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from lakehouse.cli.main import main
+    from lakehouse.run.drill import drill
+
+    before = files(layout)
+    done = drill(spark, layout, SUMS, damages=("lost file", "missing log entry", "flipped bit", "wrong merge"))
+    assert files(layout) == before, "the live lake is as it was, and nothing is left behind"
+    assert done.ok
+    assert (done.tick, done.rows) == (4, 120)
+    found = {case.damage: case.found_by or "" for case in done.cases}
+    assert "is not there" in found["lost file"]
+    assert "no entry for version" in found["missing log entry"]
+    assert "checksums" in found["flipped bit"]
+    assert "MERGE of version" in found["wrong merge"]
+    ways = {(case.damage, one.way): one for case in done.cases for one in case.restored}
+    assert {one.equal for (_, way), one in ways.items() if way == "bronze"} == {True}
+    assert {one.lost for one in ways.values() if one.equal} == {0}
+    assert ways["wrong merge", "version"].equal
+    assert ways["missing log entry", "version"].equal
+    assert ways["lost file", "changelog"].reason == "no topic of its changelog was given"
+
+    assert main(["drill", "sums", "--history", "--lake", layout.root, "--json"]) == 0
+    (said,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (said["table"], said["ok"], len(said["cases"])) == ("sums", True, 4)
+    assert main(["drill", "--history", "--lake", layout.root]) == 0
+    assert "sums" in capsys.readouterr().out
+
+
+def test_a_damage_that_nothing_finds_is_a_failed_drill(
+    spark: SparkSession, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here the checks are switched off, and one way restores something else."""
+    from lakehouse.run import drill as module
+
+    monkeypatch.setattr(module, "inspect", lambda *args: None)
+    monkeypatch.setattr(module._Running, "_from_bronze", lambda self, into: self._expected.limit(100))
+    done = module.drill(spark, layout, SUMS, damages=("wrong merge",))
+    bronze = next(one for one in done.cases[0].restored if one.way == "bronze")
+    assert (done.ok, done.cases[0].found_by, bronze.equal, bronze.lost) == (False, None, False, 20)
+
+
+def test_what_can_not_be_drilled_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    from lakehouse.delta.layout import Layout
+    from lakehouse.run.drill import drill
+
+    with pytest.raises(NotFound, match="does not exist"):
+        drill(spark, Layout(str(tmp_path / "none")), SUMS)
+    with pytest.raises(ConfigError, match="expected one of: lost file"):
+        drill(spark, Layout(str(tmp_path / "none")), SUMS, damages=("fire",))
+    with pytest.raises(ConfigError, match="no local folder"):
+        drill(spark, Layout("s3a://bucket/lake"), SUMS)
+
+
+@pytest.mark.slow
+def test_final_results_and_the_other_damages(spark: SparkSession, layout: Layout) -> None:
+    from lakehouse.run.drill import drill
+
+    done = drill(spark, layout, FINAL)
+    assert done.ok, done
+    assert drill(spark, layout, SUMS, damages=("broken log entry", "lost checkpoint")).ok

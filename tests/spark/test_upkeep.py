@@ -1,0 +1,304 @@
+"""Upkeep on real Spark and Delta: fewer files, older versions gone, and every moment of the past still read equal."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.errors import NotFound
+from lakehouse.formats.decode import decode
+from lakehouse.plan import model
+from lakehouse.plan.table import Table
+from lakehouse.semantics.moment import AtTick, AtVersion
+from lakehouse.semantics.record import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse.delta.layout import Layout
+    from lakehouse.delta.upkeep import Policy
+
+EVENTS = lh.stream("events", key="id string", schema="n bigint")
+SUMS = EVENTS.group_by("id").agg(n=lh.count(), total=lh.sum("n")).table("sums")
+OFTEN = EVENTS.group_by("id").agg(n=lh.count()).having("n > 1").table("often")
+APP = lh.app(SUMS, OFTEN)
+SOURCE = """
+import lakehouse as lh
+events = lh.stream("events", key="id string", schema="n bigint")
+app = lh.app(
+    events.group_by("id").agg(n=lh.count(), total=lh.sum("n")).table("sums"),
+    events.group_by("id").agg(n=lh.count()).having("n > 1").table("often"),
+)
+"""
+DAY = 86_400_000
+
+
+def history(ticks: int, first: int = 1) -> list[Record]:
+    """Three records a tick: of a key of its own, twice, and of another one; of "a" in every fourth tick."""
+    made = []
+    for tick in range(first, first + ticks):
+        for key in (f"k{tick:03}", f"k{tick:03}", "a" if tick % 4 == 0 else f"m{tick:03}"):
+            n = 3 * (tick - 1) + len(made) % 3
+            made.append(Record("events", "id", 0, n, 10 * n, key.encode(), json.dumps({"n": n}).encode(), tick, 10 * n))
+    return made
+
+
+def policy(keep_ms: int = 7 * DAY, *, files: int = 3, every_ms: int = DAY, dry_run: bool = False) -> Policy:
+    from lakehouse.delta.upkeep import Policy
+
+    return Policy(files, keep_ms, every_ms, None, dry_run=dry_run)
+
+
+class Killed(Exception):
+    """The process ended."""
+
+
+class Killing:
+    """A clock that ends the process."""
+
+    @staticmethod
+    def now(_: Any) -> datetime:
+        raise Killed
+
+
+class Bench:
+    """A lake of the application, and what its tables hold."""
+
+    def __init__(self, spark: SparkSession, layout: Layout) -> None:
+        self.spark, self.layout = spark, layout
+        self.records: list[Record] = []
+
+    def add(self, ticks: int) -> None:
+        """Write ticks into bronze, and take them in one by one."""
+        from lakehouse.delta.silver_query import Silver
+        from lakehouse.run.replay import write_bronze
+
+        more = history(ticks, len(self.records) // 3 + 1)
+        self.records += more
+        write_bronze(self.spark, self.layout, APP, more)
+        with Silver(self.spark, self.layout, APP, lambda tick, records: None) as silver:
+            for tick in range(more[0].tick, more[-1].tick + 1):
+                silver.catch_up(tick)
+
+    def rows(self, table: Table, at: Any = None) -> dict[Any, Any]:
+        from lakehouse.delta import reading
+        from lakehouse.run.replay import rows_of
+
+        frame = reading.read(self.spark, self.layout, table, at)
+        return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
+
+    def expected(self, table: Table, tick: int) -> dict[Any, Any]:
+        then = [record for record in self.records if record.tick <= tick]
+        return dict(model.run(APP, then, decode).tables[table.name])
+
+    def upkeep(self, table: Table, policy: Policy, published: dict[str, int] | None = None) -> dict[str, Any]:
+        from lakehouse.delta.upkeep import upkeep
+
+        done = upkeep(self.spark, self.layout, table, policy, datetime.now(UTC), published)
+        return {one.name: one for one in done}
+
+    def changes(self, *, net: bool) -> list[Any]:
+        from lakehouse.delta import changefeed
+
+        read = changefeed.net if net else changefeed.per_event
+        last = self.records[-1].tick
+        return [tuple(row) for row in read(self.spark, self.layout, SUMS, 1, last).collect()]
+
+    def streamed(self, checkpoint: Path) -> list[tuple[Any, ...]]:
+        """What a streaming reader of the table's change data finds new."""
+        got: list[tuple[Any, ...]] = []
+
+        def take(frame: Any, _: int) -> None:
+            got.extend(tuple(row) for row in frame.select("id", "n", "_change_type", "_commit_version").collect())
+
+        reader = self.spark.readStream.format("delta").option("readChangeFeed", "true").option("startingVersion", 1)
+        writer = reader.load(self.layout.silver("sums")).writeStream.foreachBatch(take)
+        writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+        return got
+
+
+@pytest.fixture
+def bench(spark: SparkSession, tmp_path: Path) -> Bench:
+    from lakehouse.delta.layout import Layout
+
+    return Bench(spark, Layout(str(tmp_path / "lake")))
+
+
+def test_few_files_and_every_version_as_before(
+    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from delta.tables import DeltaTable
+
+    from lakehouse.cli.main import main
+    from lakehouse.delta import upkeep
+    from lakehouse.delta.silver_query import Silver
+    from lakehouse.delta.transaction import read_progress
+
+    bench.add(7)
+    path = bench.layout.silver("sums")
+    newest = DeltaTable.forPath(bench.spark, path).history(1).collect()[0]["version"]
+    versions = {version: bench.rows(SUMS, AtVersion(version)) for version in range(2, newest + 1)}
+    net, event = bench.changes(net=True), bench.changes(net=False)
+    streamed = bench.streamed(tmp_path / "checkpoint")
+    assert len(streamed) > 7
+
+    (tmp_path / "app.py").write_text(SOURCE)
+    command = ["upkeep", "--app", str(tmp_path / "app.py"), "--lake", bench.layout.root, "--json"]
+    assert main([*command, "--dry-run"]) == 0
+    said = {one["name"]: one for one in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert {"silver/sums", "silver/often", "state/often", "bronze/records", "quarantine/events"} <= set(said)
+    assert DeltaTable.forPath(bench.spark, path).history(1).collect()[0]["version"] == newest
+    assert main(["upkeep", "nobody", *command[1:]]) == 2
+
+    done = bench.upkeep(SUMS, policy(every_ms=0)) | bench.upkeep(OFTEN, policy())
+    sums = done["silver/sums"]
+    assert sums.files_before > 4
+    assert sums.files_after == 1
+    assert (sums.anchor, sums.kept) == (7, ("versions of 7 days",))
+    again = bench.upkeep(SUMS, policy())
+    assert (again["silver/sums"].optimized, again["silver/sums"].anchor) == (False, None)
+    assert set(again) == {"silver/sums", "anchors/sums/kept", "anchors/sums/index"}
+    bronze = {one.name: one for one in upkeep.upkeep_bronze(bench.spark, bench.layout, (), policy())}["bronze/records"]
+    assert (bronze.files_before >= 7, bronze.files_after) == (True, 1)
+
+    assert {version: bench.rows(SUMS, AtVersion(version)) for version in versions} == versions
+    for table in APP.tables:
+        for tick in range(1, 8):
+            assert bench.rows(table, AtTick(tick)) == bench.expected(table, tick), (table.name, tick)
+    assert (bench.changes(net=True), bench.changes(net=False)) == (net, event)
+    operations = DeltaTable.forPath(bench.spark, path).history().where("operation = 'OPTIMIZE'").collect()
+    assert [(row["operation"], row["userMetadata"]) for row in operations] == [("OPTIMIZE", None)]
+    assert bench.streamed(tmp_path / "checkpoint") == [], "a reader of the feed hears nothing of it"
+
+    # The silver query wakes up over the compacted bronze, and finds nothing new there.
+    seen: list[tuple[int, int]] = []
+    with Silver(bench.spark, bench.layout, APP, lambda tick, records: seen.append((tick, records))) as silver:
+        query = silver.start(available_now=True)
+        query.awaitTermination()
+        silver.check(query)
+    assert seen == []
+    bench.add(1)
+    assert read_progress(bench.spark, path, "sums").tick == 8
+    assert bench.rows(SUMS) == bench.expected(SUMS, 8)
+    assert bench.rows(OFTEN) == bench.expected(OFTEN, 8)
+    later = bench.streamed(tmp_path / "checkpoint")
+    assert {row[0] for row in later} == {"k008", "a"}
+    assert bench.changes(net=True)[: len(net)] == net
+
+
+def test_an_anchor_serves_when_the_versions_are_gone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark.errors import AnalysisException
+
+    from lakehouse.delta import anchors, files, travel
+    from lakehouse.delta.moments import Cut
+    from lakehouse.delta.transaction import properties
+
+    vacuum = files.vacuum
+
+    def at_once(spark: SparkSession, path: str, keep_ms: int) -> None:
+        spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")  # it asks for an hour
+        vacuum(spark, path, keep_ms)
+
+    monkeypatch.setattr(files, "vacuum", at_once)
+    bench.add(3)
+    with monkeypatch.context() as patched:
+        patched.setattr(anchors, "datetime", Killing)  # the rows are copied, the index does not know of it yet
+        with pytest.raises(Killed):
+            bench.upkeep(SUMS, policy(every_ms=0))
+    assert bench.upkeep(SUMS, policy(every_ms=0))["silver/sums"].anchor == 3
+    bench.add(3)
+    path = bench.layout.silver("sums")
+    old = next(c for c in travel.commits(bench.spark, path, "sums") if c.tick == 4)
+
+    # A net changelog that is behind: what it has still to read is kept, whatever the policy says.
+    kept = bench.upkeep(SUMS, policy(1000), {"sums-changes": 1})["silver/sums"].kept
+    assert kept == (
+        "versions of 1 seconds",
+        "versions of 1 days, since topic sums-changes has the changes up to tick 1",
+    )
+    assert properties(bench.spark, path)["delta.deletedFileRetentionDuration"] == "interval 86400 seconds"
+    assert len(bench.changes(net=True)) > 5
+
+    time.sleep(1.2)
+    before = bench.upkeep(SUMS, policy(1000), {"sums-changes": 6})["silver/sums"]
+    assert (before.anchor, before.kept) == (None, ("versions of 1 seconds",))
+    assert before.bytes_after < before.bytes_before
+    with pytest.raises(AnalysisException):
+        travel.read_version(bench.spark, path, old.version).collect()
+    with pytest.raises(NotFound, match="net changes after tick 1 no longer"):
+        bench.changes(net=True)
+    assert len(bench.changes(net=False)) == 15
+    found = anchors.nearest(bench.spark, bench.layout, SUMS, Cut(5))
+    assert found is not None
+    assert found.tick == 3
+    for tick in range(1, 7):
+        assert bench.rows(SUMS, AtTick(tick)) == bench.expected(SUMS, tick), tick
+    bench.add(1)
+    assert bench.rows(SUMS) == bench.expected(SUMS, 7)
+    anchors.drop(bench.spark, bench.layout, SUMS, [3])
+    assert bench.rows(SUMS, AtTick(4)) == bench.expected(SUMS, 4), "bronze tells it as well"
+
+
+@pytest.mark.parametrize("by", [["id"], ["select"], ["id", "select", "yes"]])
+def test_any_key_can_be_laid_out_by(spark: SparkSession, tmp_path: Path, by: list[str]) -> None:
+    """Bytes and booleans have no order that Delta knows of; a name may be a word of SQL; values null."""
+    from lakehouse.delta import files
+
+    path = str(tmp_path / "table")
+    columns = "id binary, `select` string, yes boolean"
+    for n in range(3):
+        rows = spark.createDataFrame([(bytes([n]), None if n else "x", n > 1)], columns).coalesce(1)
+        rows.write.format("delta").mode("append").save(path)
+    before = files.files(spark, path, keyed=True)
+    assert (before.count, before.small, before.rows) == (3, 3, 3)
+    files.lay_out(spark.newSession(), path, before, by)
+    assert files.files(spark, path, keyed=True).count == 1
+    assert spark.read.format("delta").load(path).count() == 3
+
+
+def test_old_anchors_are_thinned_to_one_a_period() -> None:
+    from lakehouse.delta.upkeep import surplus
+
+    made = [(tick, tick * DAY) for tick in range(20)]
+    assert surplus(made, None, 20 * DAY) == []
+    gone = surplus(made, 5 * DAY, 20 * DAY)
+    assert sorted({tick for tick, _ in made} - set(gone)) == [0, 5, 10, 15, 16, 17, 18, 19]
+    assert surplus([], DAY, 0) == []
+
+
+def test_upkeep_is_done_when_due_and_its_failure_stops_nothing(tmp_path: Path) -> None:
+    from lakehouse.config import Upkeep
+    from lakehouse.delta.layout import Layout
+    from lakehouse.run.upkeeping import Upkeeping
+
+    layout, calls, told, failed = Layout(str(tmp_path)), [], [], []
+
+    def made(**settings: Any) -> Upkeeping:
+        used = Upkeep(every_ticks=3, **settings)
+        return Upkeeping(
+            layout, used, "silver", calls.append, lambda done, seconds: told.append(seconds), failed.append
+        )  # fmt: skip
+
+    keeping = made(every_seconds=0.0)
+    for tick in range(1, 8):
+        keeping.after(tick)
+    assert (len(calls), len(told)) == (2, 2)
+    assert not calls[0].vacuum, "a day after the first tick at the earliest"
+    made(every_seconds=0.0).after(9)
+    assert len(calls) == 2, "what was done before a restart is known"
+    made(every_seconds=0.0).after(10)
+    made(every_seconds=3600.0).after(20)
+    made(every_seconds=0.0, enabled=False).after(20)
+    assert len(calls) == 3
+    (tmp_path / "control" / "upkeep" / "silver.json").write_text("{half a")
+    broken = made(every_seconds=0.0)
+    broken._work = lambda policy: 1 // 0  # type: ignore[assignment, return-value]
+    broken.after(1)
+    broken.after(4)
+    assert failed == ["ZeroDivisionError: integer division or modulo by zero"]
