@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli import (
+    backfill,
+    backtest,
     broker,
     capture,
     changes,
@@ -17,11 +19,14 @@ from lakehouse.cli import (
     correct,
     demo,
     init,
+    interventions,
     late,
     plan,
     produce,
     read,
+    rebuild,
     restore,
+    revert,
     run_app,
     status,
     test,
@@ -60,6 +65,8 @@ for command in (
     broker.up, broker.down, status.status, produce.produce, run_app.run, read.query, read.log, changes.changes,
     late.late, correct.correct, read.tables, read.describe, init.init, restore.restore, check.check, plan.plan,
     capture.capture, demo.demo,
+    backfill.backfill, revert.revert, rebuild.checkout, rebuild.rebuild, backtest.backtest,
+    interventions.interventions,
 ):  # fmt: skip
     app.command()(command)
 # A function called test would be taken for one by pytest and its linters.

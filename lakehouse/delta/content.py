@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 
 from lakehouse.delta.aggregates import same_key
 
-
 MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 # Spark would cut timestamps to milliseconds.
 AS_TEXT = {

@@ -55,6 +55,13 @@ def version(spark: SparkSession, layout: Layout, table: Table, at: At | None) ->
     raise NotFound(f"table {table.name!r} at {at}: Delta has no version that is just that. Take bronze instead.")
 
 
+def version_meant(spark: SparkSession, layout: Layout, table: Table, at: At) -> int | None:
+    """Return the version that a moment names, by its number or by its commit time; None for other moments."""
+    if isinstance(at, AtCommit):
+        return _version_at(spark, table, layout.silver(table.name), at)
+    return at.version if isinstance(at, AtVersion) else None
+
+
 def complete_tick(spark: SparkSession, layout: Layout) -> int:
     """Return bronze's last complete tick."""
     return read_progress(spark, layout.records, bronze.NAME).tick
@@ -62,6 +69,8 @@ def complete_tick(spark: SparkSession, layout: Layout) -> int:
 
 def cut(spark: SparkSession, layout: Layout, table: Table, at: At) -> Cut:
     """Return which records make a table at a moment. Raises NotFound, ConfigError; see `read`."""
+    if not tables.exists(spark, layout.silver(table.name)):
+        raise NotFound(f"table {table.name!r} does not exist in {layout.root}. Run its application first.")
     applied = applied_tick(spark, layout, table)
     match at:
         case AtVersion(version):
