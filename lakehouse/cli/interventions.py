@@ -28,12 +28,12 @@ def interventions(
     from lakehouse.delta.layout import Layout
     from lakehouse.plan.schema import check_name
 
-    layout = Layout(settings_of(config, lake).lake.path)
-    found = reader.interventions(layout)
     if table is not None:
-        found = [row for row in found if row["table"] == check_name(table, "table")]
-        if not found:
-            reader.facts(layout, "silver", table)  # says so if there is no such table
+        check_name(table, "table")
+    layout = Layout(settings_of(config, lake).lake.path)
+    found = [row for row in reader.interventions(layout) if table in (None, row["table"])]
+    if table is not None and not found:
+        reader.facts(layout, "silver", table)  # says so if there is no such table
     rows = [{**row, "details": _short(row["details"])} for row in found]
     if json:
         for row in rows:
