@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.delta import bronze, tables, travel
+from lakehouse.delta import bronze, interventions, tables, travel
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.moments import Cut, Past
 from lakehouse.delta.transaction import read_progress
@@ -92,9 +92,11 @@ def cut(spark: SparkSession, layout: Layout, table: Table, at: At) -> Cut:
 
 
 def applied_tick(spark: SparkSession, layout: Layout, table: Table) -> int:
-    """Return the last tick that a table has taken in; ticks without records for it are taken in at once."""
+    """Return the last tick that a table has taken in; ticks that hold nothing for it are taken in at once."""
     done = read_progress(spark, layout.silver(table.name), table.name).tick
     complete = complete_tick(spark, layout)
+    if interventions.waiting(spark, layout, table.name, done, complete):
+        return done
     return done if travel.has_rows(spark, layout, table, done, complete) else max(done, complete)
 
 

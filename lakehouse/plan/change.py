@@ -93,11 +93,14 @@ def compare(was: Json, now: Json) -> Change:
 
 def refusal(name: str, change: Change) -> str:
     """Say why a table can't go on under its new declaration, and what to do."""
-    needs = "needs a refold" if change.kind == "refold" else "would be another table"
+    refold = change.kind == "refold"
+    needs = "needs a refold" if refold else "would be another table"
+    swap = f"Under its name: `lakehouse backfill APP {name}` builds it anew beside the live one, and swaps it in."
     return "\n".join(
         [
             f"table {name!r} exists in the lake under another declaration, and {needs}:",
             *(f"  {reason}" for reason in change.reasons),
+            *([swap] if refold else []),
             f"Give the new declaration another table name: it is built from bronze, from the first record on, while "
             f"{name} stays. Or remove the table's folders from the lake (silver/{name}, and state/{name} and "
             f"late/{name} where they exist) and run again: it is built anew.",

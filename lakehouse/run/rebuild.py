@@ -116,6 +116,7 @@ def prove(
     reading.cut(spark, layout, table, at)
     into, proofs = replace(layout, beside=_beside("prove", table)), []
     with Lease(layout.lease(f"prove-{table.name}"), f"table {table.name!r}, by a proof,"):
+        folders.remove(spark, into.tables)  # a proof that was killed
         try:
             for origin in ORIGINS if topic is not None else ORIGINS[:-1]:
                 began = time.monotonic()

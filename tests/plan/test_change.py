@@ -260,6 +260,7 @@ def test_a_refusal_says_the_way_out() -> None:
     assert said.splitlines() == [
         "table 't' exists in the lake under another declaration, and needs a refold:",
         "  having: found none, declared n > 1; its rows were made by what was found, so refold the table.",
+        "Under its name: `lakehouse backfill APP t` builds it anew beside the live one, and swaps it in.",
         "Give the new declaration another table name: it is built from bronze, from the first record on, while t "
         "stays. Or remove the table's folders from the lake (silver/t, and state/t and late/t where they exist) and "
         "run again: it is built anew.",
