@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/one_key.py [--records N] [--ticks N]
 
-Bronze is written without Kafka: its rows and its commits, one file a tick. Ten ticks are from the middle of the history:
-what a read of the past, or a backfill, asks for.
+Bronze is written without Kafka: its rows and its commits, one file a tick. Ten ticks are from the middle of the
+history: what a read of the past, or a backfill, asks for.
 """
 
 from __future__ import annotations

@@ -22,8 +22,9 @@ from pyspark.sql import functions as F
 import lakehouse as lh
 from lakehouse.config import load
 from lakehouse.delta import bronze, reading
+from lakehouse.delta.cut import Cut
 from lakehouse.delta.layout import Layout
-from lakehouse.delta.moments import Cut, Past
+from lakehouse.delta.moments import Past
 from lakehouse.delta.session import open_session
 from lakehouse.delta.silver_query import Silver
 from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick

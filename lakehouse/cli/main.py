@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli import (
+    backfill,
+    backtest,
     blame,
     broker,
     capture,
@@ -21,12 +23,15 @@ from lakehouse.cli import (
     drill,
     explain,
     init,
+    interventions,
     late,
     plan,
     produce,
     read,
+    rebuild,
     rehydrate,
     restore,
+    revert,
     run_app,
     status,
     test,
@@ -66,7 +71,8 @@ for command in (
     broker.up, broker.down, status.status, produce.produce, run_app.run, read.query, read.log, changes.changes,
     diff.show, diff.diff, blame.bisect, blame.blame, late.late, correct.correct, read.tables, read.describe,
     init.init, restore.restore, check.check, plan.plan, capture.capture, demo.demo, rehydrate.rehydrate,
-    explain.explain, upkeep.upkeep, drill.drill,
+    explain.explain, upkeep.upkeep, drill.drill, backfill.backfill, revert.revert, rebuild.checkout, rebuild.rebuild,
+    backtest.backtest, interventions.interventions,
 ):  # fmt: skip
     app.command()(command)
 # A function called test would be taken for one by pytest and its linters.

@@ -28,7 +28,7 @@ from lakehouse.delta.travel import Commit
 from lakehouse.plan.table import Table
 
 if TYPE_CHECKING:
-    from lakehouse.delta.moments import Cut
+    from lakehouse.delta.cut import Cut
 
 INDEX = "tick bigint, made_at timestamp, reason string, through bigint, clock string"
 

@@ -18,9 +18,11 @@ from lakehouse.delta import bronze, interventions, keyed, past, tables, travel
 from lakehouse.delta.aggregates import in_sql, same_key
 from lakehouse.delta.arrivals import arrivals, disorder, in_windows
 from lakehouse.delta.closing import closings
+from lakehouse.delta.content import image
+from lakehouse.delta.cut import Cut
 from lakehouse.delta.interventions import Decision
 from lakehouse.delta.layout import Layout
-from lakehouse.delta.moments import Cut, Past
+from lakehouse.delta.moments import Past
 from lakehouse.delta.streams import stream_frame
 from lakehouse.errors import NotFound
 from lakehouse.plan.expression import Expression
@@ -230,9 +232,7 @@ def _having(table: Table, changes: DataFrame) -> DataFrame:
 def _suppressed(table: Table, changes: DataFrame) -> DataFrame:
     """Leave out the changes that change nothing of what people see."""
     values = [name for name in changes.columns if not name.startswith("_") and name not in table.key]
-    # As text: maps can't be compared.
-    image = F.when(~F.col("_tombstone"), F.to_json(F.struct(*values), {"ignoreNullFields": "false"}))
-    changes = changes.withColumn("_image", image)
+    changes = changes.withColumn("_image", F.when(~F.col("_tombstone"), image(None, values)))
     same = F.col("_image").eqNullSafe(_before(table, F.col("_image"), changes))
     return (
         changes.withColumn("_same", same).where(~F.col("_same") | F.col("_position").isNull()).drop("_image", "_same")

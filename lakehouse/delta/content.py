@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.delta.aggregates import same_key
+
+MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+# Spark would cut timestamps to milliseconds.
+AS_TEXT = {
+    "ignoreNullFields": "false",
+    "timestampFormat": f"{MICROSECONDS}XXX",
+    "timestampNTZFormat": MICROSECONDS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +53,39 @@ def content(frame: DataFrame) -> Content:
 
 def differing(key: tuple[str, ...], before: DataFrame, after: DataFrame) -> Differing:
     """Compare two tables of one key, by what people see. A column that one of them lacks is null there."""
-    names = sorted(set(_seen(before.columns)) | set(_seen(after.columns)))
-    # A mark, since key columns may be null.
-    left, right = (_marked(frame, names).alias(side) for frame, side in ((before, "b"), (after, "a")))
-    both = left.join(right, same_key(key, "b", "a"), "full_outer")
-    there, here = F.col("b._there").isNotNull(), F.col("a._there").isNotNull()
-    other = there & here & ~image("b", names).eqNullSafe(image("a", names))
+    both, there, here, other = _compared(key, before, after)
     found = both.agg(F.count_if(here & ~there), F.count_if(there & ~here), F.count_if(other)).first()
     assert found is not None
     return Differing(*found)
 
 
+def examples(key: tuple[str, ...], before: DataFrame, after: DataFrame, limit: int) -> list[dict[str, Any]]:
+    """Return the first differing keys, by their text: {"key", "before", "after"}, None where there is no row."""
+    both, there, here, other = _compared(key, before, after)
+    names = [sorted(set(_seen(frame.columns)) - set(key)) for frame in (before, after)]
+    found = both.where((there != here) | other).select(
+        F.when(there, image("b", key)).otherwise(image("a", key)).alias("key"),
+        F.when(there, image("b", names[0])).alias("before"),
+        F.when(here, image("a", names[1])).alias("after"),
+    )
+    rows = found.orderBy("key").limit(limit).collect()
+    return [{name: text and json.loads(text) for name, text in row.asDict().items()} for row in rows]
+
+
+def _compared(key: tuple[str, ...], before: DataFrame, after: DataFrame) -> tuple[DataFrame, Column, Column, Column]:
+    """Both tables by key, and three conditions: a row was there, is here, is another one."""
+    names = sorted(set(_seen(before.columns)) | set(_seen(after.columns)))
+    # A mark, since key columns may be null.
+    left, right = (_marked(frame, names).alias(side) for frame, side in ((before, "b"), (after, "a")))
+    both = left.join(right, same_key(key, "b", "a"), "full_outer")
+    there, here = F.col("b._there").isNotNull(), F.col("a._there").isNotNull()
+    return both, there, here, there & here & ~image("b", names).eqNullSafe(image("a", names))
+
+
 def image(side: str | None, names: Iterable[str]) -> Column:
     """Return the columns as one text: maps can't be compared."""
     columns = [F.col(f"{side}.`{name}`" if side else f"`{name}`") for name in names]
-    return F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
+    return F.to_json(F.struct(*columns), AS_TEXT)
 
 
 def _marked(frame: DataFrame, names: list[str]) -> DataFrame:

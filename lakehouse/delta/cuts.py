@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow.dataset as ds
 
 from lakehouse.delta import reader
+from lakehouse.delta.cut import Cut
 from lakehouse.delta.layout import Layout
-from lakehouse.delta.moments import Cut
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK

@@ -132,6 +132,11 @@ def of(spark: SparkSession, layout: Layout, table: str) -> list[Decision]:
     return [Decision(r["at"], r["id"], r["kind"], json.loads(r["details"]), r["reason"]) for r in rows.collect()]
 
 
+def waiting(spark: SparkSession, layout: Layout, table: str, done: int, to: int) -> bool:
+    """Say whether there is an intervention in a table in the ticks (done, to]."""
+    return to > done and decided(spark, layout) > done and any(done < at.at <= to for at in of(spark, layout, table))
+
+
 def records(spark: SparkSession, layout: Layout, decisions: Iterable[Decision]) -> DataFrame | None:
     """Return the records of these interventions: None if they have none."""
     ids = [decision.id for decision in decisions]

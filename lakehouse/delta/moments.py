@@ -13,10 +13,10 @@ Interventions count as they do for the live table, each at its tick.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -27,63 +27,20 @@ from lakehouse.delta.anchors import Anchor
 from lakehouse.delta.arrivals import arrivals
 from lakehouse.delta.clock import ClockState, Ticking, needs_watermark, timed
 from lakehouse.delta.content import image
+from lakehouse.delta.cut import Cut, cut_of
 from lakehouse.delta.fold import ended, rows_after
 from lakehouse.delta.interventions import Decision
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.merge import others
 from lakehouse.delta.streams import stream_frame
+from lakehouse.delta.transaction import properties, read_progress
 from lakehouse.errors import NotFound
+from lakehouse.plan.change import DECLARATION, declared
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.window import Span
 
 WHOLE = ("revert", "swap")  # interventions that leave nothing of what the table was
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Which records count: those up to a tick; of these the ones up to an event time, or before offsets."""
-
-    tick: int
-    event_ms: int | None = None
-    offsets: Mapping[str, Mapping[int, int]] | None = None
-
-    def __hash__(self) -> int:
-        return hash((self.tick, self.event_ms, str(self.offsets)))
-
-    @property
-    def whole(self) -> bool:
-        """Whether all records of its ticks count."""
-        return self.event_ms is None and self.offsets is None
-
-    @property
-    def keep(self) -> Column | None:
-        """The condition on records of `arrivals`."""
-        return None if self.event_ms is None else F.col("rowtime") <= self.event_ms
-
-    def bronze(self, rows: DataFrame, table: Table) -> DataFrame:
-        """Return the rows of bronze that count, or that judge others."""
-        for topic, of in (self.offsets or {}).items():
-            # Of a topic that was made anew the offsets are those of the present one; all of earlier ones came before.
-            inside = F.col("topic") != topic
-            for partition, offset in of.items():
-                inside |= (F.col("partition") == partition) & (F.col("offset") < offset)
-            rows = rows.where(inside)
-        plain = all(source.event_time is None for source in table.stream.sources)
-        if self.event_ms is not None and plain and not table.has_clock:
-            rows = rows.where(F.col("timestamp") <= F.timestamp_millis(F.lit(self.event_ms)))  # leaves files out
-        return rows
-
-    def details(self) -> dict[str, Any]:
-        """Return it as an intervention writes it down."""
-        return {"tick": self.tick, "event_ms": self.event_ms, "offsets": self.offsets}
-
-
-def cut_of(details: Mapping[str, Any]) -> Cut:
-    """Return the cut that an intervention wrote down."""
-    offsets = details.get("offsets")
-    numbered = offsets and {topic: {int(p): n for p, n in of.items()} for topic, of in offsets.items()}
-    return Cut(details["tick"], details.get("event_ms"), numbered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +89,10 @@ class Past:
         decisions = [at for at in self._decisions if base.tick < at.at <= cut.tick]
         if whole := [at for at in decisions if at.kind in WHOLE]:
             # Nothing of what was before the last of them is left.
-            tick, kept = whole[-1].at, self._decided(kept, whole[-1], cut)
+            tick, kept = whole[-1].at, self._decided(kept, whole[-1], cut, anchored=anchored)
         for at in [at for at in decisions if at.at > tick]:
             kept = replace(kept, rows=self._after(kept.rows, tick, at.at - 1, cut))
-            kept, tick = self._decided(kept, at, cut), at.at
+            kept, tick = self._decided(kept, at, cut, anchored=anchored), at.at
         return replace(kept, rows=self._after(kept.rows, tick, cut.tick, cut))
 
     def changed(self, at: Decision, *, seen: bool) -> DataFrame:
@@ -145,12 +102,12 @@ class Past:
         """
         before, after = Cut(at.at - 1), Cut(at.at)
         if seen:
-            return self._difference(self.seen(before), self.seen(after))
-        kept = self.kept(before)
-        return self._difference(kept.rows, self._decided(kept, at, after).rows)
+            return self.difference(self.seen(before), self.seen(after))
+        kept, made = self.kept(before), self._committed(at)
+        return self.difference(kept.rows, self._decided(kept, at, after).rows if made is None else made)
 
-    def _difference(self, before: DataFrame, after: DataFrame) -> DataFrame:
-        """The rows after that are not the same before, and `_tombstone` for those that are no more."""
+    def difference(self, before: DataFrame, after: DataFrame) -> DataFrame:
+        """Return the rows after that are not the same before, and `_tombstone` for those that are no more."""
         key = self._table.key
         values = [name for name in after.columns if name not in (*key, "_position")]
         images = [image(side, values) for side in ("a", "b")]
@@ -159,13 +116,26 @@ class Past:
         gone = others(key, before, after).select(*key, F.lit(True).alias("_tombstone"))
         return changed.withColumn("_tombstone", F.lit(False)).unionByName(gone, allowMissingColumns=True)
 
-    def _decided(self, kept: Kept, at: Decision, cut: Cut) -> Kept:
+    def _committed(self, at: Decision) -> DataFrame | None:
+        """What an intervention made, where the table has it already: what it was built from may be gone."""
+        place = tables.state(self._layout, self._table)
+        if not tables.exists(self._spark, place.path):
+            return None
+        for commit in travel.commits(self._spark, place.path, place.name, at.at):
+            if commit.tick == at.at and commit.said.get("operation") == at.kind:
+                try:
+                    return _as(travel.read_version(self._spark, place.path, commit.version), self._columns)
+                except AnalysisException:
+                    return None  # Delta has its files no longer
+        return None
+
+    def _decided(self, kept: Kept, at: Decision, cut: Cut, *, anchored: bool = True) -> Kept:
         """What an intervention makes of what is kept."""
         table = self._table
-        clock = past.clock_at(self._spark, self._layout, table, at.at - 1)
+        clock = self._clock_at(at.at if at.kind == "swap" else at.at - 1)
         watermark = clock.watermark if clock is not None else None
         if at.kind in WHOLE:
-            return self._replaced(at, cut, watermark)
+            return self._replaced(at, cut, watermark, anchored=anchored)
         made_anew = refold.refolded(
             self._spark, self._layout, table, self._forms, self._decisions, at, cut.keep
         )  # fmt: skip
@@ -177,20 +147,42 @@ class Past:
         held = [others(names, frame, keys) for frame in (kept.rows, kept.seen)]
         return Kept(*[mine.unionByName(made) for mine, made in zip(held, parts, strict=True)])
 
-    def _replaced(self, at: Decision, cut: Cut, watermark: int | None) -> Kept:
+    def _replaced(self, at: Decision, cut: Cut, watermark: int | None, *, anchored: bool) -> Kept:
         """What the table becomes as a whole: what it was, or what was built beside it."""
         if at.kind == "revert":
             past, to = self, cut_of(at.details)
+            if anchored and cut.event_ms is None and (rows := self._version(at.details.get("version"))) is not None:
+                return Kept(rows)
         else:
-            # Where it was removed since, bronze tells it as well.
-            beside = replace(self._layout, beside=at.details["beside"])
-            past, to = Past(self._spark, beside, self._table), Cut(at.at - 1)
+            past, to = Past(self._spark, built(self._spark, self._layout, self._table, at), self._table), Cut(at.at - 1)
         if cut.event_ms is not None:
             to = replace(to, event_ms=min(cut.event_ms, to.event_ms if to.event_ms is not None else cut.event_ms))
-        made = past.kept(to)
+        made = past.kept(to, anchored=anchored)
         if not self._table.is_final:
             return made
-        return Kept(made.rows.where(self._open(watermark)), _as(past.seen(to), self._columns))
+        return Kept(made.rows.where(self._open(watermark)), _as(past.seen(to, anchored=anchored), self._columns))
+
+    def _version(self, number: int | None) -> DataFrame | None:
+        """A version by its number, which tells what somebody else wrote, too; None where there is none.
+
+        What is kept and not seen has versions of its own.
+        """
+        if number is None or self._table.has_state:
+            return None
+        try:
+            return _as(travel.read_version(self._spark, self._layout.silver(self._table.name), number), self._columns)
+        except AnalysisException:
+            return None  # Delta has its files no longer: bronze tells the tick
+
+    def _clock_at(self, tick: int) -> ClockState | None:
+        """The clock at a tick; the one of a swap that was not applied yet is that of what was built."""
+        layout = self._layout
+        swaps = [at for at in self._decisions if at.kind == "swap" and at.at <= tick]
+        if swaps and self._table.has_clock:
+            place = tables.state(layout, self._table)
+            if read_progress(self._spark, place.path, place.name).tick < swaps[-1].at:
+                layout = built(self._spark, layout, self._table, swaps[-1])
+        return past.clock_at(self._spark, layout, self._table, tick)
 
     def _base(self, cut: Cut, *, anchored: bool) -> Anchor:
         """What a read begins from: the nearest anchor, or nothing, before the first tick."""
@@ -215,7 +207,7 @@ class Past:
                 f"table {self._table.name!r} at tick {to}: it had another declaration until tick {later[-1]}, and no "
                 f"version or anchor of just that tick is left. The nearest one before it is of tick {after}."
             )
-        arrived = self._arrived(after, to, cut, past.clock_at(self._spark, self._layout, self._table, after))
+        arrived = self._arrived(after, to, cut, self._clock_at(after))
         return _as(rows_after(self._table, self._forms, rows, arrived), self._columns)
 
     def _arrived(self, after: int, to: int, cut: Cut, clock: ClockState | None) -> DataFrame:
@@ -231,7 +223,7 @@ class Past:
         if not needs_watermark(self._table):
             return None
         after = cut.tick if cut.whole else self._base(cut, anchored=anchored).tick
-        clock = past.clock_at(self._spark, self._layout, self._table, after)
+        clock = self._clock_at(after)
         assert clock is not None
         if not travel.has_rows(self._spark, self._layout, self._table, after, cut.tick):
             return clock.watermark
@@ -251,6 +243,17 @@ class Past:
         """Which rows the state keeps: open windows, and those with which later ones begin."""
         assert self._table.window is not None
         return F.lit(True) if watermark is None else ~ended(watermark - self._table.window.needed)
+
+
+def built(spark: SparkSession, layout: Layout, table: Table, at: Decision) -> Layout:
+    """Return where what a swap brings was built; where it is gone, or other logic is built there, a place without it.
+
+    There bronze tells the same.
+    """
+    beside = replace(layout, beside=at.details["beside"])
+    path = beside.silver(table.name)
+    there = tables.exists(spark, path) and properties(spark, path).get(DECLARATION) == declared(table)[DECLARATION]
+    return beside if there else replace(layout, beside=f"{at.details['beside']}-removed")
 
 
 def _as(rows: DataFrame, columns: StructType) -> DataFrame:

@@ -197,6 +197,16 @@ def _number(metrics: dict[str, Any], *keys: str) -> int | None:
     return next((int(metrics[key]) for key in keys if metrics.get(key) is not None), None)
 
 
+def interventions(layout: Layout) -> list[dict[str, Any]]:
+    """Return what was decided by hand, the newest first: a row a table; `details` as an object."""
+    local_root(layout)
+    if not Path(layout.interventions, "_delta_log").is_dir():
+        return []
+    rows = dataset(layout.interventions).to_table().to_pylist()
+    found = [{**row, "details": json.loads(row["details"])} for row in rows]
+    return sorted(found, key=lambda row: (-row["at"], row["table"]))
+
+
 def changes(layout: Layout, name: str, first: int | None, last: int | None) -> pa.Table:
     """Return the net changes of a keyed table (visits, state.visits), from Delta's change data feed.
 

@@ -10,9 +10,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.delta import bronze, tables, travel
+from lakehouse.delta import bronze, interventions, tables, travel
+from lakehouse.delta.cut import Cut
 from lakehouse.delta.layout import Layout
-from lakehouse.delta.moments import Cut, Past
+from lakehouse.delta.moments import Past
 from lakehouse.delta.transaction import read_progress
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.plan.table import Table
@@ -55,6 +56,13 @@ def version(spark: SparkSession, layout: Layout, table: Table, at: At | None) ->
     raise NotFound(f"table {table.name!r} at {at}: Delta has no version that is just that. Take bronze instead.")
 
 
+def version_meant(spark: SparkSession, layout: Layout, table: Table, at: At) -> int | None:
+    """Return the version that a moment names, by its number or by its commit time; None for other moments."""
+    if isinstance(at, AtCommit):
+        return _version_at(spark, table, layout.silver(table.name), at)
+    return at.version if isinstance(at, AtVersion) else None
+
+
 def complete_tick(spark: SparkSession, layout: Layout) -> int:
     """Return bronze's last complete tick."""
     return read_progress(spark, layout.records, bronze.NAME).tick
@@ -62,6 +70,8 @@ def complete_tick(spark: SparkSession, layout: Layout) -> int:
 
 def cut(spark: SparkSession, layout: Layout, table: Table, at: At) -> Cut:
     """Return which records make a table at a moment. Raises NotFound, ConfigError; see `read`."""
+    if not tables.exists(spark, layout.silver(table.name)):
+        raise NotFound(f"table {table.name!r} does not exist in {layout.root}. Run its application first.")
     applied = applied_tick(spark, layout, table)
     match at:
         case AtVersion(version):
@@ -83,9 +93,11 @@ def cut(spark: SparkSession, layout: Layout, table: Table, at: At) -> Cut:
 
 
 def applied_tick(spark: SparkSession, layout: Layout, table: Table) -> int:
-    """Return the last tick that a table has taken in; ticks without records for it are taken in at once."""
+    """Return the last tick that a table has taken in; ticks that hold nothing for it are taken in at once."""
     done = read_progress(spark, layout.silver(table.name), table.name).tick
     complete = complete_tick(spark, layout)
+    if interventions.waiting(spark, layout, table.name, done, complete):
+        return done
     return done if travel.has_rows(spark, layout, table, done, complete) else max(done, complete)
 
 

@@ -119,11 +119,13 @@ def _range(table: Table, at: Decision) -> Column:
         condition &= F.col("rowtime") >= first
     if last is not None:
         condition &= F.col("rowtime") <= last
-    for topic, of in at.details.get("offsets", {}).items():
+    if (offsets := at.details.get("offsets")) is not None:
         inside = F.lit(False)
-        for partition, (begin, end) in of.items():
-            inside |= (F.col("_position.partition") == int(partition)) & F.col("_position.offset").between(begin, end)
-        condition &= (F.col("_position.topic") != topic) | inside
+        for topic, of in offsets.items():
+            for partition, (begin, end) in of.items():
+                here = (F.col("_position.topic") == topic) & (F.col("_position.partition") == int(partition))
+                inside |= here & F.col("_position.offset").between(begin, end)
+        condition &= inside
     return condition
 
 

@@ -17,7 +17,7 @@ from lakehouse.delta.interventions import Decision
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
 from lakehouse.delta.merge import merge
-from lakehouse.delta.moments import Past
+from lakehouse.delta.moments import Past, built
 from lakehouse.delta.transaction import Numbered, append_nothing, open_epoch, read_progress
 from lakehouse.errors import PlanError
 from lakehouse.plan.app import App
@@ -140,6 +140,12 @@ class SilverWriter:
             )
         if at.kind in ("swap", "revert"):
             self._epoch = open_epoch(self._spark, self._kept.path, self._kept.name).epoch
+        if at.kind == "swap":
+            # Other logic may have another clock, and other times.
+            place = built(self._spark, self._layout, self.table, at)
+            self._clock = past.clock_at(self._spark, place, self.table, at.at - 1)
+            known = (self._through, past.through_at(self._spark, place, self.table, at.at - 1))
+            self._through = max((time for time in known if time is not None), default=None)
         made = Past(self._spark, self._layout, self.table).changed(at, seen=False)
         batch = held(made, self.table.key)
         try:
@@ -168,7 +174,9 @@ class SilverWriter:
             decided = any(self._seen_tick < at.at <= to for at in self._decisions)
             # Final results appear once: their keys are new, unless somebody corrected them.
             fresh = self.table.is_final and self.table.retention is None and not decided
-            made = visible.changed(self._spark, self._layout, self.table, self._seen_tick, to, self._clock)
+            made = visible.changed(
+                self._spark, self._layout, self.table, self._seen_tick, to, self._clock, decided=decided
+            )
             batch = held(made, self.table.key)
             try:
                 target, said = Progress(self._seen_epoch, to), {"keys": batch.count}

@@ -15,7 +15,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.delta import bronze
+from lakehouse.delta import bronze, interventions
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.tables import Place, visible
 from lakehouse.delta.transaction import app_id, read_progress
@@ -112,7 +112,8 @@ def common_tick(spark: SparkSession, layout: Layout, tables: Iterable[Table]) ->
         waiting = (
             bronze.between(bronze.of_stream(spark, layout, table.stream), done, complete).agg(F.min("tick")).first()
         )
-        if waiting and waiting[0] is not None:
+        decided = interventions.waiting(spark, layout, table.name, done, complete)
+        if decided or (waiting and waiting[0] is not None):
             ticks.append(done)
     tick = min(ticks)
     # A table may have gone past that tick in one batch: then the common one is earlier.

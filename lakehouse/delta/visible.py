@@ -11,20 +11,33 @@ from pyspark.sql import functions as F
 
 from lakehouse.delta import changefeed, tables, travel
 from lakehouse.delta.clock import ClockState
+from lakehouse.delta.cut import Cut
 from lakehouse.delta.fold import ended
 from lakehouse.delta.layout import Layout
+from lakehouse.delta.moments import Past
 from lakehouse.plan.table import Table
 
 
 def changed(
-    spark: SparkSession, layout: Layout, table: Table, after: int, to: int, clock: ClockState | None
+    spark: SparkSession,
+    layout: Layout,
+    table: Table,
+    after: int,
+    to: int,
+    clock: ClockState | None,
+    *,
+    decided: bool = False,
 ) -> DataFrame:
     """Return what became of the rows that people see in the ticks (after, to]: the row, or `_tombstone`.
 
-    clock: where the table's clock stands at `to`.
+    clock: where the table's clock stands at `to`. decided: whether there is an intervention in these ticks.
     """
     if table.is_final:
         return _final(spark, layout, table, after, to, clock)
+    if decided:
+        # What somebody else wrote into what is seen is put right as well; what is kept does not know of it.
+        past = Past(spark, layout, table)
+        return past.difference(travel.read_version(spark, layout.silver(table.name)), past.seen(Cut(to)))
     place = tables.state(layout, table)
     versions = [c.version for c in travel.commits(spark, place.path, place.name, after) if after < c.tick <= to]
     reader = spark.read.format("delta").option("readChangeFeed", "true")

@@ -9,36 +9,53 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from lakehouse.delta import anchors, folders, reading, tables
+from lakehouse.delta import anchors, bronze, folders, reading, tables
 from lakehouse.delta.content import Differing, differing
+from lakehouse.delta.cut import Cut
 from lakehouse.delta.interventions import Decision, Kind, Wanted
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
-from lakehouse.delta.moments import Cut, Past
+from lakehouse.delta.moments import Past
+from lakehouse.delta.silver import latest_complete_tick
 from lakehouse.delta.silver_query import Silver
-from lakehouse.delta.transaction import properties
+from lakehouse.delta.transaction import properties, read_progress
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.plan.app import App
 from lakehouse.plan.change import DECLARATION, declared
 from lakehouse.plan.schema import check_name
 from lakehouse.plan.table import Table
 from lakehouse.run.intervene import intervene
+from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import AtTick
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Progress = Callable[[int, int], None]
+Phase = Literal["build", "compare", "swap"]
+# Is told of the phase, and of the records that are done, of all.
+Progress = Callable[[Phase, int, int], None]
+# What came while it was built is taken in as well; the swap brings what comes then.
+CATCH_UPS = 5
+
+
+def silent(phase: Phase, done: int, total: int) -> None:
+    """Listen to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backfilled:
-    """What a backfill changed, or would change; `tick` is that of the intervention, None where nothing was applied."""
+    """What a backfill, or a revert, changed or would change.
+
+    tick: of the intervention, None where nothing was applied. records: of bronze, that were read, or would be.
+    before: the tick to go back to.
+    """
 
     differing: Differing
     tick: int | None
+    records: int = 0
+    before: int = NO_TICK
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +78,29 @@ class Range:
 def backfill_range(
     spark: SparkSession, layout: Layout, app: App, table: Table, of: Range, *, reason: str = "", dry_run: bool = False
 ) -> Backfilled:
-    """Refold the keys that a range's records touch. Raises PlanError where the declaration is not the table's."""
+    """Refold the keys that a range's records touch.
+
+    Raises PlanError where the declaration is not the table's, or a topic is not; LeaseHeld while another backfill runs.
+    """
+    applied = _applied(spark, layout, table)
+    _refuse_restored(spark, layout, table)
     if declared(table)[DECLARATION] != _declaration(spark, layout, table):
         raise PlanError(
             f"table {table.name!r}: a range can be made anew under the declaration that the table has. For new logic "
             "leave the range out: the whole table is built beside the live one, and swapped in."
         )
-    found = _effect(spark, layout, table, "refold", of.details())
-    if dry_run or found.equal:
-        return Backfilled(found, None)
-    wanted = Wanted("refold", (table.name,), of.details(), reason)
-    return Backfilled(found, intervene(spark, layout, app, wanted))
+    for topic in of.offsets or {}:
+        if topic not in table.stream.topics:
+            raise PlanError(
+                f"table {table.name!r} does not read topic {topic!r}; expected {', '.join(table.stream.topics)}."
+            )
+    with _alone(layout, table):
+        found = _effect(spark, layout, table, "refold", of.details())
+        records = _records(spark, layout, table, NO_TICK, applied)
+        if dry_run or found.equal:
+            return Backfilled(found, None, records, applied)
+        wanted = Wanted("refold", (table.name,), of.details(), reason)
+        return _done(Backfilled(found, intervene(spark, layout, app, wanted), records))
 
 
 def backfill(
@@ -80,43 +109,76 @@ def backfill(
     app: App,
     table: Table,
     *,
-    name: str | None = None,
     reason: str = "",
     dry_run: bool = False,
-    listen: Progress = lambda tick, records: None,
+    listen: Progress = silent,
 ) -> Backfilled:
     """Build the whole table beside the live one, compare, and swap it in where it differs.
 
-    name: of the build; that of the table if left out. An interrupted build of that name goes on. listen: is told of
-    every chunk, its last tick and its records. Raises PlanError for a declaration that the table can't take, LeaseHeld
-    for another declaration while a job keeps the table, or while another backfill builds it.
+    An interrupted build goes on, and so does one that a dry run made. Raises PlanError for a declaration that the table
+    can't take, LeaseHeld for another declaration while a job keeps the table, or while another backfill makes it.
     """
+    _applied(spark, layout, table)
+    _refuse_restored(spark, layout, table)
     if (refused := tables.swap_refusal(spark, layout, table)) is not None:
         raise PlanError(refused)
-    changed = declared(table)[DECLARATION] != _declaration(spark, layout, table)
-    beside = build(spark, layout, table, name or table.name, listen=listen)
-    found = compare(spark, layout, beside, table)
-    if dry_run or (found.equal and not changed):
-        return Backfilled(found, None)
-    details = {"beside": beside.beside, "declaration": declared(table)[DECLARATION], "changed": changed}
-    wanted = Wanted("swap", (table.name,), details, reason)
-    if changed:
-        # A job with the old logic must not go on with the new content.
-        Lease(layout.lease(f"silver-{table.name}"), f"table {table.name!r}").acquire().release()
-    anchors.keep(spark, layout, table, _applied(spark, layout, table), f"before {reason or 'a backfill'}")
-    at = intervene(spark, layout, app, wanted)
-    folders.remove(spark, beside.tables)
-    return Backfilled(found, at)
+    with _alone(layout, table):
+        changed = declared(table)[DECLARATION] != _declaration(spark, layout, table)
+        if changed and not dry_run:
+            _check_free(layout, table)  # said before the long part
+        records = 0
+
+        def counted(phase: Phase, done: int, total: int) -> None:
+            nonlocal records
+            records = max(records, done)
+            listen(phase, done, total)
+
+        beside = build(spark, layout, table, table.name, listen=counted)
+        listen("compare", records, records)
+        found = compare(spark, layout, beside, table)
+        applied = _applied(spark, layout, table)
+        if dry_run or (found.equal and not changed):
+            if not dry_run:
+                folders.remove(spark, beside.tables)
+            return Backfilled(found, None, records, applied)
+        listen("swap", records, records)
+        if changed:
+            _check_free(layout, table)
+        anchors.keep(spark, layout, table, applied, f"before {reason or 'a backfill'}")
+        details = {"beside": beside.beside, "declaration": declared(table)[DECLARATION], "changed": changed}
+        at = intervene(spark, layout, app, Wanted("swap", (table.name,), details, reason))
+        folders.remove(spark, beside.tables)
+        return _done(Backfilled(found, at, records))
 
 
 def build(
-    spark: SparkSession, layout: Layout, table: Table, name: str, *, to: int | None = None, listen: Progress
+    spark: SparkSession, layout: Layout, table: Table, name: str, *, to: int | None = None, listen: Progress = silent
 ) -> Layout:
-    """Build a table beside the live ones, up to a tick, or to the last complete one; return where it lies."""
+    """Build a table beside the live ones, up to a tick, or to the last complete one; return where it lies.
+
+    One that was interrupted goes on, unless it was of another declaration.
+    """
     beside = replace(layout, beside=check_name(name, "build"))
+    if _declaration(spark, beside, table) not in (None, declared(table)[DECLARATION]):
+        folders.remove(spark, beside.tables)
+    place = tables.state(beside, table)
+    after = read_progress(spark, place.path, place.name).tick if tables.exists(spark, place.path) else NO_TICK
+    end = latest_complete_tick(spark, layout) if to is None else to
+    total, done = _records(spark, layout, table, after, end), 0
+    listen("build", 0, total)
+
+    def on_batch(tick: int, records: int) -> None:
+        nonlocal done
+        done += records
+        listen("build", done, max(total, done))
+
     alone = App((table,), (), table.stream.sources)
-    with Silver(spark, beside, alone, listen) as silver:
+    with Silver(spark, beside, alone, on_batch) as silver:
         silver.catch_up(to)
+        for _ in range(CATCH_UPS if to is None else 0):
+            if silver.tick >= latest_complete_tick(spark, layout):
+                break
+            silver.catch_up()
     return beside
 
 
@@ -128,29 +190,73 @@ def compare(spark: SparkSession, layout: Layout, beside: Layout, table: Table) -
 
 
 def revert(
-    spark: SparkSession, layout: Layout, app: App, table: Table, to: Cut, *, reason: str = "", dry_run: bool = False
+    spark: SparkSession,
+    layout: Layout,
+    app: App,
+    table: Table,
+    to: Cut,
+    *,
+    version: int | None = None,
+    reason: str = "",
+    dry_run: bool = False,
 ) -> Backfilled:
     """Make the live table what it was at a moment; what comes later goes on from there.
 
-    The clock stays: windows that have closed since are not open again.
+    version: the moment is this version, by its number, before what somebody else wrote after it. The clock stays:
+    windows that have closed since are not open again. Raises LeaseHeld while a backfill makes the table.
     """
-    found = _effect(spark, layout, table, "revert", to.details())
-    if dry_run or found.equal:
-        return Backfilled(found, None)
-    anchors.keep(spark, layout, table, _applied(spark, layout, table), f"before {reason or 'a revert'}")
-    return Backfilled(found, intervene(spark, layout, app, Wanted("revert", (table.name,), to.details(), reason)))
+    details = {**to.details(), "version": version}
+    with _alone(layout, table):
+        found = _effect(spark, layout, table, "revert", details)
+        applied = _applied(spark, layout, table)
+        if dry_run or found.equal:
+            return Backfilled(found, None, before=applied)
+        anchors.keep(spark, layout, table, applied, f"before {reason or 'a revert'}")
+        return _done(Backfilled(found, intervene(spark, layout, app, Wanted("revert", (table.name,), details, reason))))
+
+
+def _done(made: Backfilled) -> Backfilled:
+    """With the way back: the intervention's tick has no records, so the one before it is the table without it."""
+    assert made.tick is not None
+    return replace(made, before=made.tick - 1)
+
+
+def _alone(layout: Layout, table: Table) -> Lease:
+    """The lease of whoever makes a table anew: it is not the one of the job, which goes on."""
+    return Lease(layout.lease(f"backfill-{table.name}"), f"table {table.name!r}, by a backfill or a revert,")
+
+
+def _check_free(layout: Layout, table: Table) -> None:
+    """A job with the old logic must not go on with the new content."""
+    with Lease(layout.lease(f"silver-{table.name}"), f"table {table.name!r}, under another declaration,"):
+        pass
+
+
+def _refuse_restored(spark: SparkSession, layout: Layout, table: Table) -> None:
+    if tables.skipped_offsets(spark, layout, table) is not None:
+        raise PlanError(
+            f"table {table.name!r} was restored from a topic: what came before is in no bronze of this lake, so bronze "
+            "can't make it anew. `lakehouse revert` takes it back to a version; or restore it again, into another lake."
+        )
+
+
+def _records(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> int:
+    """The records of bronze in the ticks (after, to] that a table reads."""
+    return bronze.between(bronze.of_stream(spark, layout, table.stream), after, to).count() if to > after else 0
 
 
 def _declaration(spark: SparkSession, layout: Layout, table: Table) -> str | None:
-    """The declaration that a table carries."""
-    return properties(spark, layout.silver(table.name)).get(DECLARATION)
+    """The declaration that a table carries; None where there is no table."""
+    path = layout.silver(table.name)
+    return properties(spark, path).get(DECLARATION) if tables.exists(spark, path) else None
 
 
 def _effect(spark: SparkSession, layout: Layout, table: Table, kind: Kind, details: Mapping[str, Any]) -> Differing:
     """What an intervention would change now."""
     applied = _applied(spark, layout, table)
     past = Past(spark, layout, table, [Decision(applied + 1, "", kind, details)])
-    return differing(table.key, past.seen(Cut(applied)), past.seen(Cut(applied + 1)))
+    live = reading.read(spark, layout, table, AtTick(applied))
+    return differing(table.key, live, past.seen(Cut(applied + 1)))
 
 
 def _applied(spark: SparkSession, layout: Layout, table: Table) -> int:

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING
 
 from lakehouse.delta import anchors, damage, reading, tables
 from lakehouse.delta.content import content, differing
+from lakehouse.delta.cut import Cut
 from lakehouse.delta.inspection import Finding, inspect
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
-from lakehouse.delta.moments import Cut, Past
+from lakehouse.delta.moments import Past
 from lakehouse.delta.silver_query import Silver
 from lakehouse.delta.transaction import read_progress
 from lakehouse.delta.travel import read_version

@@ -35,7 +35,7 @@ from lakehouse.semantics.record import Record
 from lakehouse.semantics.window import Hopping, Session, Span
 
 if TYPE_CHECKING:
-    from lakehouse.delta.moments import Cut
+    from lakehouse.delta.cut import Cut
     from lakehouse.run.lake import Lake
 
 EVER = 2**62  # judged by this time every record is late, by the other none

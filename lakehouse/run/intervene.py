@@ -19,10 +19,10 @@ from lakehouse.delta import interventions, tables
 from lakehouse.delta.interventions import Wanted
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
-from lakehouse.delta.silver import own_topics
+from lakehouse.delta.silver import latest_complete_tick, own_topics
 from lakehouse.delta.silver_query import Silver
 from lakehouse.delta.transaction import read_progress
-from lakehouse.errors import LeaseHeld
+from lakehouse.errors import LeaseHeld, StorageError
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 
@@ -30,12 +30,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 POLL_SECONDS = 0.5
+STANDSTILL_SECONDS = 600.0
+REFUSED = ".refused"
 
 
 def intervene(spark: SparkSession, layout: Layout, app: App, wanted: Wanted) -> int:
     """Decide on an intervention, and bring its tables to it; return its tick.
 
-    Raises StorageError where a killed ingest left a tick half written.
+    Raises StorageError where a killed ingest left a tick half written, or where a running job can't read what is asked
+    for; LeaseHeld where another process holds a table and does not come to the tick.
     """
     at = _decide(spark, layout, app, wanted)
     for name in wanted.tables:
@@ -44,38 +47,58 @@ def intervene(spark: SparkSession, layout: Layout, app: App, wanted: Wanted) -> 
 
 
 def pending(layout: Layout) -> Iterator[tuple[Path, Wanted]]:
-    """Yield what was asked for, with the file that asks; the job that ingests takes it up."""
+    """Yield what was asked for, with the file that asks; the job that ingests takes it up.
+
+    A file that is no request is put aside, so that no job stumbles over it again.
+    """
     folder = Path(layout.requests)
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
         try:
             said = json.loads(path.read_text())
+            wanted = Wanted(**{**said, "tables": tuple(said["tables"])})
         except FileNotFoundError:
             continue  # it was withdrawn
-        yield path, Wanted(**{**said, "tables": tuple(said["tables"])})
+        except (ValueError, TypeError, KeyError):
+            path.replace(path.with_suffix(REFUSED))
+        else:
+            yield path, wanted
 
 
 def _decide(spark: SparkSession, layout: Layout, app: App, wanted: Wanted) -> int:
     path = Path(layout.requests, f"{wanted.id}.json")
     asked = False
-    while True:
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(Lease(layout.lease("ingest"), "bronze"))
-            except LeaseHeld:
-                if not asked:
-                    _ask(path, wanted)
-                    asked = True
-            else:
-                path.unlink(missing_ok=True)
-                if (at := interventions.tick_of(spark, layout, wanted.id)) is not None:
-                    return at
-                own = own_topics(app)
-                state = interventions.take_over(spark, layout, own)
-                interventions.check_complete(spark, layout, state, own)
-                return interventions.decide(spark, layout, state, wanted).tick
-        if (at := interventions.tick_of(spark, layout, wanted.id)) is not None:
-            return at
-        time.sleep(POLL_SECONDS)
+    try:
+        while True:
+            with ExitStack() as stack:
+                try:
+                    stack.enter_context(Lease(layout.lease("ingest"), "bronze"))
+                except LeaseHeld:
+                    if not asked:
+                        _ask(path, wanted)
+                        asked = True
+                else:
+                    return _decide_here(spark, layout, app, wanted)
+            # A tick that is not complete was left by a crash: the next writer of bronze makes it.
+            at = interventions.tick_of(spark, layout, wanted.id)
+            if at is not None and latest_complete_tick(spark, layout) >= at:
+                return at
+            if path.with_suffix(REFUSED).exists():
+                raise StorageError(
+                    "the running job could not read what was asked of it. Stop it, and start it with this release."
+                )
+            time.sleep(POLL_SECONDS)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _decide_here(spark: SparkSession, layout: Layout, app: App, wanted: Wanted) -> int:
+    """Decide as the writer of bronze, unless the one before has decided already."""
+    own = own_topics(app)
+    state = interventions.take_over(spark, layout, own)
+    if (at := interventions.tick_of(spark, layout, wanted.id)) is not None:
+        return at
+    interventions.check_complete(spark, layout, state, own)
+    return interventions.decide(spark, layout, state, wanted).tick
 
 
 def _ask(path: Path, wanted: Wanted) -> None:
@@ -89,9 +112,17 @@ def _ask(path: Path, wanted: Wanted) -> None:
 def _bring(spark: SparkSession, layout: Layout, table: Table, at: int) -> None:
     alone = App((table,), (), table.stream.sources)
     place = tables.visible(layout, table)
-    while read_progress(spark, place.path, place.name).tick < at:
+    stands, since = -1, time.monotonic()
+    while (tick := read_progress(spark, place.path, place.name).tick) < at:
+        if tick > stands:
+            stands, since = tick, time.monotonic()
         try:
             with Silver(spark, layout, alone, lambda tick, records: None) as silver:
                 silver.catch_up(at)
-        except LeaseHeld:
+        except LeaseHeld as held:
+            if time.monotonic() - since > STANDSTILL_SECONDS:
+                raise LeaseHeld(
+                    f"table {table.name!r}: the intervention is decided, at tick {at}, and the table stands at tick "
+                    f"{tick} for {STANDSTILL_SECONDS:g} s. It takes effect when its job comes to that tick. {held}"
+                ) from held
             time.sleep(POLL_SECONDS)

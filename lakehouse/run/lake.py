@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from lakehouse.delta.content import Content
     from lakehouse.delta.layout import Layout
-    from lakehouse.run.backfill import Backfilled, Range
+    from lakehouse.run.backfill import Backfilled, Progress, Range
     from lakehouse.run.correct import Corrected
     from lakehouse.run.explained import Explained
     from lakehouse.run.job import Listen, Part
-    from lakehouse.run.rebuild import Origin
+    from lakehouse.run.rebuild import Backtested, Origin, Proof
     from lakehouse.run.rehydrate import Rehydrated
 
 CAUGHT_UP = ("caught_up", "caught-up")
@@ -184,20 +184,21 @@ class Lake:
         of: Range | None = None,
         reason: str = "",
         dry_run: bool = False,
-        listen: Callable[[int, int], None] = lambda tick, records: None,
+        listen: Progress | None = None,
     ) -> Backfilled:
         """Make a table's rows anew from bronze: those that a range of records touches, or all, with new logic too.
 
-        The live job goes on. dry_run: only say what would change. See `lakehouse.run.backfill`. Raises PlanError for a
-        declaration that the table can't take, LeaseHeld where another backfill, or a job with another declaration,
-        holds it.
+        The live job goes on. dry_run: only say what would change. listen: is told of the phase, and of the records done
+        of all. See `lakehouse.run.backfill`. Raises PlanError for a declaration that the table can't take, LeaseHeld
+        where another backfill, or a job with another declaration, holds it.
         """
         from lakehouse.run import backfill
 
         if of is not None:
             return backfill.backfill_range(self.spark, self._layout, app, table, of, reason=reason, dry_run=dry_run)
         return backfill.backfill(
-            self.spark, self._layout, app, table, reason=reason, dry_run=dry_run, listen=listen
+            self.spark, self._layout, app, table,
+            reason=reason, dry_run=dry_run, listen=listen or backfill.silent,
         )  # fmt: skip
 
     def revert(self, app: App, table: Table, at: At, *, reason: str = "", dry_run: bool = False) -> Backfilled:
@@ -206,7 +207,8 @@ class Lake:
         from lakehouse.run.backfill import revert
 
         cut = reading.cut(self.spark, self._layout, table, at)
-        return revert(self.spark, self._layout, app, table, cut, reason=reason, dry_run=dry_run)
+        version = reading.version_meant(self.spark, self._layout, table, at)
+        return revert(self.spark, self._layout, app, table, cut, version=version, reason=reason, dry_run=dry_run)
 
     def checkout(self, table: Table, name: str, at: At | None = None) -> Content:
         """Make a new table of what people see of a table at a moment; return its row count and hash."""
@@ -227,6 +229,25 @@ class Lake:
             return rebuild(
                 self.spark, self._layout, table, name, origin, at, topic, (servers, self.settings.kafka.options)
             )
+
+    def prove(self, table: Table, at: At | None = None, *, topic: str | None = None) -> list[Proof]:
+        """Rebuild a table at a moment in every way that there is, into tables that are removed: are they equal?"""
+        from lakehouse.run.kafka import kafka
+        from lakehouse.run.rebuild import prove
+
+        if topic is None:
+            return prove(self.spark, self._layout, table, at)
+        with kafka(self.settings) as servers:
+            return prove(self.spark, self._layout, table, at, topic, (servers, self.settings.kafka.options))
+
+    def backtest(
+        self, table: Table, other: Table, *, to: int | None = None, listen: Progress | None = None
+    ) -> Backtested:
+        """Fold the same records under two declarations of a table, up to a tick; the live table is not touched."""
+        from lakehouse.run import backfill
+        from lakehouse.run.rebuild import backtest
+
+        return backtest(self.spark, self._layout, table, other, to=to, listen=listen or backfill.silent)
 
     @property
     def _layout(self) -> Layout:

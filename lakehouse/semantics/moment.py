@@ -25,6 +25,7 @@ FORMS = (
 )
 NUMBER = re.compile(r"[0-9]{1,18}")
 PLACE = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)/(?P<partition>\d{1,9})=(?P<offset>\d{1,18})")
+PLACES = re.compile(PLACE.pattern + r"\.\.(?P<last>\d{1,18})")
 
 
 def moment(ms: int) -> datetime:
@@ -172,6 +173,23 @@ def offsets_of(text: str) -> dict[str, dict[int, int]]:
         if int(match["partition"]) in of:
             raise ConfigError(f"offsets: {match['topic']}/{match['partition']} is named twice.")
         of[int(match["partition"])] = int(match["offset"])
+    return found
+
+
+def ranges_of(text: str) -> dict[str, dict[int, tuple[int, int]]]:
+    """Return the offsets in `flights/0=120..180,flights/1=80..95`: the first and the last, by topic and partition."""
+    found: dict[str, dict[int, tuple[int, int]]] = {}
+    for part in text.split(","):
+        if (match := PLACES.fullmatch(part.strip())) is None:
+            raise ConfigError(
+                f"offsets {part.strip()!r}: expected TOPIC/PARTITION=FIRST..LAST, such as flights/0=1..9."
+            )
+        first, last, of = int(match["offset"]), int(match["last"]), found.setdefault(match["topic"], {})
+        if first > last:
+            raise ConfigError(f"offsets {part.strip()!r}: expected the smaller offset first.")
+        if int(match["partition"]) in of:
+            raise ConfigError(f"offsets: {match['topic']}/{match['partition']} is named twice.")
+        of[int(match["partition"])] = (first, last)
     return found
 
 

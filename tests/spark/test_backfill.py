@@ -70,7 +70,8 @@ class Bench:
 
     def folded(self, table: Table, tick: int) -> dict[Any, Any]:
         """The table at a tick, from bronze and interventions alone."""
-        from lakehouse.delta.moments import Cut, Past
+        from lakehouse.delta.cut import Cut
+        from lakehouse.delta.moments import Past
         from lakehouse.run.replay import rows_of
 
         frame = Past(self.spark, self.layout, table).seen(Cut(tick), anchored=False)

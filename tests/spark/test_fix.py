@@ -39,9 +39,10 @@ def history(*, fixed: bool) -> list[Record]:
 
 def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.delta import changefeed, reading
+    from lakehouse.delta.cut import Cut
     from lakehouse.delta.fixed import Fix
     from lakehouse.delta.layout import Layout
-    from lakehouse.delta.moments import Cut, Past
+    from lakehouse.delta.moments import Past
     from lakehouse.delta.silver_query import Silver
     from lakehouse.run.fix import replay
     from lakehouse.run.replay import rows_of, write_bronze

@@ -196,7 +196,7 @@ def test_an_anchor_serves_when_the_versions_are_gone(bench: Bench, monkeypatch: 
     from pyspark.errors import AnalysisException
 
     from lakehouse.delta import anchors, files, travel
-    from lakehouse.delta.moments import Cut
+    from lakehouse.delta.cut import Cut
     from lakehouse.delta.transaction import properties
 
     vacuum = files.vacuum

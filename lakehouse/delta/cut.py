@@ -1,0 +1,58 @@
+"""Which records count for a table at a moment: those up to a tick, an event time, or offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.plan.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Which records count: those up to a tick; of these the ones up to an event time, or before offsets."""
+
+    tick: int
+    event_ms: int | None = None
+    offsets: Mapping[str, Mapping[int, int]] | None = None
+
+    def __hash__(self) -> int:
+        return hash((self.tick, self.event_ms, str(self.offsets)))
+
+    @property
+    def whole(self) -> bool:
+        """Whether all records of its ticks count."""
+        return self.event_ms is None and self.offsets is None
+
+    @property
+    def keep(self) -> Column | None:
+        """The condition on records of `arrivals`."""
+        return None if self.event_ms is None else F.col("rowtime") <= self.event_ms
+
+    def bronze(self, rows: DataFrame, table: Table) -> DataFrame:
+        """Return the rows of bronze that count, or that judge others."""
+        for topic, of in (self.offsets or {}).items():
+            # Of a topic that was made anew the offsets are those of the present one; all of earlier ones came before.
+            inside = F.col("topic") != topic
+            for partition, offset in of.items():
+                inside |= (F.col("partition") == partition) & (F.col("offset") < offset)
+            rows = rows.where(inside)
+        plain = all(source.event_time is None for source in table.stream.sources)
+        if self.event_ms is not None and plain and not table.has_clock:
+            rows = rows.where(F.col("timestamp") <= F.timestamp_millis(F.lit(self.event_ms)))  # leaves files out
+        return rows
+
+    def details(self) -> dict[str, Any]:
+        """Return it as an intervention writes it down."""
+        return {"tick": self.tick, "event_ms": self.event_ms, "offsets": self.offsets}
+
+
+def cut_of(details: Mapping[str, Any]) -> Cut:
+    """Return the cut that an intervention wrote down."""
+    offsets = details.get("offsets")
+    numbered = offsets and {topic: {int(p): n for p, n in of.items()} for topic, of in offsets.items()}
+    return Cut(details["tick"], details.get("event_ms"), numbered)

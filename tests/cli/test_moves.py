@@ -1,0 +1,133 @@
+"""backfill, revert, checkout, rebuild, backtest and interventions, as a person and as a program use them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.semantics.position import order_times
+from lakehouse.semantics.record import Record
+
+APP = """
+import lakehouse as lh
+
+visits = lh.stream("visits", key="id string", schema="n bigint")
+sums = visits.group_by("id").agg(n=lh.count(), total=lh.sum("n")).table("sums")
+app = lh.app(sums)
+few = lh.app(visits.filter("n < 3").group_by("id").agg(n=lh.count(), total=lh.sum("n")).table("sums"))
+"""
+
+
+@pytest.fixture
+def app(spark, folder: Path) -> str:
+    """A lake with `abac`, one record a tick, and app.py beside it; the command finds both."""
+    from lakehouse.delta.layout import Layout
+    from lakehouse.delta.silver_query import Silver
+    from lakehouse.run.application import load_app
+    from lakehouse.run.replay import write_bronze
+
+    (folder / "app.py").write_text(APP)
+    (folder / "lakehouse.toml").write_text('[lake]\npath = "./lake"\n')
+    times = [1000 * n for n in range(4)]
+    records = [
+        Record("visits", "id", 0, n, time, key.encode(), json.dumps({"n": n}).encode(), n + 1, order)
+        for n, (key, time, order) in enumerate(zip("abac", times, order_times(times), strict=True))
+    ]
+    declared, layout = load_app("app.py:app"), Layout(str(folder / "lake"))
+    write_bronze(spark, layout, declared, records)
+    with Silver(spark, layout, declared, lambda tick, records: None) as silver:
+        silver.catch_up(2)
+        silver.catch_up()
+    return "app.py:app"
+
+
+def damage(spark, folder: Path) -> None:
+    spark.sql(f"UPDATE delta.`{folder / 'lake/silver/sums'}` SET total = 99 WHERE id = 'a'")
+
+
+def said(text: str) -> dict[str, Any]:
+    return json.loads(text)
+
+
+def test_a_wrong_update_is_planned_put_right_and_listed(spark, folder, app, lakehouse) -> None:
+    good = lakehouse("query", "SELECT * FROM sums ORDER BY id", "--json").out
+    damage(spark, folder)
+    one = ("backfill", app, "sums", "--from", "1970-01-01T00:00:02Z", "--to", "1970-01-01T00:00:03Z")
+    planned = said(lakehouse(*one, "--plan", "--json").out)
+    assert planned == {
+        "table": "sums", "plan": True, "tick": None, "back_to": 4, "records": 4, "added": 0, "removed": 0, "changed": 1,
+    }  # fmt: skip
+    none = lakehouse("backfill", app, "sums", "--offsets", "visits/0=1..1", "--plan").out
+    assert "sums: nothing differs." in none, "b alone has a record there"
+    done = lakehouse("backfill", app, "sums", "--reason", "a wrong UPDATE")
+    assert done.code == 0, done.err
+    assert "sums: 0 rows added, 0 removed, 1 changed, at tick 5." in done.out
+    assert f"lakehouse revert {app} sums --tick 4" in done.out
+    assert "swap" in done.err, "the progress"
+    assert lakehouse("query", "SELECT * FROM sums ORDER BY id", "--json").out == good
+
+    reverted = said(lakehouse("revert", app, "sums", "--tick", "2", "--reason", "try", "--json").out)
+    assert {name: reverted[name] for name in ("to", "tick", "back_to", "removed", "changed")} == {
+        "to": "tick 2", "tick": 6, "back_to": 5, "removed": 1, "changed": 1,
+    }  # fmt: skip
+    listed = [said(line) for line in lakehouse("interventions", "sums", "--json").out.splitlines()]
+    assert [(i["at"], i["kind"], i["reason"]) for i in listed] == [(6, "revert", "try"), (5, "swap", "a wrong UPDATE")]
+    assert listed[0]["details"] == {"tick": 2}
+    assert "a wrong UPDATE" in lakehouse("interventions").out
+
+
+def test_a_moment_becomes_a_table_and_all_ways_agree(spark, folder, app, lakehouse) -> None:
+    made = said(lakehouse("checkout", app, "sums", "then", "--offsets", "visits/0=3", "--json").out)
+    assert made["rows"] == 2
+    assert lakehouse("query", "SELECT total FROM \"then\" WHERE id = 'a'", "--json").out == '{"total": 2}\n'
+    again = said(lakehouse("rebuild", app, "sums", "again", "--from", "bronze", "--tick", "3", "--json").out)
+    assert (again["rows"], again["hash"]) == (2, made["hash"])
+    assert lakehouse("checkout", app, "sums", "then", "--tick", "1").code == 1
+    proof = lakehouse("rebuild", app, "sums", "--prove", "--tick", "2", "--json")
+    assert proof.code == 0, proof.err
+    ways = said(proof.out)
+    assert ways["equal"]
+    assert [(way["from"], way["rows"]) for way in ways["ways"]] == [("version", 2), ("bronze", 2)]
+    assert len({way["hash"] for way in ways["ways"]}) == 1
+    damage(spark, folder)
+    assert lakehouse("rebuild", app, "sums", "--prove").code == 1, "the version is not what bronze tells"
+    assert not list(Path(folder, "lake", "beside").glob("*"))
+
+    found = said(lakehouse("backtest", app, "sums", "--with", "app.py:few", "--json").out)
+    assert [side["rows"] for side in found["contents"]] == [3, 2]
+    assert (found["added"], found["removed"], found["changed"], found["equal"]) == (0, 1, 0, False)
+    assert found["examples"] == [{"key": {"id": "c"}, "before": {"n": 1, "total": 3}, "after": None}]
+    assert "They make the same." in lakehouse("backtest", app, "sums", "--with", app, "--to", "2").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (("revert", "app.py:app", "sums"), "expected a moment"),
+        (("revert", "app.py:app", "sums", "--tick", "1", "--version", "2"), "expected one moment"),
+        (("checkout", "app.py:app", "sums", "sums", "--tick", "1"), "one that the application keeps"),
+        (("checkout", "app.py:app", "sums", "../x", "--tick", "1"), "expected a letter"),
+        (("rebuild", "app.py:app", "sums"), "expected NEW and --from"),
+        (("rebuild", "app.py:app", "sums", "x", "--prove"), "makes tables of its own"),
+        (("backfill", "app.py:app", "sums", "--offsets", "visits/0=9..1"), "the smaller offset first"),
+        (("backfill", "app.py:app", "sums", "--offsets", "visits/0=9"), "FIRST..LAST"),
+        (("backfill", "app.py:app", "sums", "--from", "2013-01-02", "--to", "2013-01-01"), "the earlier time first"),
+        (("backfill", "app.py:app", "sums", "--from", "noon"), "expected a time"),
+        (("backfill", "app.py:app", "nothing"), "is not in this application"),
+        (("interventions", "nothing"), "table 'nothing' does not exist"),
+        (("interventions", "a.b"), "expected a letter"),
+    ],
+)
+def test_what_can_not_be_meant_is_refused_before_spark_starts(folder, lakehouse, arguments, wanted) -> None:
+    (folder / "app.py").write_text(APP)
+    found = lakehouse(*arguments)
+    assert (found.code, found.out) == (2, "")
+    assert wanted in found.err
+
+
+def test_nothing_was_decided(folder, lakehouse) -> None:
+    assert lakehouse("interventions").out == "Nothing was decided by hand.\n"
+    assert lakehouse("interventions", "--json").out == ""

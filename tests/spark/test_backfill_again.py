@@ -1,0 +1,156 @@
+"""Backfills that were interrupted, that meet each other, and what others wrote where nobody should."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.delta import interventions
+from lakehouse.delta.lease import Lease
+from lakehouse.errors import LeaseHeld, PlanError
+from lakehouse.plan.table import Table
+from lakehouse.semantics.moment import AtVersion
+from lakehouse.semantics.position import order_times
+from lakehouse.semantics.record import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse.delta.layout import Layout
+
+EVENTS = lh.stream("events", key="id string", schema="n bigint, at timestamp")
+SUMS = EVENTS.group_by("id").agg(n=lh.count(), total=lh.sum("n"), at=lh.max("at")).table("sums")
+OTHER = EVENTS.filter("n > 0").group_by("id").agg(n=lh.count(), total=lh.sum("n"), at=lh.max("at")).table("sums")
+MANY = EVENTS.group_by("id").agg(n=lh.count()).having("n > 1").table("many")
+APP = lh.app(SUMS, MANY)
+
+
+def history(keys: str) -> list[Record]:
+    """A record of each key and tick."""
+    orders = order_times([10 * n for n in range(len(keys))])
+    return [
+        Record("events", "id", 0, n, 10 * n, key.encode(), value(n), n + 1, order)
+        for n, (key, order) in enumerate(zip(keys, orders, strict=True))
+    ]
+
+
+def value(n: int) -> bytes:
+    return json.dumps({"n": n, "at": f"2026-01-01T00:00:00.00000{n}Z"}).encode()
+
+
+@pytest.fixture
+def layout(spark: SparkSession, tmp_path: Path) -> Layout:
+    """A lake that holds `aabb`, in four ticks, and both tables at the last of them."""
+    from lakehouse.delta.layout import Layout
+    from lakehouse.delta.silver_query import Silver
+    from lakehouse.run.replay import write_bronze
+
+    layout = Layout(str(tmp_path / "lake"))
+    write_bronze(spark, layout, APP, history("aabb"))
+    with Silver(spark, layout, APP, lambda tick, records: None) as silver:
+        silver.catch_up()
+    return layout
+
+
+def seen(spark: SparkSession, layout: Layout, table: Table) -> dict[Any, Any]:
+    from lakehouse.delta.travel import read_version
+
+    return {row["id"]: (row["n"], *row[2:-2]) for row in read_version(spark, layout.silver(table.name)).collect()}
+
+
+def test_an_interrupted_backfill_goes_on_and_a_second_one_is_refused(spark: SparkSession, layout: Layout) -> None:
+    from lakehouse.delta.content import Differing
+    from lakehouse.run.backfill import backfill, build, revert
+
+    good = seen(spark, layout, SUMS)
+    # Half a microsecond would be enough: times are compared whole.
+    wrong = "UPDATE delta.`{0}` SET at = timestamp '2026-01-01 00:00:00.000009Z' WHERE id = 'a'"
+    spark.sql(wrong.format(layout.silver("sums")))
+    build(spark, layout, OTHER, "sums", to=1)  # of other logic: it is begun anew
+    build(spark, layout, SUMS, "sums", to=3)
+    with Lease(layout.lease("backfill-sums"), "a second one"), pytest.raises(LeaseHeld, match="by a backfill"):
+        backfill(spark, layout, APP, SUMS)
+    with (
+        Lease(layout.lease("silver-sums"), "a job"),
+        pytest.raises(LeaseHeld, match="under another declaration, is being written by another process"),
+    ):
+        backfill(spark, layout, lh.app(OTHER, MANY), OTHER)
+    told: list[tuple[str, int, int]] = []
+    done = backfill(spark, layout, APP, SUMS, listen=lambda *said: told.append(said))
+    assert told == [("build", 0, 1), ("build", 1, 1), ("compare", 1, 1), ("swap", 1, 1)], "ticks 1 to 3 were there"
+    assert (done.tick, done.before, done.differing) == (5, 4, Differing(0, 0, 1))
+    assert seen(spark, layout, SUMS) == good
+    again = backfill(spark, layout, APP, SUMS)
+    assert (again.tick, again.differing.equal) == (None, True)
+    assert not Path(layout.root, "beside", "sums").exists()
+    # A version by its number, before what somebody else wrote after it, is not the tick, which has that.
+    from lakehouse.delta import reading
+
+    cut = reading.cut(spark, layout, SUMS, AtVersion(2))
+    assert not revert(spark, layout, APP, SUMS, cut, dry_run=True).differing.equal
+    assert revert(spark, layout, APP, SUMS, cut, version=2, dry_run=True).differing.equal
+
+
+def test_what_is_seen_is_put_right_where_more_is_kept(spark: SparkSession, layout: Layout) -> None:
+    from lakehouse.run.backfill import backfill
+
+    good = seen(spark, layout, MANY)
+    spark.sql(f"DELETE FROM delta.`{layout.silver('many')}` WHERE id = 'a'")
+    assert seen(spark, layout, MANY) != good
+    assert backfill(spark, layout, APP, MANY).differing.added == 1
+    assert seen(spark, layout, MANY) == good
+    assert backfill(spark, layout, APP, MANY).tick is None
+
+
+def test_a_decision_without_its_tick_is_completed_by_the_next_writer(
+    spark: SparkSession, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakehouse.delta.silver import latest_complete_tick
+    from lakehouse.run import intervene
+    from lakehouse.run.intervene import Wanted
+
+    wanted = Wanted("refold", ("sums",), {"first_ms": 0, "last_ms": 100}, "a test")
+
+    def killed(*_: object) -> None:
+        raise OSError("out of power")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(interventions, "_append_tick", killed)
+        with pytest.raises(OSError, match="out of power"):
+            intervene.intervene(spark, layout, APP, wanted)
+    assert latest_complete_tick(spark, layout) == 4
+    good = seen(spark, layout, SUMS)
+    assert intervene.intervene(spark, layout, APP, wanted) == 5, "the one that was decided, not another"
+    assert latest_complete_tick(spark, layout) == 5
+    assert seen(spark, layout, SUMS) == good
+    assert [(at.at, at.id) for at in interventions.of(spark, layout, "sums")] == [(5, wanted.id)]
+
+
+def test_a_file_that_is_no_request_is_put_aside(tmp_path: Path) -> None:
+    from lakehouse.delta.layout import Layout
+    from lakehouse.run.intervene import Wanted, _ask, pending
+
+    layout = Layout(str(tmp_path))
+    assert list(pending(layout)) == []
+    wanted = Wanted("revert", ("sums",), {"tick": 3})
+    _ask(Path(layout.requests, f"{wanted.id}.json"), wanted)
+    for number, text in enumerate(("{", "[]", "{}", '{"tables": [], "what": 1}')):
+        Path(layout.requests, f"bad{number}.json").write_text(text)
+    assert [found for _, found in pending(layout)] == [wanted]
+    assert len(list(Path(layout.requests).glob("*.refused"))) == 4
+
+
+def test_a_restored_table_is_not_made_anew(spark: SparkSession, layout: Layout) -> None:
+    from lakehouse.delta import tables
+    from lakehouse.delta.transaction import set_properties
+    from lakehouse.run.backfill import Range, backfill, backfill_range
+
+    set_properties(spark, layout.silver("sums"), {tables.SKIP: "{}"}, {})
+    with pytest.raises(PlanError, match="was restored from a topic"):
+        backfill(spark, layout, APP, SUMS)
+    with pytest.raises(PlanError, match="was restored from a topic"):
+        backfill_range(spark, layout, APP, SUMS, Range(0, 1))
