@@ -20,6 +20,7 @@ from lakehouse.cli import (
     late,
     plan,
     produce,
+    quarantine,
     read,
     rehydrate,
     restore,
@@ -61,6 +62,7 @@ for command in (
     broker.up, broker.down, status.status, produce.produce, run_app.run, read.query, read.log, changes.changes,
     late.late, correct.correct, read.tables, read.describe, init.init, restore.restore, check.check, plan.plan,
     capture.capture, demo.demo, rehydrate.rehydrate,
+    quarantine.quarantine,
 ):  # fmt: skip
     app.command()(command)
 # A function called test would be taken for one by pytest and its linters.

@@ -13,7 +13,7 @@ from lakehouse.errors import BrokerError, ConfigError, JobFailed, LeaseHeld, Not
 
 COMMANDS = (
     "up", "down", "status", "produce", "run", "query", "log", "changes", "tables", "describe", "init", "restore",
-    "check", "demo", "test", "capture", "late", "plan",
+    "check", "demo", "test", "capture", "late", "plan", "rehydrate", "quarantine",
 )  # fmt: skip
 
 
