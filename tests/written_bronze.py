@@ -1,4 +1,4 @@
-"""Bronze written without Spark, tick by tick, as ingest leaves it."""
+"""Bronze, and quarantines, written without Spark, tick by tick, as a run leaves them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from lakehouse.formats.decode import decode
+from lakehouse.plan import model
+from lakehouse.plan.app import App
+from lakehouse.plan.step import Source
 from lakehouse.semantics.moment import moment
 from lakehouse.semantics.record import Record
 
@@ -46,6 +50,14 @@ def write_bronze(root: Path, records: Iterable[Record], own: Iterable[str] = (),
         for number in range(files):
             # The last one completes the tick.
             append(root / "bronze" / "records", tick, shared[number::files], said if number == files - 1 else None)
+
+
+def write_quarantine(root: Path, source: Source, records: Iterable[Record]) -> None:
+    """Write those records that do not fit a source into the quarantine of its stream under `root`."""
+    result = model.run(App((), (), (source,)), records, decode)
+    rows = [{**_row(record), "reason": reason} for record, reason in result.quarantine[source.name]]
+    table = pa.Table.from_pylist(rows, SCHEMA.append(pa.field("reason", pa.string())))
+    write_deltalake(str(root / "quarantine" / source.name), table, mode="append")
 
 
 def append(path: Path, tick: int, records: list[Record], said: str | None) -> None:

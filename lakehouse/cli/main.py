@@ -27,6 +27,7 @@ from lakehouse.cli import (
     late,
     plan,
     produce,
+    quarantine,
     read,
     rebuild,
     rehydrate,
@@ -72,7 +73,7 @@ for command in (
     diff.show, diff.diff, blame.bisect, blame.blame, late.late, correct.correct, read.tables, read.describe,
     init.init, restore.restore, check.check, plan.plan, capture.capture, demo.demo, rehydrate.rehydrate,
     explain.explain, upkeep.upkeep, drill.drill, backfill.backfill, revert.revert, rebuild.checkout, rebuild.rebuild,
-    backtest.backtest, interventions.interventions,
+    backtest.backtest, interventions.interventions, quarantine.quarantine,
 ):  # fmt: skip
     app.command()(command)
 # A function called test would be taken for one by pytest and its linters.

@@ -170,9 +170,13 @@ class BronzeRows:
         return found
 
     def _scan(self, columns: Mapping[str, ds.Expression], chosen: ds.Expression, rows: int) -> ds.Scanner:
+        import pyarrow.dataset as ds
+
+        # A row group is decoded as a whole, which is memory enough: its bytes are not held beside it.
+        pieces = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
         return self._rows.scanner(
             columns=dict(columns), filter=(field("topic") == self.topic) & chosen, batch_size=rows, batch_readahead=2,
-            fragment_readahead=1,
+            fragment_readahead=1, fragment_scan_options=pieces,
         )  # fmt: skip
 
     def _sizes(self) -> tuple[int, int]:

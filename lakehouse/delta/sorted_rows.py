@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-RUN_BYTES = 128 * 2**20
-# What is read back of each run at a time: there may be a hundred runs.
+RUN_BYTES = 64 * 2**20
+# So much of each run is read back, and handed on, at a time: there may be a hundred runs.
 PART_BYTES = 2**20
 ROWS_AT_ONCE = 4096
 
@@ -25,49 +25,48 @@ def in_order(batches: Iterable[pa.RecordBatch], by: int) -> Iterator[list[Row]]:
 
     `RUN_BYTES` are sorted in memory; where there are more, every run goes to disk and is removed at the end.
     """
-    runs = _runs(batches, by)
-    first = next(runs, None)
-    second = next(runs, None)
-    if first is None:
-        return
-    if second is None:
-        for batch in first.to_batches(max_chunksize=ROWS_AT_ONCE):
+    left: Iterator[pa.RecordBatch] = (batch for batch in batches if batch.num_rows)
+    run = _run(left, by)
+    following = next(left, None)
+    if following is None:
+        for batch in run.to_batches(max_chunksize=_at_once(run)) if run is not None else ():
             yield _rows(batch)
         return
+    rows = _at_once(run)
     with tempfile.TemporaryDirectory(prefix="lakehouse-sort-") as folder:
-        files = [
-            _write(run, Path(folder, f"{number}.arrow")) for number, run in enumerate(chain((first, second), runs))
-        ]
-        del first, second
+        files: list[Path] = []
+        left = chain([following], left)
+        while run is not None:
+            files.append(_write(run, Path(folder, f"{len(files)}.arrow")))
+            run = None  # before the next one is read
+            run = _run(left, by)
         merged = heapq.merge(*map(_read, files), key=itemgetter(*range(by)))
-        while rows := list(islice(merged, ROWS_AT_ONCE)):
-            yield rows
+        while some := list(islice(merged, rows)):
+            yield some
 
 
-def _runs(batches: Iterable[pa.RecordBatch], by: int) -> Iterator[pa.Table]:
-    """Yield tables that are sorted, each of so many bytes."""
+def _run(batches: Iterator[pa.RecordBatch], by: int) -> pa.Table | None:
+    """Return the next batches, of so many bytes, as one sorted table; None for no batch."""
     held: list[pa.RecordBatch] = []
     size = 0
-    for batch in batches:
-        if batch.num_rows:
-            held.append(batch)
-            size += batch.nbytes
-        if size >= RUN_BYTES:
-            yield _sorted(held, by)
-            held, size = [], 0
-    if held:
-        yield _sorted(held, by)
-
-
-def _sorted(held: list[pa.RecordBatch], by: int) -> pa.Table:
+    while size < RUN_BYTES and (batch := next(batches, None)) is not None:
+        held.append(batch)
+        size += batch.nbytes
+    if not held:
+        return None
     table = pa.Table.from_batches(held)
     return table.sort_by([(name, "ascending") for name in table.column_names[:by]])
 
 
+def _at_once(run: pa.Table) -> int:
+    """How many rows to handle at a time."""
+    rows: int = run.num_rows * PART_BYTES // max(run.nbytes, 1)
+    return min(ROWS_AT_ONCE, max(1, rows))
+
+
 def _write(run: pa.Table, file: Path) -> Path:
-    rows = max(1, run.num_rows * PART_BYTES // max(run.nbytes, 1))
     with pa.OSFile(str(file), "wb") as out, pa.ipc.new_stream(out, run.schema) as writer:
-        writer.write_table(run, max_chunksize=rows)
+        writer.write_table(run, max_chunksize=_at_once(run))
     return file
 
 

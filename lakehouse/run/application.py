@@ -1,4 +1,4 @@
-"""Loading an application: a file, or an importable module, that declares one."""
+"""Loading an application: a file, or an importable module, that declares one; and functions beside it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import importlib
 import importlib.util
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from lakehouse.errors import ConfigError, LakehouseError, PlanError
 from lakehouse.plan.app import App
@@ -23,6 +25,7 @@ class Found:
     app: App
     where: str
     name: str
+    module: ModuleType
 
     @property
     def file(self) -> Path | None:
@@ -41,16 +44,18 @@ def load_app(target: str) -> App:
 def find_app(target: str) -> Found:
     """Return the application that `target` names, with its place; see `load_app`."""
     where, _, name = target.rpartition(":") if ":" in target else (target, "", "")
-    module = _load_file(where) if where.endswith(".py") else _import(where, target)
+    module = _load(where, f"application {target!r}")
     if name:
         found = getattr(module, name, None)
         if not isinstance(found, App):
             raise ConfigError(
                 f"{target}: {name!r} is {type(found).__name__}, expected an application: {name} = lh.app(...)."
             )
-        return Found(found, where, name)
+        return Found(found, where, name, module)
     # An application under two names is one.
-    apps = {id(value): Found(value, where, name) for name, value in vars(module).items() if isinstance(value, App)}
+    apps = {
+        id(value): Found(value, where, name, module) for name, value in vars(module).items() if isinstance(value, App)
+    }
     if len(apps) != 1:
         raise ConfigError(
             f"{target}: found {len(apps)} applications, expected one: app = lh.app(...). Name one with {where}:NAME."
@@ -58,12 +63,33 @@ def find_app(target: str) -> Found:
     return next(iter(apps.values()))
 
 
-def _load_file(where: str) -> ModuleType:
+def load_function(target: str, of: Found) -> Callable[..., Any]:
+    """Return the function that `target` names: "fixes.py:repair", "package.fixes:repair", or "repair" beside the app.
+
+    Raises ConfigError when there is none.
+    """
+    where, _, name = target.rpartition(":")
+    module = _load(where, f"function {target!r}") if where else of.module
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise ConfigError(
+            f"function {target!r}: found {type(found).__name__}, expected a function {name!r} in {where or of.where}. "
+            "Name it as FILE.py:NAME, MODULE:NAME, or NAME for one of the application's file."
+        )
+    function: Callable[..., Any] = found
+    return function
+
+
+def _load(where: str, what: str) -> ModuleType:
+    """`what` is loaded, for messages."""
+    return _load_file(where, what) if where.endswith(".py") else _import(where, what)
+
+
+def _load_file(where: str, what: str) -> ModuleType:
     path = Path(where)
     if not path.is_file():
         raise ConfigError(
-            f"{where}: no such file; expected a Python file that declares an application. "
-            "`lakehouse init NAME` makes one."
+            f"{what}: no such file; expected a Python file. `lakehouse init NAME` makes one with an application."
         )
     name = f"lakehouse_application_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -80,14 +106,12 @@ def _load_file(where: str) -> ModuleType:
     return module
 
 
-def _import(where: str, target: str) -> ModuleType:
+def _import(where: str, what: str) -> ModuleType:
     if not MODULE.fullmatch(where):
-        raise ConfigError(f"application {target!r}: expected a Python file (flights.py) or a module (package.flights).")
+        raise ConfigError(f"{what}: expected a Python file (flights.py) or a module (package.flights).")
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
         return importlib.import_module(where)
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"application {target!r}: {error}. Expected a Python file (flights.py) or an importable module."
-        ) from error
+        raise ConfigError(f"{what}: {error}. Expected a Python file (flights.py) or an importable module.") from error

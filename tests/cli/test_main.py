@@ -13,7 +13,8 @@ from lakehouse.errors import BrokerError, ConfigError, JobFailed, LeaseHeld, Not
 
 COMMANDS = (
     "up", "down", "status", "produce", "run", "query", "log", "changes", "tables", "describe", "init", "restore",
-    "check", "demo", "test", "capture", "late", "plan", "upkeep", "drill",
+    "check", "demo", "test", "capture", "late", "plan", "upkeep", "drill", "rehydrate", "quarantine", "show", "diff",
+    "bisect", "blame", "correct", "explain", "backfill", "revert", "checkout", "rebuild", "backtest", "interventions",
 )  # fmt: skip
 
 

@@ -151,7 +151,7 @@ def histories(draw: st.DrawFn) -> list[Record]:
 
 
 @given(histories(), st.data())
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_slices_and_runs_give_the_lakes_order(tmp_path_factory, made: list[Record], data: st.DataObject) -> None:
     if not made:
         return

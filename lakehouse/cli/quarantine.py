@@ -1,0 +1,162 @@
+"""`lakehouse quarantine`: the records that did not fit a stream's schema: a list, by reason, or with a fix tried."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakehouse.cli import show
+from lakehouse.cli.fixes import New, attempt
+from lakehouse.cli.options import ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.read import ROWS_SHOWN, LimitOption, shown
+from lakehouse.errors import ConfigError
+from lakehouse.semantics.moment import moment
+
+if TYPE_CHECKING:
+    from lakehouse.delta.layout import Layout
+    from lakehouse.delta.quarantined import Choice, Place, Quarantined
+
+PLACE = re.compile(r"([A-Za-z0-9._-]{1,249})/(\d{1,9})/(\d{1,18})", re.ASCII)
+
+
+class By(StrEnum):
+    """What records are counted by."""
+
+    reason = "reason"
+
+
+def quarantine(
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="A stream; its topic's name, with _ for - and dots.")],
+    by: Annotated[By | None, typer.Option("--by", help="Count them by reason, with an example of each.")] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="Those whose reason contains this text.")
+    ] = None,
+    position: Annotated[
+        list[str] | None,
+        typer.Option("--position", metavar="TOPIC/PARTITION/OFFSET", help="This record; may be given several times."),
+    ] = None,
+    start: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Records of this time or later.")] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Records before this time.")] = None,
+    app: Annotated[
+        str | None, typer.Option("--app", metavar="APP", help="Try them by what this application declares now.")
+    ] = None,
+    fix: Annotated[
+        str | None,
+        typer.Option("--fix", metavar="FUNCTION", help="Made right by FILE.py:NAME, MODULE:NAME, or a NAME in APP."),
+    ] = None,
+    value: Annotated[str | None, typer.Option("--value", metavar="TEXT", help="The one record's new value.")] = None,
+    value_file: Annotated[
+        Path | None, typer.Option("--value-file", metavar="FILE", help="Its new value, the bytes of a file.")
+    ] = None,
+    null_value: Annotated[bool, typer.Option("--null-value", help="Its new value is null: it deletes.")] = False,
+    key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="The one record's new key.")] = None,
+    key_file: Annotated[
+        Path | None, typer.Option("--key-file", metavar="FILE", help="Its new key, the bytes of a file.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --app: show what would become of them.")] = False,
+    limit: LimitOption = None,
+    config: ConfigOption = None,
+    lake: LakeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show the records of a stream that did not fit its schema, the newest first; count them; try a fix on them.
+
+    A fix is a function (record -> record, bytes, or None), a new value or key of one record, or nothing: the stream is
+    declared otherwise now. Nothing is changed by this command. Without Spark.
+
+    Example: lakehouse quarantine orders --by reason
+    """
+    from lakehouse.delta.layout import Layout
+    from lakehouse.delta.quarantined import Choice
+    from lakehouse.plan.schema import check_name
+    from lakehouse.semantics.moment import time_ms
+
+    check_name(stream, "stream")
+    choice = Choice(
+        reason, tuple(map(_place, position or ())), None if start is None else time_ms(start, "--from"),
+        None if end is None else time_ms(end, "--to"),
+    )  # fmt: skip
+    edits = {"value": New(value, value_file, null_value), "key": New(key, key_file)}
+    if app is None and (dry_run or fix is not None or any(new.given for new in edits.values())):
+        raise ConfigError("quarantine: a fix is tried by what an application declares; name it with --app APP.")
+    if app is not None and not dry_run:
+        raise ConfigError("quarantine: found --app without --dry-run; this command changes nothing, it shows.")
+    if app is not None and by is not None:
+        raise ConfigError("quarantine: found --app and --by; expected one of them.")
+    layout = Layout(settings_of(config, lake).lake.path)
+    if app is not None:
+        attempt(layout, app, stream, choice, fix, edits, limit, json)
+    elif by is not None:
+        _count(layout, stream, choice, limit, json)
+    else:
+        _list(layout, stream, choice, limit, json)
+
+
+def _place(text: str) -> Place:
+    from lakehouse.delta.quarantined import Place
+
+    if (match := PLACE.fullmatch(text)) is None:
+        raise ConfigError(f"--position {text!r}: expected TOPIC/PARTITION/OFFSET, such as orders/0/17.")
+    return Place(match[1], int(match[2]), int(match[3]))
+
+
+def _list(layout: Layout, stream: str, choice: Choice, limit: int | None, json: bool) -> None:
+    from lakehouse.delta.quarantined import records
+
+    found = records(layout, stream, choice, limit or (None if json else ROWS_SHOWN + 1), newest_first=True)
+    if json:
+        for one in found:
+            show.as_json(facts(one))
+    elif not found:
+        _none(stream, choice)
+    else:
+        rows = [
+            (str(one.place), moment(one.record.timestamp), one.reason, one.record.key, one.record.value)
+            for one in found
+        ]  # fmt: skip
+        columns = ("position", "time", "reason", "key", "value")
+        shown(rows, limit, lambda some, caption: show.table(stream, columns, some, caption=caption))
+
+
+def _count(layout: Layout, stream: str, choice: Choice, limit: int | None, json: bool) -> None:
+    from dataclasses import asdict
+
+    from lakehouse.delta.quarantined import reasons
+
+    found = reasons(layout, stream, choice, limit or (None if json else ROWS_SHOWN + 1))
+    if json:
+        for one in found:
+            show.as_json({**asdict(one), "example": facts(one.example)})
+    elif not found:
+        _none(stream, choice)
+    else:
+        rows = [
+            (one.kind, one.records, _span(one.first_tick, one.last_tick), one.first_time, one.last_time,
+             str(one.example.place), one.example.record.value)
+            for one in found
+        ]  # fmt: skip
+        columns = ("reason", "records", "ticks", "first time", "last time", "for example", "its value")
+        shown(rows, limit, lambda some, caption: show.table(stream, columns, some, caption=caption))
+
+
+def _none(stream: str, choice: Choice) -> None:
+    from lakehouse.delta.quarantined import ALL
+
+    typer.echo(f"The quarantine of {stream} {'is empty' if choice == ALL else 'has no such record'}.")
+
+
+def _span(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def facts(one: Quarantined) -> dict[str, Any]:
+    """A quarantined record as JSON has it."""
+    names = ("topic", "topic_id", "partition", "offset", "tick", "key", "value")
+    return {
+        **{name: getattr(one.record, name) for name in names},
+        "timestamp": moment(one.record.timestamp), "reason": one.reason,
+    }  # fmt: skip

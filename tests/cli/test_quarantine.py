@@ -1,0 +1,162 @@
+"""`lakehouse quarantine`: the list, the reasons, and fixes that are tried; over a quarantine written without Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.run.application import load_app
+from lakehouse.semantics.record import Record
+
+from ..written_bronze import write_quarantine
+
+T = 1_700_000_000_000
+APP = """
+import dataclasses
+import lakehouse as lh
+
+orders = lh.stream("web-orders", key="id string", schema="amount int", name="orders")
+numbers = lh.stream("numbers", key="id int", schema="n bigint", format="kafka")
+app = lh.app(orders.latest("newest"), numbers.latest("last"))
+
+def repair(record):
+    if record.value.startswith(b"{"):
+        return dataclasses.replace(record, value=record.value.replace(b'"', b"").replace(b"amount", b'"amount"'))
+"""
+
+
+@pytest.fixture
+def lake(folder: Path) -> None:
+    """The quarantine of orders: three records; that of numbers: one; and the application."""
+    (folder / "app.py").write_text(APP)
+    orders, numbers = load_app("app.py").sources
+    values = (b'{"amount": "1"}', b"\xff[red]", b'{"amount": "2"}')
+    bad = [Record("web-orders", "id-1", n % 2, n // 2, T + n, b"k", value, n, T + n) for n, value in enumerate(values)]
+    write_quarantine(folder / "lake", orders, bad)
+    write_quarantine(folder / "lake", numbers, [Record("numbers", "id-2", 0, 7, T, b"\0\0\0\1", b"x", 3, T)])
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_the_list_is_the_newest_first(lake, lakehouse):
+    assert lines(lakehouse("quarantine", "orders", "--json").out)[0] == {
+        "topic": "web-orders", "topic_id": "id-1", "partition": 0, "offset": 1, "tick": 2, "key": "k",
+        "value": '{"amount": "2"}', "timestamp": "2023-11-14T22:13:20.002000Z",
+        "reason": "value: field amount: expected int, found '2'",
+    }  # fmt: skip
+    assert [r["value"] for r in lines(lakehouse("quarantine", "orders", "--json").out)[1:]] == [
+        "base64:/1tyZWRd", '{"amount": "1"}',
+    ]  # fmt: skip
+    out = lakehouse("quarantine", "orders", "--limit", "2").out
+    assert "web-orders/0/1" in out
+    assert "\\xff[red]" in out
+    assert "web-orders/0/0" not in out
+    assert "the first 2 rows" not in lakehouse("quarantine", "orders", "--limit", "3").out
+
+
+@pytest.mark.parametrize(
+    ("chosen", "offsets"),
+    [
+        (["--reason", "field amount"], [(0, 1), (0, 0)]),
+        (["--position", "web-orders/0/1", "--position", "web-orders/1/0"], [(0, 1), (1, 0)]),
+        (["--from", "2023-11-14T22:13:20.001Z", "--to", "2023-11-14T22:13:20.002Z"], [(1, 0)]),
+        (["--to", "2023-11-14", "--limit", "5"], []),
+    ],
+    ids=str,
+)
+def test_what_is_chosen(lake, lakehouse, chosen, offsets):
+    found = lines(lakehouse("quarantine", "orders", *chosen, "--json").out)
+    assert [(r["partition"], r["offset"]) for r in found] == offsets
+    if not offsets:
+        assert lakehouse("quarantine", "orders", *chosen).out == "The quarantine of orders has no such record.\n"
+
+
+def test_by_reason(lake, lakehouse):
+    first, second = lines(lakehouse("quarantine", "orders", "--by", "reason", "--json").out)
+    example = first.pop("example")
+    assert first == {
+        "kind": "value: field amount: expected int", "records": 2, "first_tick": 0, "last_tick": 2,
+        "first_time": "2023-11-14T22:13:20Z", "last_time": "2023-11-14T22:13:20.002000Z",
+    }  # fmt: skip
+    assert (example["partition"], example["offset"], example["value"]) == (0, 1, '{"amount": "2"}')
+    assert (second["kind"], second["records"]) == ("value: expected UTF-8", 1)
+    out = lakehouse("quarantine", "orders", "--by", "reason", "--reason", "field").out
+    assert "0-2" in out
+    assert "UTF-8" not in out
+
+
+def test_a_function_is_tried(lake, lakehouse):
+    out = lakehouse("quarantine", "orders", "--app", "app.py", "--fix", "repair", "--dry-run").out
+    assert '{"amount": "1"}' in out
+    assert '{"amount": 1}' in out
+    assert "the fix gave nothing for it" in out
+    assert out.endswith("2 records fit now, 1 still do not. Nothing was changed.\n")
+    fix = ("--app", "app.py", "--fix", "app.py:repair", "--dry-run", "--json")
+    found = lines(lakehouse("quarantine", "orders", *fix).out)
+    assert [(r["offset"], r["fits"], r["value_before"], r["value"]) for r in found] == [
+        (0, True, '{"amount": "1"}', '{"amount": 1}'), (0, False, "base64:/1tyZWRd", "base64:/1tyZWRd"),
+        (1, True, '{"amount": "2"}', '{"amount": 2}'),
+    ]  # fmt: skip
+    assert (found[0]["reason"], found[1]["reason"]) == (None, "the fix gave nothing for it")
+    assert len(lines(lakehouse("quarantine", "orders", "--json").out)) == 3
+
+
+def test_an_edit_and_a_new_schema_are_tried(lake, lakehouse, folder):
+    one = ("quarantine", "orders", "--app", "app.py", "--dry-run", "--position", "web-orders/1/0")
+    (folder / "value.json").write_bytes(b'{"amount": 5}')
+    (folder / "key").write_bytes(b"k2")
+    found = lines(lakehouse(*one, "--value-file", "value.json", "--key-file", "key", "--json").out)
+    assert [(r["fits"], r["key_before"], r["key"], r["value"]) for r in found] == [(True, "k", "k2", '{"amount": 5}')]
+    assert "1 records fit now" in lakehouse(*one, "--null-value").out
+    bad = lakehouse(*one, "--value", "five").out
+    assert "value: expected a JSON object, found five" in bad
+    assert "0 records fit now, 1 still do not" in bad
+    number = ("quarantine", "numbers", "--app", "app.py", "--dry-run", "--value", "8", "--key", "3", "--json")
+    assert lines(lakehouse(*number).out)[0]["value"] == "\0\0\0\0\0\0\0\b"
+
+    assert "0 records fit now, 3 still do not" in lakehouse("quarantine", "orders", "--app", "app.py", "--dry-run").out
+    (folder / "other.py").write_text(APP.replace("amount int", "amount string"))
+    out = lakehouse("quarantine", "orders", "--app", "other.py", "--dry-run").out
+    assert "2 records fit now, 1 still do not" in out
+    assert "new value" not in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["clicks"], "stream 'clicks' has no quarantine"),
+        (["a/b"], "expected a letter"),
+        (["orders", "--position", "web-orders/0"], "expected TOPIC/PARTITION/OFFSET, such as orders/0/17"),
+        (["orders", "--from", "soon"], "--from 'soon': expected a time"),
+        (["orders", "--fix", "repair"], "name it with --app APP"),
+        (["orders", "--value", "{}"], "name it with --app APP"),
+        (["orders", "--dry-run"], "name it with --app APP"),
+        (["orders", "--app", "app.py", "--fix", "repair"], "found --app without --dry-run"),
+        (["orders", "--app", "app.py", "--dry-run", "--by", "reason"], "found --app and --by"),
+        (["orders", "--app", "app.py", "--dry-run", "--fix", "repair", "--value", "{}"], "found --fix and a new value"),
+        (["orders", "--app", "app.py", "--dry-run", "--value", "{}", "--null-value"], "found 2 new values"),
+        (["orders", "--app", "app.py", "--dry-run", "--value", "{}"], "an edit is of one record, found 3"),
+        (["orders", "--app", "app.py", "--dry-run", "--value-file", "none"], "none: no such file"),
+        (["orders", "--app", "app.py", "--dry-run", "--fix", "nothing"], "expected a function 'nothing' in app.py"),
+        (["orders", "--app", "app.py", "--dry-run", "--reason", "none"], "no quarantined record was chosen"),
+        (["numbers", "--app", "app.py", "--dry-run", "--value", "eight"], "value 'eight': expected bigint"),
+    ],
+    ids=str,
+)
+def test_bad_input(lake, lakehouse, arguments, said):
+    found = lakehouse("quarantine", *arguments)
+    assert (found.code, found.out) == (2, "")
+    assert said in found.err
+
+
+def test_an_empty_quarantine(folder, lakehouse):
+    (folder / "app.py").write_text(APP)
+    write_quarantine(folder / "lake", load_app("app.py").sources[0], [])
+    assert lakehouse("quarantine", "orders").out == "The quarantine of orders is empty.\n"
+    assert lakehouse("quarantine", "orders", "--by", "reason").out == "The quarantine of orders is empty.\n"
+    assert lakehouse("quarantine", "orders", "--json").out == ""

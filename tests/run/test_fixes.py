@@ -1,0 +1,234 @@
+"""Fixes of quarantined records: what fits afterwards, what does not and why; and which records are chosen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import lakehouse as lh
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.quarantined import ALL, Choice, Place, reasons, records
+from lakehouse.errors import ConfigError, NeedsSpark, NotFound, PlanError
+from lakehouse.formats.decode import decode
+from lakehouse.plan.model import Decoded
+from lakehouse.run.application import find_app, load_function
+from lakehouse.run.fixes import Edit, Fixes, StillBad, bytes_of, fixed_records, source_of, unchanged
+from lakehouse.semantics.record import Record
+
+from ..written_bronze import write_quarantine
+
+T = 1_700_000_000_000
+SCHEMA = "amount int, at bigint"
+
+
+def app(schema: str = SCHEMA, topic: str = "orders", **more: Any) -> lh.App:
+    return lh.app(lh.stream(topic, key="id string", schema=schema, name="orders", **more).latest("newest"))
+
+
+def record(
+    offset: int, value: bytes | None, key: bytes | None = b"k", ms: int = T, topic_id: str = "id-1", tick: int = 1
+) -> Record:
+    return Record("orders", topic_id, 0, offset, ms, key, value, tick, ms)
+
+
+VALUES = (b"no order", b'{"amount": "7"}', b'{"amount": "x"}', b'{"amount": 1', b"\xff", b'{"amount": 2, "at": 3}')
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Layout:
+    """The quarantine of orders: five records of offsets 0 to 4, each a second after the one before."""
+    made = [record(n, value, ms=T + n * 1000, tick=1 + n // 2) for n, value in enumerate(VALUES)]
+    write_quarantine(tmp_path, app().sources[0], made)
+    return Layout(str(tmp_path))
+
+
+def offsets(made: Fixes) -> tuple[list[int], list[int]]:
+    return [one.was.record.offset for one in made.fixed], [one.was.record.offset for one in made.bad]
+
+
+def test_a_function_makes_some_fit_and_says_why_others_do_not(lake: Layout) -> None:
+    def fix(of: Record) -> Any:
+        match of.offset:
+            case 0:
+                return replace(of, value=b'{"amount": 10}')
+            case 1:
+                return (of.value or b"").replace(b'"7"', b"7")
+            case 2:
+                return of
+            case 3:
+                return None
+        raise KeyError("nothing helps")
+
+    made = fixed_records(lake, app(), "orders", ALL, fix)
+    assert [(one.was.record.offset, one.key, one.value) for one in made.fixed] == [
+        (0, b"k", b'{"amount": 10}'), (1, b"k", b'{"amount": 7}'),
+    ]  # fmt: skip
+    first = made.fixed[0]
+    assert first.was.reason == "value: expected a JSON object, found no order"
+    assert first.record == replace(first.was.record, value=b'{"amount": 10}')
+    assert [(one.was.record.offset, one.reason) for one in made.bad] == [
+        (2, "value: field amount: expected int, found 'x'"), (3, "the fix gave nothing for it"),
+        (4, "the fix failed: KeyError: 'nothing helps'"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fix", "said"),
+    [
+        (lambda of: "text", "the fix gave str; expected a record, bytes (its value) or None"),
+        (lambda of: replace(of, timestamp=1, tick=9), "the fix changed timestamp, tick; only key and value may change"),
+        (lambda of: replace(of, value="text"), "the fix gave str as the value; expected bytes or None"),
+        (lambda of: replace(of, key=b"\xff", value=None), "key: expected UTF-8, found byte 0xff at 0"),
+    ],
+    ids=str,
+)
+def test_what_a_function_may_not_give(lake: Layout, fix: Any, said: str) -> None:
+    made = fixed_records(lake, app(), "orders", Choice(places=(Place("orders", 0, 0),)), fix)
+    assert (made.fixed, [one.reason for one in made.bad]) == ((), [said])
+
+
+def test_an_edit(lake: Layout) -> None:
+    one = Choice(places=(Place("orders", 0, 4),))
+    made = fixed_records(lake, app(), "orders", one, Edit(value=None, key=b"other"))
+    assert [(f.key, f.value) for f in made.fixed] == [(b"other", None)]
+    (still,) = fixed_records(lake, app(), "orders", one, Edit(value=b"[]")).bad
+    assert (still.value, still.reason) == (b"[]", "value: expected a JSON object, found []")
+    with pytest.raises(ConfigError, match="an edit is of one record, found 5: orders/0/0, id-1, tick 1"):
+        fixed_records(lake, app(), "orders", ALL, Edit(value=b"{}"))
+
+
+def test_a_new_schema_takes_them_as_they_are(lake: Layout) -> None:
+    made = fixed_records(lake, app("amount string"), "orders", ALL, unchanged)
+    assert offsets(made) == ([1, 2], [0, 3, 4])
+    assert all(one.value == VALUES[one.was.record.offset] for one in made.fixed)
+    # The declaration is another one in other ways, too.
+    assert offsets(fixed_records(lake, app(topic="web-orders"), "orders", ALL, unchanged))[0] == []
+    (still, *_) = fixed_records(lake, app("amount string", topic="web-orders"), "orders", ALL, unchanged).bad
+    assert still.reason == "it is not of topic 'web-orders', which the stream reads now"
+
+
+def test_the_event_time_counts(lake: Layout) -> None:
+    timed = app(event_time="at")
+    (still,) = fixed_records(lake, timed, "orders", Choice(reason="found '7'"), Edit(value=b'{"amount": 7}')).bad
+    assert still.reason == "the event time at is null"
+    assert fixed_records(lake, timed, "orders", Choice(reason="found '7'"), Edit(value=b'{"at": 7}')).fixed
+    only_spark = app(event_time="unix_millis(timestamp_seconds(at))")
+    with pytest.raises(NeedsSpark, match="can't be told without Spark, so neither whether a fixed record fits"):
+        fixed_records(lake, only_spark, "orders", Choice(reason="found '7'"), Edit(value=b'{"at": 7}'))
+
+
+@pytest.mark.parametrize(
+    ("choice", "found"),
+    [
+        (ALL, [0, 1, 2, 3, 4]),
+        (Choice(reason="field amount"), [1, 2]),
+        (Choice(reason="%'; DROP"), []),
+        (Choice(start_ms=T + 1000, end_ms=T + 3000), [1, 2]),
+        (Choice(places=(Place("orders", 0, 4), Place("orders", 0, 1), Place("orders", 9, 1))), [1, 4]),
+        (Choice(reason="field", places=(Place("orders", 0, 4), Place("orders", 0, 2))), [2]),
+    ],
+    ids=str,
+)
+def test_what_is_chosen(lake: Layout, choice: Choice, found: list[int]) -> None:
+    assert [one.record.offset for one in records(lake, "orders", choice)] == found
+    assert [one.record.offset for one in records(lake, "orders", choice, 2, newest_first=True)] == found[::-1][:2]
+    if found:
+        assert offsets(fixed_records(lake, app(), "orders", choice, unchanged)) == ([], found)
+    else:
+        with pytest.raises(NotFound, match="no quarantined record was chosen"):
+            fixed_records(lake, app(), "orders", choice, unchanged)
+
+
+def test_reasons_are_counted_without_what_was_found(lake: Layout) -> None:
+    found = reasons(lake, "orders")
+    assert [(one.kind, one.records, one.first_tick, one.last_tick, one.example.place.offset) for one in found] == [
+        ("value: field amount: expected int", 2, 1, 2, 2),
+        ("value: expected UTF-8", 1, 3, 3, 4),
+        ("value: expected a JSON object", 1, 1, 1, 0),
+        ("value: expected a JSON object that ends with }", 1, 2, 2, 3),
+    ]
+    for one in found:  # what is shown chooses what was counted, and perhaps more
+        assert len(records(lake, "orders", Choice(reason=one.kind))) >= one.records
+
+
+def test_a_record_of_a_topic_made_anew_is_another_one(tmp_path: Path) -> None:
+    made = [record(0, b"1", topic_id="id-1"), record(0, b"2", ms=T + 5, topic_id="id-2", tick=2)]
+    write_quarantine(tmp_path, app().sources[0], made)
+    lake, place = Layout(str(tmp_path)), Place("orders", 0, 0)
+    with pytest.raises(ConfigError, match="found 2: orders/0/0, id-1, tick 1, orders/0/0, id-2, tick 2"):
+        fixed_records(lake, app(), "orders", Choice(places=(place,)), Edit(value=b"{}"))
+    made_fit = fixed_records(lake, app(), "orders", Choice(places=(place,), start_ms=T + 5), Edit(value=b"{}"))
+    assert [one.record.topic_id for one in made_fit.fixed] == ["id-2"]
+
+
+def test_names_that_do_not_exist(lake: Layout) -> None:
+    with pytest.raises(NotFound, match=r"stream 'clicks' has no quarantine .* There are: orders"):
+        records(lake, "clicks")
+    with pytest.raises(PlanError, match=r"stream 'clicks' is not in this application. There are: orders"):
+        fixed_records(lake, app(), "clicks", ALL, unchanged)
+
+
+def test_a_text_becomes_bytes_as_the_stream_is_declared() -> None:
+    numbers = lh.app(lh.stream("n", key="id int", schema="v double", format="kafka").latest("t"))
+    source = source_of(numbers, "n")
+    assert bytes_of(source, "key", "7") == b"\0\0\0\7"
+    assert bytes_of(source, "value", "1.5") == b"\x3f\xf8" + bytes(6)
+    with pytest.raises(ConfigError, match="key 'seven': expected int, found 'seven'"):
+        bytes_of(source, "key", "seven")
+    assert bytes_of(source_of(app(), "orders"), "value", "ü") == "ü".encode()
+
+
+def test_functions_are_found_by_name(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        "import lakehouse as lh\n"
+        "app = lh.app(lh.stream('t', key='k string', schema='v int').latest('x'))\n"
+        "def repair(record): return b'{}'\n"
+    )
+    (tmp_path / "fixes.py").write_text("import no_such_module\n")
+    of = find_app(str(tmp_path / "app.py"))
+    assert load_function("repair", of)(record(0, b"")) == b"{}"
+    assert load_function(f"{tmp_path / 'app.py'}:repair", of)(record(0, b"")) == b"{}"
+    assert load_function("json:loads", of)("1") == 1
+    for target, error, said in (
+        ("app", ConfigError, "function 'app': found App, expected a function"),
+        ("missing", ConfigError, "found NoneType, expected a function 'missing' in .*app.py"),
+        ("no_such:fix", ConfigError, "function 'no_such:fix': No module named"),
+        ("missing.py:fix", ConfigError, "function 'missing.py:fix': no such file"),
+        ("a b:fix", ConfigError, "function 'a b:fix': expected a Python file"),
+        (f"{tmp_path / 'fixes.py'}:fix", PlanError, "ModuleNotFoundError while it was loaded"),
+    ):
+        with pytest.raises(error, match=said):
+            load_function(target, of)
+
+
+@given(
+    st.lists(st.tuples(st.binary(max_size=12), st.none() | st.binary(max_size=12)), min_size=1, max_size=6), st.data()
+)
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_what_is_called_fixed_fits_and_nothing_is_lost(tmp_path_factory, bad, data) -> None:
+    lake = Layout(str(tmp_path_factory.mktemp("lake")))
+    made = [record(n, b"bad" + value, key) for n, (value, key) in enumerate(bad)]
+    write_quarantine(Path(lake.root), app().sources[0], made)
+    texts = st.sampled_from([b'{"amount": 1}', b"null", b'{"amount": 99999999999}', b"{}"]) | st.binary(max_size=8)
+    new = {n: data.draw(st.none() | st.builds(Edit, value=texts, key=st.none() | texts)) for n in range(len(bad))}
+
+    def fix(of: Record) -> Any:
+        edit = new[of.offset]
+        return None if edit is None else edit(of)
+
+    found = fixed_records(lake, app(), "orders", ALL, fix)
+    source = app().sources[0]
+    assert sorted(chain(*offsets(found))) == list(range(len(bad)))
+    for one in found.fixed:
+        assert isinstance(decode(source, one.record), Decoded)
+        assert replace(one.record, key=None, value=None) == replace(made[one.record.offset], key=None, value=None)
+    for still in found.bad:
+        assert isinstance(still, StillBad)
+        tried = replace(still.was.record, key=still.key, value=still.value)
+        assert new[tried.offset] is None or getattr(decode(source, tried), "reason", None) == still.reason
