@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.config import Upkeep
 from lakehouse.delta import anchors, files, tables, travel
+from lakehouse.delta.bronze import EVER
 from lakehouse.delta.files import DAY_MS, HOUR_MS
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.tables import Place
@@ -159,7 +160,8 @@ def _one(
 ) -> Done:
     """Keep up one Delta table. columns: what a keyed one is laid out by."""
     keyed = columns is not None
-    before, bytes_before = files.files(spark, path, keyed=keyed), files.on_disk(spark, path)
+    bytes_before = files.on_disk(spark, path)
+    before = files.files(spark, path, keyed=keyed, enough=policy.optimize_files)
     # A keyed table is written anew as a whole: once for each quarter that it has grown.
     large = (before.count - before.small) // 4 if keyed else 0
     wanted = before.small > max(policy.optimize_files, large)
@@ -172,7 +174,7 @@ def _one(
         if policy.vacuum:
             files.vacuum(spark, path, keep_ms)
     changed = wanted and not policy.dry_run
-    after = files.files(spark, path, keyed=keyed) if changed else before
+    after = files.files(spark, path, keyed=keyed, enough=EVER) if changed else before
     name = path.removeprefix(f"{layout.tables}/").removeprefix(f"{layout.root}/")
     return Done(name, before.count, after.count, bytes_before, files.on_disk(spark, path), wanted, why)
 
