@@ -19,7 +19,7 @@ from lakehouse.delta.transaction import quoted, snapshot
 from lakehouse.plan.schema import check_topic
 
 FILE_BYTES = 32 * 2**20
-GROUP_BYTES = 4 * 2**20  # of a row group: what one key makes a reader read
+GROUP_BYTES = 2**20  # of a row group: the least that one key makes a reader read
 SETTINGS = {
     # Delta would refuse a column that it has no statistics of; Parquet has them.
     "spark.databricks.delta.optimize.zorder.checkStatsCollection.enabled": "false",
