@@ -13,7 +13,6 @@ import multiprocessing
 import random
 import resource
 import time
-from pathlib import Path
 
 import pyarrow as pa
 from common import lake_and_broker, show
@@ -36,7 +35,10 @@ def write(root: str, count: int, size: int) -> None:
         partitions = [p for p in range(PARTITIONS) for _ in range(each)]
         note = "a note of some length, as they are in real life"
         tails = [dice.randbytes(max(0, size - 90) // 2).hex() for _ in offsets]
-        values = [f'{{"kind":"click","amount":{n},"note":"{note}{tail}"}}'.encode() for n, tail in zip(offsets, tails)]
+        values = [
+            f'{{"kind":"click","amount":{n},"note":"{note}{tail}"}}'.encode()
+            for n, tail in zip(offsets, tails, strict=True)
+        ]
         times = pa.array([T_US + n * 1000 for n in offsets], pa.timestamp("us", "UTC"))
         rows = len(offsets)
         table = pa.table(

@@ -57,7 +57,10 @@ def explain(
     if clock not in ("event", "commit"):
         raise ConfigError(f"--clock {clock!r}: expected event or commit.")
     meant = moment(at, clock="commit" if clock == "commit" else "event", version=version, tick=tick, offsets=offsets)
-    found = Lake(settings=settings_of(config, lake)).explain(of, key, meant)
+    with show.console(stderr=True).status("reading bronze") as status:
+        found = Lake(settings=settings_of(config, lake)).explain(
+            of, key, meant, listen=lambda records: status.update(f"{records:,} records of bronze read")
+        )
     found = _in_window(found, table, window)
     cut = limit or (None if json else ROWS_SHOWN)
     for row in found:

@@ -1,8 +1,9 @@
 """Bronze's files put together, and laid out by key: what one key has in a topic is then a small scan.
 
-A tick's file holds all keys, and Delta keeps no statistics of bytes. OPTIMIZE ... ZORDER BY (key) makes few files of
-the many, each with a range of the keys and sorted inside: Parquet's own statistics of row groups then leave out nearly
-all others. No data changes: a stream on bronze does not read the new files, and the numbers of its commits stay.
+A tick's file holds all keys, and Delta keeps no statistics of bytes. OPTIMIZE ... ZORDER BY (key, tick) makes few files
+of the many, in small row groups of neighbouring keys and ticks: Parquet's own statistics of a row group then leave out
+nearly all others. By the key alone a read of some ticks, of the past or for a backfill, would have to read everything.
+No data changes: a stream on bronze does not read the new files, and the numbers of its commits stay.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from lakehouse.delta.layout import Layout
 from lakehouse.delta.transaction import quoted, snapshot
 from lakehouse.plan.schema import check_topic
 
-FILE_BYTES = 64 * 2**20
-GROUP_BYTES = 4 * 2**20  # of a row group: what one key makes a reader read
+FILE_BYTES = 32 * 2**20
+GROUP_BYTES = 2**20  # of a row group: the least that one key makes a reader read
 SETTINGS = {
     # Delta would refuse a column that it has no statistics of; Parquet has them.
     "spark.databricks.delta.optimize.zorder.checkStatsCollection.enabled": "false",
@@ -41,7 +42,7 @@ def cluster(spark: SparkSession, layout: Layout, topics: Iterable[str] | None = 
         session = spark.newSession()  # a commit's number, set on another session, must not stand on this one
         for name, value in SETTINGS.items():
             session.conf.set(name, value)
-        session.sql(f"OPTIMIZE delta.{quoted(path)} WHERE topic = '{topic}' ZORDER BY (key)")
+        session.sql(f"OPTIMIZE delta.{quoted(path)} WHERE topic = '{topic}' ZORDER BY (key, tick)")
         done.append(topic)
     return done
 

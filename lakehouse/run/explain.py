@@ -8,7 +8,7 @@ that only Spark evaluates, interventions, a table that was restored) the changes
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,10 +38,13 @@ if TYPE_CHECKING:
     from lakehouse.delta.cut import Cut
     from lakehouse.run.lake import Lake
 
+Listen = Callable[[int], None]
 EVER = 2**62  # judged by this time every record is late, by the other none
 
 
-def explain(lake: Lake, layout: Layout, table: Table, key: str, at: At | None = None) -> list[Explained]:
+def explain(
+    lake: Lake, layout: Layout, table: Table, key: str, at: At | None = None, listen: Listen = lambda records: None
+) -> list[Explained]:
     """Explain the rows of a key: one, or one a window, in order. key: its text, without the window.
 
     Raises NotFound for a key that no record reaches, and for a moment that can't be had; ConfigError.
@@ -53,7 +56,7 @@ def explain(lake: Lake, layout: Layout, table: Table, key: str, at: At | None = 
     try:
         if explain_spark.is_needed(layout, table):
             raise NeedsSpark("interventions, or what a restore began from, are folded by Spark.")
-        steps = folded(layout, table, key, told.cut)
+        steps = folded(layout, table, key, told.cut, listen)
     except NeedsSpark as error:
         if isinstance(at, AtEvent | AtOffsets):
             raise ConfigError(
@@ -73,16 +76,20 @@ def explain(lake: Lake, layout: Layout, table: Table, key: str, at: At | None = 
     ]
 
 
-def folded(layout: Layout, table: Table, key: str, cut: Cut) -> dict[Key, tuple[Step, ...]]:
+def folded(
+    layout: Layout, table: Table, key: str, cut: Cut, listen: Listen = lambda records: None
+) -> dict[Key, tuple[Step, ...]]:
     """Return the steps of a key's rows, by the model. Raises NeedsSpark."""
-    events, judged = _reaching(layout, table, key, cut)
+    events, judged = _reaching(layout, table, key, cut, listen)
     events.sort(key=lambda event: event.position)
     made = model_table.run(table, events, cut.event_ms, judged)
     counted = [event for event in events if cut.event_ms is None or event.timestamp <= cut.event_ms]
     return _steps(table, counted, made)
 
 
-def _reaching(layout: Layout, table: Table, key: str, cut: Cut) -> tuple[list[Event], dict[Position, int] | None]:
+def _reaching(
+    layout: Layout, table: Table, key: str, cut: Cut, listen: Listen
+) -> tuple[list[Event], dict[Position, int] | None]:
     """The records that reach a key, and by which time each of them is judged: None for a table without a clock."""
     own = {source.topic for source in table.stream.sources if source.own_table}
     source = table.stream.source
@@ -92,8 +99,11 @@ def _reaching(layout: Layout, table: Table, key: str, cut: Cut) -> tuple[list[Ev
     wanted = bytes_of(source, key) if by_bytes and isinstance(source, Source) else None
     found: list[Event] = []
     moving: list[Event] = []
+    count = 0
     for topic in table.stream.topics:
         for chunk in bronze(layout, own, topic, wanted):
+            count += len(chunk)
+            listen(count)
             records = [record for record in chunk if record.tick <= cut.tick and _before(cut, record)]
             for event in model.events(table.stream, records, decode):
                 of = _key(table, event)

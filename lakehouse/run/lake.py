@@ -142,16 +142,23 @@ class Lake:
             frame = changefeed.per_event(self.spark, layout, table, after, to)
         return frame if key is None else changefeed.of_key(frame, table, key)
 
-    def explain(self, table: Table, key: str, at: At | str | datetime | date | None = None) -> list[Explained]:
+    def explain(
+        self,
+        table: Table,
+        key: str,
+        at: At | str | datetime | date | None = None,
+        *,
+        listen: Callable[[int], None] = lambda records: None,
+    ) -> list[Explained]:
         """Return the records behind a key's row (a windowed key: behind each of its rows), folded step by step.
 
         key: its text; columns of a key of several are joined by commas, the window is left out. at: a moment of
-        `lakehouse.semantics.moment`, or an event time; now if left out. See `lakehouse.run.explain`. Raises NotFound,
-        ConfigError.
+        `lakehouse.semantics.moment`, or an event time; now if left out. listen: is told how many records of
+        bronze were read. See `lakehouse.run.explain`. Raises NotFound, ConfigError.
         """
         from lakehouse.run.explain import explain
 
-        return explain(self, self._layout, table, key, at if isinstance(at, At) else moment_of(at))
+        return explain(self, self._layout, table, key, at if isinstance(at, At) else moment_of(at), listen)
 
     def correct(
         self,
