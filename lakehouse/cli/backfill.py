@@ -114,4 +114,8 @@ def say(app: str, table: str, done: Backfilled, *, plan: bool) -> None:
         typer.echo(f"{table}: nothing differs." if of.equal else f"{table}: {rows}, if applied. Nothing was changed.")
         return
     typer.echo(f"{table}: {rows}, at tick {done.tick:,}.")
-    typer.echo(f"The way back: lakehouse revert {app} {table} --tick {done.before}")
+    if done.changed:
+        typer.echo("The way back: lakehouse backfill, with the declaration that it had.")
+        typer.echo(f"What it was: lakehouse checkout {app} {table} NEW --tick {done.before}")
+    else:
+        typer.echo(f"The way back: lakehouse revert {app} {table} --tick {done.before}")

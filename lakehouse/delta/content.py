@@ -16,7 +16,7 @@ MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 # Spark would cut timestamps to milliseconds.
 AS_TEXT = {
     "ignoreNullFields": "false",
-    "timestampFormat": f"{MICROSECONDS}XXX",
+    "timestampFormat": f"{MICROSECONDS}XX",
     "timestampNTZFormat": MICROSECONDS,
 }
 

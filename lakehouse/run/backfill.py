@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakehouse.delta import anchors, bronze, folders, reading, tables
+from lakehouse.delta import anchors, bronze, folders, interventions, reading, tables
 from lakehouse.delta.content import Differing, differing
 from lakehouse.delta.cut import Cut
 from lakehouse.delta.interventions import Decision, Kind, Wanted
@@ -49,13 +49,14 @@ class Backfilled:
     """What a backfill, or a revert, changed or would change.
 
     tick: of the intervention, None where nothing was applied. records: of bronze, that were read, or would be.
-    before: the tick to go back to.
+    before: the tick to go back to. changed: whether it brought other logic.
     """
 
     differing: Differing
     tick: int | None
     records: int = 0
     before: int = NO_TICK
+    changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ def backfill(
         if dry_run or (found.equal and not changed):
             if not dry_run:
                 folders.remove(spark, beside.tables)
-            return Backfilled(found, None, records, applied)
+            return Backfilled(found, None, records, applied, changed)
         listen("swap", records, records)
         if changed:
             _check_free(layout, table)
@@ -148,7 +149,7 @@ def backfill(
         details = {"beside": beside.beside, "declaration": declared(table)[DECLARATION], "changed": changed}
         at = intervene(spark, layout, app, Wanted("swap", (table.name,), details, reason))
         folders.remove(spark, beside.tables)
-        return _done(Backfilled(found, at, records))
+        return _done(Backfilled(found, at, records, changed=changed))
 
 
 def build(
@@ -203,8 +204,10 @@ def revert(
     """Make the live table what it was at a moment; what comes later goes on from there.
 
     version: the moment is this version, by its number, before what somebody else wrote after it. The clock stays:
-    windows that have closed since are not open again. Raises LeaseHeld while a backfill makes the table.
+    windows that have closed since are not open again. Raises LeaseHeld while a backfill makes the table, PlanError for
+    a moment before other logic was swapped in.
     """
+    _refuse_other_logic(spark, layout, table, to)
     details = {**to.details(), "version": version}
     with _alone(layout, table):
         found = _effect(spark, layout, table, "revert", details)
@@ -237,6 +240,17 @@ def _refuse_restored(spark: SparkSession, layout: Layout, table: Table) -> None:
         raise PlanError(
             f"table {table.name!r} was restored from a topic: what came before is in no bronze of this lake, so bronze "
             "can't make it anew. `lakehouse revert` takes it back to a version; or restore it again, into another lake."
+        )
+
+
+def _refuse_other_logic(spark: SparkSession, layout: Layout, table: Table, to: Cut) -> None:
+    """What other logic has made lacks what the present one goes on from."""
+    swaps = [at for at in interventions.of(spark, layout, table.name) if at.details.get("changed")]
+    if swaps and to.tick < swaps[-1].at:
+        raise PlanError(
+            f"table {table.name!r}: its declaration changed at tick {swaps[-1].at}, and rows from before can't go on "
+            "under the present one. Backfill it with the declaration that it had; or `lakehouse checkout` makes a new "
+            "table of that moment."
         )
 
 

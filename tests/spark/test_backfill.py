@@ -96,7 +96,8 @@ def expected(app: App, records: list[Record], table: str) -> dict[Any, Any]:
 def test_a_damaged_table_is_made_anew_and_new_logic_is_swapped_in(bench: Bench) -> None:
     from lakehouse.delta import changefeed, interventions
     from lakehouse.delta.content import Differing
-    from lakehouse.run.backfill import Range, backfill, backfill_range
+    from lakehouse.delta.moments import Cut
+    from lakehouse.run.backfill import Range, backfill, backfill_range, revert
 
     records = history("abacbd")
     assert bench.write(records) == 3
@@ -128,6 +129,8 @@ def test_a_damaged_table_is_made_anew_and_new_logic_is_swapped_in(bench: Bench) 
     assert backfill(bench.spark, bench.layout, new, MEANS, dry_run=True).differing == Differing(0, 0, 4)
     assert backfill(bench.spark, bench.layout, new, MEANS).tick == 6
     assert bench.rows(MEANS) == expected(new, records, "sums")
+    with pytest.raises(PlanError, match="its declaration changed at tick 6"):
+        revert(bench.spark, bench.layout, new, MEANS, Cut(4))
     with pytest.raises(PlanError, match="under another declaration"):
         bench.catch_up(APP)
 
