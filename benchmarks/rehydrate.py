@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/rehydrate.py [--records N] [--bytes N]
 
-Bronze is written here without Spark, ten ticks, before the clock starts; the embedded broker runs already. The memory is
-the largest that this process had (the broker and the writing of bronze apart: they are other processes).
+Bronze is written here without Spark, ten ticks, before the clock starts; the embedded broker runs already. The memory
+is the largest that this process had (the broker and the writing of bronze apart: they are other processes).
 """
 
 from __future__ import annotations
