@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from lakehouse.config import Upkeep
 from lakehouse.delta import anchors, files, tables, travel
 from lakehouse.delta.bronze import EVER
+from lakehouse.delta.compaction import cluster
 from lakehouse.delta.files import DAY_MS, HOUR_MS
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.tables import Place
@@ -121,18 +122,15 @@ def upkeep_quarantine(spark: SparkSession, layout: Layout, app: App, policy: Pol
 def upkeep_bronze(spark: SparkSession, layout: Layout, own: Iterable[str], policy: Policy) -> list[Done]:
     """Keep up bronze and what else its writer writes, under its lease. own: topics with a table of their own."""
     spark = spark.newSession()
-    paths = [layout.records, *map(layout.own_records, own)]
-    return _plain(spark, layout, paths, policy, compact_bronze) + _plain(
-        spark, layout, [layout.gaps, layout.interventions], policy
-    )
 
+    def by_key(topics: list[str] | None) -> Callable[[SparkSession, str], object]:
+        return lambda session, path: cluster(session, layout, topics)
 
-def compact_bronze(spark: SparkSession, path: str) -> None:
-    """Make few files of a bronze table's many small ones.
-
-    A tick may lie in fewer files than it came in: silver selects rows by their tick, whatever file they are in.
-    """
-    files.compact(spark, path)
+    # A tick may lie in fewer files than it came in: silver selects rows by their tick, whatever file they are in.
+    done = _plain(spark, layout, [layout.records], policy, by_key(None))
+    for topic in own:
+        done += _plain(spark, layout, [layout.own_records(topic)], policy, by_key([topic]))
+    return done + _plain(spark, layout, [layout.gaps, layout.interventions, layout.intervention_records], policy)
 
 
 def _plain(
@@ -140,7 +138,7 @@ def _plain(
     layout: Layout,
     paths: Iterable[str],
     policy: Policy,
-    compact: Callable[[SparkSession, str], None] = files.compact,
+    compact: Callable[[SparkSession, str], object] = files.compact,
 ) -> list[Done]:
     """Keep up tables without a key, those of them that exist."""
     why = (_versions_of(policy.keep_versions),)
@@ -156,7 +154,7 @@ def _one(
     keep_ms: int,
     why: tuple[str, ...],
     columns: list[str] | None,
-    compact: Callable[[SparkSession, str], None] = files.compact,
+    compact: Callable[[SparkSession, str], object] = files.compact,
 ) -> Done:
     """Keep up one Delta table. columns: what a keyed one is laid out by."""
     keyed = columns is not None
