@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/rehydrate.py [--records N] [--bytes N]
 
 Bronze is written here without Spark, ten ticks, before the clock starts; the embedded broker runs already. The memory
-is the largest that this process had (the broker and the writing of bronze apart: they are other processes).
+is the largest that this process had; the broker, and what writes bronze, are other processes.
 """
 
 from __future__ import annotations
@@ -35,10 +35,8 @@ def write(root: str, count: int, size: int) -> None:
         partitions = [p for p in range(PARTITIONS) for _ in range(each)]
         note = "a note of some length, as they are in real life"
         tails = [dice.randbytes(max(0, size - 90) // 2).hex() for _ in offsets]
-        values = [
-            f'{{"kind":"click","amount":{n},"note":"{note}{tail}"}}'.encode()
-            for n, tail in zip(offsets, tails, strict=True)
-        ]
+        texts = zip(offsets, tails, strict=True)
+        values = [f'{{"kind":"click","amount":{n},"note":"{note}{tail}"}}'.encode() for n, tail in texts]
         times = pa.array([T_US + n * 1000 for n in offsets], pa.timestamp("us", "UTC"))
         rows = len(offsets)
         table = pa.table(
