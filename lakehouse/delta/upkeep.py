@@ -164,7 +164,8 @@ def _one(
     large = (before.count - before.small) // 4 if keyed else 0
     wanted = before.small > max(policy.optimize_files, large)
     if not policy.dry_run:
-        files.retain(spark, path, keep_ms)
+        if keyed or policy.vacuum:
+            files.retain(spark, path, keep_ms)
         if wanted and columns is not None:
             files.lay_out(spark, path, before, columns)
         elif wanted:
