@@ -124,11 +124,11 @@ def world(broker: Broker, tmp_path: Path, driver: ModuleType) -> Iterator[World]
 
 
 @pytest.fixture
-def killed(world: World) -> Callable[[str], None]:
+def killed(world: World) -> Callable[..., None]:
     """killed(point): run a child that ends itself at the point, and see that it did."""
 
-    def run(point: str) -> None:
-        child = world.start(point)
+    def run(*arguments: str) -> None:
+        point, child = arguments[0], world.start(*arguments)
         assert child.wait(240) == -9, f"{point}: the child was not killed there\n{world.log()}"
 
     return run

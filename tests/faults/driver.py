@@ -1,8 +1,9 @@
 """A process that runs the faults' application, and kills itself where it is told to.
 
-    driver.py LAKE SERVERS [POINT:before|after:N] [--stay]
+    driver.py LAKE SERVERS [POINT:before|after:N] [--stay | --backfill]
 
 It kills itself (SIGKILL) before or after the N-th call at the point; without a point it ends when it has caught up.
+--backfill: then it damages the table by_id, and makes it anew.
 The points are wrapped from here: the engine knows nothing of them.
 """
 
@@ -28,6 +29,8 @@ POINTS = {
     "append": ("lakehouse.delta.bronze", "append"),  # each of its tables: the own one first, the shared one last
     "merge": ("lakehouse.delta.silver", "SilverWriter._keep"),  # a table is not merged | is merged
     "publish": ("lakehouse.run.publishing", "Publishing.publish"),  # all tables merged, not published | published
+    "decision": ("lakehouse.delta.interventions", "_append_tick"),  # it is written down | its tick is complete
+    "applied": ("lakehouse.delta.silver", "SilverWriter._decide"),  # its tick is complete | the table has it
     "transaction": ("lakehouse.kafka.publish", "Publisher._remember"),  # published, and not remembered in the lake
 }
 
@@ -85,7 +88,7 @@ def main(arguments: list[str]) -> None:
     environ = {"LAKEHOUSE_LAKE_PATH": folder, "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS": servers}
     lake = Lake(settings=load(environ=environ, start=Path(folder)))
     stay = "--stay" in rest
-    for text in (part for part in rest if part != "--stay"):
+    for text in (part for part in rest if not part.startswith("--")):
         point, when, nth = text.split(":")
         if point == "checkpoint":
             kill_after_checkpoint(Path(folder), when)
@@ -96,6 +99,10 @@ def main(arguments: list[str]) -> None:
         lake.run(application(), listen=lambda event: print(event.kind, event.tick, flush=True))
     else:
         lake.run(application(), until="caught_up")
+    if "--backfill" in rest:
+        app = application()
+        lake.spark.sql(f"UPDATE delta.`{folder}/silver/by_id` SET amount = -1")
+        lake.backfill(app, app.table("by_id"))
 
 
 if __name__ == "__main__":

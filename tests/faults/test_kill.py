@@ -59,6 +59,20 @@ def test_killed_at_each_commit_point(world, killed, lake) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
+@pytest.mark.parametrize("point", ["decision:before:1", "decision:after:1", "applied:before:1", "applied:after:1"])
+def test_a_backfill_that_was_decided_is_applied_whoever_is_killed(world, killed, lake, point) -> None:
+    """The next run makes the tick if need be, and puts the damaged table right; nobody has to ask again."""
+    world.send(60)
+    killed(point, "--backfill")
+    world.send(20)
+    one = lake("lake")
+    one.run(world.driver.application(), until="caught_up")
+    check_bronze(world)
+    world.check(one)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_killed_at_random_moments_while_records_come(world, lake) -> None:
     done = threading.Event()
     failure: list[BaseException] = []
