@@ -2,62 +2,32 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from lakehouse.config import PREFIX, Settings, load
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
+from lakehouse.run.repairs import Repairs
 from lakehouse.semantics.moment import At, Clock
 from lakehouse.semantics.moment import at as moment_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-    from lakehouse.delta.content import Content
-    from lakehouse.delta.layout import Layout
-    from lakehouse.run.backfill import Backfilled, Progress, Range
-    from lakehouse.run.correct import Corrected
     from lakehouse.run.explained import Explained
     from lakehouse.run.job import Listen, Part
-    from lakehouse.run.rebuild import Backtested, Origin, Proof
-    from lakehouse.run.rehydrate import Rehydrated
 
 CAUGHT_UP = ("caught_up", "caught-up")
 
 
-class Lake:
+class Lake(Repairs):
     """A lake, by its settings: a file, lakehouse.toml of the current folder, or defaults with another path.
 
     Raises ConfigError for settings that can't be used.
     """
-
-    def __init__(
-        self, path: str | Path | None = None, *, config: str | Path | None = None, settings: Settings | None = None
-    ) -> None:
-        if settings is None:
-            environ = dict(os.environ)
-            if path is not None:
-                # As a variable, so that what lies beside the lake by default (the broker's folder) follows it.
-                environ[f"{PREFIX}LAKE_PATH"] = (
-                    str(path) if "://" in str(path) else str(Path(path).expanduser().resolve())
-                )
-            settings = load(Path(config) if config is not None else None, environ)
-        elif path is not None or config is not None:
-            raise ConfigError("Lake: found settings beside a path or a config; expected either.")
-        self.settings = settings
-
-    @property
-    def spark(self) -> SparkSession:
-        """The Spark session; started on the first use."""
-        from lakehouse.delta.session import open_session
-
-        return open_session(self.settings)
 
     def run(
         self,
@@ -159,148 +129,3 @@ class Lake:
         from lakehouse.run.explain import explain
 
         return explain(self, self._layout, table, key, at if isinstance(at, At) else moment_of(at), listen)
-
-    def correct(
-        self,
-        app: App,
-        table: Table,
-        *,
-        key: str | None = None,
-        start: datetime | None = None,
-        end: datetime | None = None,
-        reason: str = "",
-        dry_run: bool = False,
-    ) -> Corrected:
-        """Take late records of a windowed table in after all: of one key, of windows that begin in [start, end).
-
-        The windows are refolded with them, as an intervention at a tick of its own; the next run publishes the changes.
-        See `lakehouse.run.correct`. Raises PlanError, NotFound, LeaseHeld.
-        """
-        from lakehouse.run.correct import correct
-
-        return correct(
-            self.spark, self._layout, app, table,
-            key=key, start=start, end=end, reason=reason, dry_run=dry_run,
-        )  # fmt: skip
-
-    def backfill(
-        self,
-        app: App,
-        table: Table,
-        *,
-        of: Range | None = None,
-        reason: str = "",
-        dry_run: bool = False,
-        listen: Progress | None = None,
-    ) -> Backfilled:
-        """Make a table's rows anew from bronze: those that a range of records touches, or all, with new logic too.
-
-        The live job goes on. dry_run: only say what would change. listen: is told of the phase, and of the records done
-        of all. See `lakehouse.run.backfill`. Raises PlanError for a declaration that the table can't take, LeaseHeld
-        where another backfill, or a job with another declaration, holds it.
-        """
-        from lakehouse.run import backfill
-
-        if of is not None:
-            return backfill.backfill_range(self.spark, self._layout, app, table, of, reason=reason, dry_run=dry_run)
-        return backfill.backfill(
-            self.spark, self._layout, app, table,
-            reason=reason, dry_run=dry_run, listen=listen or backfill.silent,
-        )  # fmt: skip
-
-    def revert(self, app: App, table: Table, at: At, *, reason: str = "", dry_run: bool = False) -> Backfilled:
-        """Make the live table what it was at a moment; its job goes on from there. Raises NotFound, ConfigError."""
-        from lakehouse.delta import reading
-        from lakehouse.run.backfill import revert
-
-        cut = reading.cut(self.spark, self._layout, table, at)
-        version = reading.version_meant(self.spark, self._layout, table, at)
-        return revert(self.spark, self._layout, app, table, cut, version=version, reason=reason, dry_run=dry_run)
-
-    def checkout(self, table: Table, name: str, at: At | None = None) -> Content:
-        """Make a new table of what people see of a table at a moment; return its row count and hash."""
-        from lakehouse.run.rebuild import checkout
-
-        return checkout(self.spark, self._layout, table, name, at)
-
-    def rebuild(
-        self, table: Table, name: str, origin: Origin, at: At | None = None, *, topic: str | None = None
-    ) -> Content:
-        """Make a new table of a table at a moment from one origin: "version", "bronze" or "changelog" (of `topic`)."""
-        from lakehouse.run.kafka import kafka
-        from lakehouse.run.rebuild import rebuild
-
-        if topic is None:
-            return rebuild(self.spark, self._layout, table, name, origin, at)
-        with kafka(self.settings) as servers:
-            return rebuild(
-                self.spark, self._layout, table, name, origin, at, topic, (servers, self.settings.kafka.options)
-            )
-
-    def prove(self, table: Table, at: At | None = None, *, topic: str | None = None) -> list[Proof]:
-        """Rebuild a table at a moment in every way that there is, into tables that are removed: are they equal?"""
-        from lakehouse.run.kafka import kafka
-        from lakehouse.run.rebuild import prove
-
-        if topic is None:
-            return prove(self.spark, self._layout, table, at)
-        with kafka(self.settings) as servers:
-            return prove(self.spark, self._layout, table, at, topic, (servers, self.settings.kafka.options))
-
-    def backtest(
-        self, table: Table, other: Table, *, to: int | None = None, listen: Progress | None = None
-    ) -> Backtested:
-        """Fold the same records under two declarations of a table, up to a tick; the live table is not touched."""
-        from lakehouse.run import backfill
-        from lakehouse.run.rebuild import backtest
-
-        return backtest(self.spark, self._layout, table, other, to=to, listen=listen or backfill.silent)
-
-    @property
-    def _layout(self) -> Layout:
-        from lakehouse.delta.layout import Layout
-
-        return Layout(self.settings.lake.path)
-
-    def restore(self, table: Table, topic: str) -> int:
-        """Make a table from its published changelog; return its rows. Running its application goes on from there."""
-        from lakehouse.run.kafka import kafka
-        from lakehouse.run.restore import restore
-
-        with kafka(self.settings) as servers:
-            return restore(self.spark, self._layout, servers, self.settings.kafka.options, table, topic)
-
-    def rehydrate(
-        self,
-        topic: str,
-        to: str,
-        *,
-        at: str | datetime | date | None = None,
-        clock: Clock = "event",
-        tick: int | None = None,
-        offsets: str | Mapping[str, Mapping[int, int]] | None = None,
-        from_tick: int | None = None,
-        partitions: int | None = None,
-        append: bool = False,
-        positions: bool = False,
-        listen: Callable[[int, int], None] = lambda done, total: None,
-    ) -> Rehydrated:
-        """Write a topic's records in bronze back into a Kafka topic, up to a moment; without Spark.
-
-        at, clock, tick, offsets: the moment, see `lakehouse.semantics.moment.at`. from_tick: records from this tick on.
-        The rest: see `lakehouse.run.rehydrate`. Run again, it goes on where it ended. Raises ConfigError, NotFound,
-        LeaseHeld, KafkaUnavailable.
-        """
-        from lakehouse.delta.bronze_rows import BronzeRows
-        from lakehouse.plan.schema import check_topic
-        from lakehouse.run.kafka import kafka
-        from lakehouse.run.rehydrate import rehydrate
-
-        when = moment_of(at, clock=clock, tick=tick, offsets=offsets)
-        check_topic(to)
-        source = BronzeRows(self._layout, check_topic(topic), when, from_tick)
-        with kafka(self.settings) as servers:
-            return rehydrate(
-                self._layout, servers, self.settings.kafka.options, source, to, partitions=partitions, append=append,
-                positions=positions, listen=listen,
-            )  # fmt: skip
