@@ -15,7 +15,7 @@ from lakehouse.errors import ConfigError
 from lakehouse.semantics.moment import moment
 
 if TYPE_CHECKING:
-    from lakehouse.delta.layout import Layout
+    from lakehouse.config import Settings
     from lakehouse.delta.quarantined import Choice
     from lakehouse.plan.step import Source
     from lakehouse.run.application import Found
@@ -37,20 +37,29 @@ class New:
 
 
 def attempt(
-    layout: Layout, app: str, stream: str, choice: Choice, fix: str | None, edits: Mapping[str, New],
-    limit: int | None, json: bool,
+    settings: Settings, app: str, stream: str, choice: Choice, fix: str | None, edits: Mapping[str, New],
+    limit: int | None, json: bool, replay: str | None = None,
 ) -> None:  # fmt: skip
-    """Show what a fix makes of the chosen records, as the application declares their stream now."""
+    """Show what a fix makes of the chosen records, as the application declares their stream now.
+
+    replay: why those that fit now are to count; None only shows them.
+    """
+    from lakehouse.delta.layout import Layout
     from lakehouse.run.application import find_app
     from lakehouse.run.fixes import fixed_records, source_of
 
     found = find_app(app)
     how = _how(found, source_of(found.app, stream), fix, edits)
-    made = fixed_records(layout, found.app, stream, choice, how)
+    made = fixed_records(Layout(settings.lake.path), found.app, stream, choice, how)
+    tick = None
+    if replay is not None and made.fixed:
+        from lakehouse.run.lake import Lake
+
+        tick = Lake(settings=settings).replay(found.app, stream, made.fixed, reason=replay)
     if json:
         both: list[Fixed | StillBad] = [*made.fixed, *made.bad]
         for one in sorted(both, key=lambda one: one.was.record.position)[:limit]:
-            show.as_json(_facts(one))
+            show.as_json({**_facts(one), "replayed_at": tick if one in made.fixed else None})
         return
     if made.fixed:
         rows = [(str(one.was.place), one.was.reason, *_before_and_after(one)) for one in made.fixed]
@@ -59,7 +68,8 @@ def attempt(
     if made.bad:
         rows = [(str(one.was.place), one.reason, *_before_and_after(one)) for one in made.bad]
         _table("They still do not fit", ("position", "reason", "key", "value", "new key", "new value"), rows, limit)
-    typer.echo(f"{len(made.fixed):,} records fit now, {len(made.bad):,} still do not. Nothing was changed.")
+    done = "Nothing was changed." if tick is None else f"Those that fit count from tick {tick} on."
+    typer.echo(f"{len(made.fixed):,} records fit now, {len(made.bad):,} still do not. {done}")
 
 
 def _how(found: Found, source: Source, fix: str | None, edits: Mapping[str, New]) -> Fix:

@@ -58,15 +58,20 @@ def quarantine(
         Path | None, typer.Option("--key-file", metavar="FILE", help="Its new key, the bytes of a file.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --app: show what would become of them.")] = False,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="With --app: those that fit now count from now on, where they came.")
+    ] = False,
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="It stands in the interventions.")] = "",
     limit: LimitOption = None,
     config: ConfigOption = None,
     lake: LakeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show the records of a stream that did not fit its schema, the newest first; count them; try a fix on them.
+    """Show the records of a stream that did not fit its schema, the newest first; count them; fix and replay them.
 
     A fix is a function (record -> record, bytes, or None), a new value or key of one record, or nothing: the stream is
-    declared otherwise now. Nothing is changed by this command. Without Spark.
+    declared otherwise now. Only --replay changes something, and only it needs Spark: fixed records count at their
+    original positions, as an intervention, and what depends on them is made anew.
 
     Example: lakehouse quarantine orders --by reason
     """
@@ -81,15 +86,17 @@ def quarantine(
         None if end is None else time_ms(end, "--to"),
     )  # fmt: skip
     edits = {"value": New(value, value_file, null_value), "key": New(key, key_file)}
-    if app is None and (dry_run or fix is not None or any(new.given for new in edits.values())):
+    if app is None and (dry_run or replay or fix is not None or any(new.given for new in edits.values())):
         raise ConfigError("quarantine: a fix is tried by what an application declares; name it with --app APP.")
-    if app is not None and not dry_run:
-        raise ConfigError("quarantine: found --app without --dry-run; this command changes nothing, it shows.")
+    if app is not None and dry_run == replay:
+        found = "--dry-run and --replay" if replay else "--app alone"
+        raise ConfigError(f"quarantine: found {found}; expected --dry-run, to see what a fix makes, or --replay.")
     if app is not None and by is not None:
         raise ConfigError("quarantine: found --app and --by; expected one of them.")
-    layout = Layout(settings_of(config, lake).lake.path)
+    settings = settings_of(config, lake)
+    layout = Layout(settings.lake.path)
     if app is not None:
-        attempt(layout, app, stream, choice, fix, edits, limit, json)
+        attempt(settings, app, stream, choice, fix, edits, limit, json, why if replay else None)
     elif by is not None:
         _count(layout, stream, choice, limit, json)
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lakehouse.delta.content import Content
     from lakehouse.run.backfill import Backfilled, Progress, Range
     from lakehouse.run.correct import Corrected
+    from lakehouse.run.fixes import Fixed
     from lakehouse.run.rebuild import Backtested, Origin, Proof
     from lakehouse.run.rehydrate import Rehydrated
 
@@ -70,6 +71,20 @@ class Repairs(Opened):
             self.spark, self._layout, app, table,
             reason=reason, dry_run=dry_run, listen=listen or backfill.silent,
         )  # fmt: skip
+
+    def replay(self, app: App, stream: str, fixed: Iterable[Fixed], *, reason: str = "") -> int:
+        """Let quarantined records of a stream count with other bytes, at their original positions; return the tick.
+
+        fixed: of `lakehouse.run.fixes.fixed_records`. The rows that depend on them are made anew, in all tables of the
+        application that read the stream; the live job goes on. Raises NotFound, PlanError.
+        """
+        from lakehouse.delta.fixed import Fix
+        from lakehouse.run.fix import replay
+        from lakehouse.run.fixes import source_of
+
+        records = [(one.was.record, one) for one in fixed]
+        fixes = [Fix(was.topic_id, was.partition, was.offset, one.key, one.value) for was, one in records]
+        return replay(self.spark, self._layout, app, source_of(app, stream), fixes, reason=reason)
 
     def revert(self, app: App, table: Table, at: At, *, reason: str = "", dry_run: bool = False) -> Backfilled:
         """Make the live table what it was at a moment; its job goes on from there. Raises NotFound, ConfigError."""

@@ -136,7 +136,7 @@ def test_an_edit_and_a_new_schema_are_tried(lake, lakehouse, folder):
         (["orders", "--fix", "repair"], "name it with --app APP"),
         (["orders", "--value", "{}"], "name it with --app APP"),
         (["orders", "--dry-run"], "name it with --app APP"),
-        (["orders", "--app", "app.py", "--fix", "repair"], "found --app without --dry-run"),
+        (["orders", "--app", "app.py", "--fix", "repair"], "expected --dry-run, to see what a fix makes, or --replay"),
         (["orders", "--app", "app.py", "--dry-run", "--by", "reason"], "found --app and --by"),
         (["orders", "--app", "app.py", "--dry-run", "--fix", "repair", "--value", "{}"], "found --fix and a new value"),
         (["orders", "--app", "app.py", "--dry-run", "--value", "{}", "--null-value"], "found 2 new values"),

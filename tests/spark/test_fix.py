@@ -15,6 +15,7 @@ from lakehouse.formats.decode import decode
 from lakehouse.plan import model
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
+from tests.conftest import settings_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,8 +44,11 @@ def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path
     from lakehouse.delta.fixed import Fix
     from lakehouse.delta.layout import Layout
     from lakehouse.delta.moments import Past
+    from lakehouse.delta.quarantined import Choice
     from lakehouse.delta.silver_query import Silver
     from lakehouse.run.fix import replay
+    from lakehouse.run.fixes import fixed_records
+    from lakehouse.run.lake import Lake
     from lakehouse.run.replay import rows_of, write_bronze
 
     layout = Layout(str(tmp_path / "lake"))
@@ -61,7 +65,9 @@ def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path
         replay(spark, layout, APP, source, [Fix("id", 0, 0, b"a", b"{}")])
     with pytest.raises(PlanError, match=r"record 0@1 .* does not fit with its new bytes either"):
         replay(spark, layout, APP, source, [replace(fixes[0], value=b'{"n": 1.5}')])
-    assert replay(spark, layout, APP, source, fixes, reason="the gate sent text") == 4
+    lake = Lake(settings=settings_for(tmp_path / "lake", "127.0.0.1:9"))
+    made = fixed_records(layout, APP, "events", Choice(), lambda record: json.dumps({"n": record.offset}).encode())
+    assert lake.replay(APP, "events", made.fixed, reason="the gate sent text") == 4
     expected = model.run(APP, history(fixed=True), decode)
     for table in APP.tables:
         assert rows(reading.read(spark, layout, table, None), table) == expected.tables[table.name], table.name
