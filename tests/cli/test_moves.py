@@ -52,6 +52,7 @@ def said(text: str) -> dict[str, Any]:
     return json.loads(text)
 
 
+@pytest.mark.slow
 def test_a_wrong_update_is_planned_put_right_and_listed(spark, folder, app, lakehouse) -> None:
     good = lakehouse("query", "SELECT * FROM sums ORDER BY id", "--json").out
     damage(spark, folder)
@@ -79,6 +80,7 @@ def test_a_wrong_update_is_planned_put_right_and_listed(spark, folder, app, lake
     assert "a wrong UPDATE" in lakehouse("interventions").out
 
 
+@pytest.mark.slow
 def test_a_moment_becomes_a_table_and_all_ways_agree(spark, folder, app, lakehouse) -> None:
     made = said(lakehouse("checkout", app, "sums", "then", "--offsets", "visits/0=3", "--json").out)
     assert made["rows"] == 2

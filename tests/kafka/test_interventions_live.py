@@ -32,6 +32,7 @@ def replayed(messages: list[Any]) -> dict[str, Any]:
     return table
 
 
+@pytest.mark.slow
 def test_a_table_is_backfilled_and_reverted_while_its_job_runs(lake, cluster, send, records, running) -> None:
     cluster.create("live-in", partitions=2)
     words = lh.stream("live-in", key="word string", schema="n bigint")

@@ -14,6 +14,7 @@ from lakehouse.run.job import Event
 from lakehouse.run.lake import Lake
 
 
+@pytest.mark.slow
 def test_a_job_keeps_its_lake_up(
     lake: Callable[..., Lake],
     cluster: Any,

@@ -142,6 +142,7 @@ def test_a_damaged_table_is_made_anew_and_new_logic_is_swapped_in(bench: Bench) 
     assert bench.rows(MEANS, AtVersion(1)) != bench.rows(MEANS)
 
 
+@pytest.mark.slow
 def test_a_table_goes_back_and_goes_on_from_there(bench: Bench) -> None:
     """Plain aggregates, an order of the records' own (a delete leaves a marker), final results."""
     from lakehouse.delta import reading

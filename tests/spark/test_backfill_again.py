@@ -62,6 +62,7 @@ def seen(spark: SparkSession, layout: Layout, table: Table) -> dict[Any, Any]:
     return {row["id"]: (row["n"], *row[2:-2]) for row in read_version(spark, layout.silver(table.name)).collect()}
 
 
+@pytest.mark.slow
 def test_an_interrupted_backfill_goes_on_and_a_second_one_is_refused(spark: SparkSession, layout: Layout) -> None:
     from lakehouse.delta.content import Differing
     from lakehouse.run.backfill import backfill, build, revert
@@ -95,6 +96,7 @@ def test_an_interrupted_backfill_goes_on_and_a_second_one_is_refused(spark: Spar
     assert revert(spark, layout, APP, SUMS, cut, version=2, dry_run=True).differing.equal
 
 
+@pytest.mark.slow
 def test_what_is_seen_is_put_right_where_more_is_kept(spark: SparkSession, layout: Layout) -> None:
     from lakehouse.run.backfill import backfill
 
@@ -106,6 +108,7 @@ def test_what_is_seen_is_put_right_where_more_is_kept(spark: SparkSession, layou
     assert backfill(spark, layout, APP, MANY).tick is None
 
 
+@pytest.mark.slow
 def test_a_decision_without_its_tick_is_completed_by_the_next_writer(
     spark: SparkSession, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +147,7 @@ def test_a_file_that_is_no_request_is_put_aside(tmp_path: Path) -> None:
     assert len(list(Path(layout.requests).glob("*.refused"))) == 4
 
 
+@pytest.mark.slow
 def test_a_restored_table_is_not_made_anew(spark: SparkSession, layout: Layout) -> None:
     from lakehouse.delta import tables
     from lakehouse.delta.transaction import set_properties

@@ -56,6 +56,7 @@ def files(layout: Layout) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in found}
 
 
+@pytest.mark.slow
 def test_each_damage_is_found_and_the_table_restored(
     spark: SparkSession, layout: Layout, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -107,12 +107,14 @@ def check(spark: SparkSession, layout: Layout, table: Table) -> None:
         assert sorted(map(str, seen(lake, table, key))) == sorted(map(str, changes)), (table.name, key)
 
 
+@pytest.mark.slow
 def test_the_steps_are_the_changelog_per_event(spark: SparkSession, layout: Layout) -> None:
     """`hashed` is explained by Spark, the others by the model: late records, sessions that are absorbed."""
     for table in FEW.tables:
         check(spark, layout, table)
 
 
+@pytest.mark.slow
 def test_at_an_event_time(layout: Layout) -> None:
     """What the table has then is Spark's to read, and it agrees: `seen` asks for that."""
     assert [offset for offset, *_ in seen(Lake(layout.root), LATE, "a", AtEvent(12))] == [0, 2]
@@ -127,6 +129,7 @@ def test_more_kinds_and_moments(spark: SparkSession, tmp_path: Path) -> None:
         assert [offset for offset, *_ in seen(Lake(layout.root), SUMS, "a", at)] == offsets, at
 
 
+@pytest.mark.slow
 def test_interventions_are_steps_and_bronze_is_laid_out_by_key(spark: SparkSession, layout: Layout) -> None:
     from deltalake import DeltaTable
 

@@ -38,6 +38,7 @@ def history(*, fixed: bool) -> list[Record]:
     return made
 
 
+@pytest.mark.slow
 def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.delta import changefeed, reading
     from lakehouse.delta.cut import Cut

@@ -193,6 +193,7 @@ def test_few_files_and_every_version_as_before(
     assert bench.changes(net=True)[: len(net)] == net
 
 
+@pytest.mark.slow
 def test_an_anchor_serves_when_the_versions_are_gone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.errors import AnalysisException
 
