@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from deltalake import DeltaTable
 
 import lakehouse as lh
