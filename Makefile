@@ -54,6 +54,7 @@ bench: setup ## the benchmarks
 	$(BIN)/python benchmarks/freshness.py
 	$(BIN)/python benchmarks/operators.py
 	$(BIN)/python benchmarks/upkeep.py --drill
+	$(BIN)/python benchmarks/audit.py
 
 # UPGRADE=--upgrade takes newer versions; without it only what pyproject.toml asks for changes.
 lock: ## write infra/python/requirements.lock anew from pyproject.toml

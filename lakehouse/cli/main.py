@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli import (
+    audit,
     backfill,
     backtest,
     blame,
@@ -73,7 +74,7 @@ for command in (
     diff.show, diff.diff, blame.bisect, blame.blame, late.late, correct.correct, read.tables, read.describe,
     init.init, restore.restore, check.check, plan.plan, capture.capture, demo.demo, rehydrate.rehydrate,
     explain.explain, upkeep.upkeep, drill.drill, backfill.backfill, revert.revert, rebuild.checkout, rebuild.rebuild,
-    backtest.backtest, interventions.interventions, quarantine.quarantine,
+    backtest.backtest, interventions.interventions, quarantine.quarantine, audit.audit,
 ):  # fmt: skip
     app.command()(command)
 # A function called test would be taken for one by pytest and its linters.

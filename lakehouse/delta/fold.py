@@ -217,9 +217,12 @@ def ended(bound_ms: int) -> Column:
 
 def not_skipped(bronze: DataFrame, skip: str | None) -> DataFrame:
     """Leave out the offsets that a restored table holds already; `skip` is the table's property."""
-    if not skip:
-        return bronze
+    return bronze.where(~skipped(skip)) if skip else bronze
+
+
+def skipped(skip: str) -> Column:
+    """The bronze rows whose offsets a restored table holds already; `skip` is the table's property."""
     first: Mapping[str, Mapping[str, int]] = json.loads(skip)
     flat = {f"{topic_id}/{partition}": offset for topic_id, of in first.items() for partition, offset in of.items()}
     start = F.element_at(literal_map(flat, "bigint"), F.concat_ws("/", "topic_id", "partition"))
-    return bronze.where(start.isNull() | (F.col("offset") >= start))
+    return start.isNotNull() & (F.col("offset") < start)

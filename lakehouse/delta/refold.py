@@ -88,12 +88,12 @@ def judged(
     if fixed is None:
         records = timed(table, records, ClockState())
     else:
-        records = _marked(records, fixed, PLACE_OF_RECORD, "_fixed")
+        records = marked(records, fixed, PLACE_OF_RECORD, "_fixed")
         records = timed(table, records, ClockState(), moves=F.col("_fixed").isNull()).drop("_fixed")
     forced = interventions.records(spark, layout, [d for d in decisions if d.kind == "late"])
     if forced is None:
         return records
-    records = _marked(records, forced.select(*PLACE).distinct(), PLACE, "_forced")
+    records = marked(records, forced.select(*PLACE).distinct(), PLACE, "_forced")
     horizon = F.when(F.col("_forced").isNotNull(), F.lit(ALWAYS_MS)).otherwise(F.col("_horizon"))
     return records.withColumn("_horizon", horizon).drop("_forced")
 
@@ -133,7 +133,7 @@ def _touched(table: Table, records: DataFrame, about: Column | DataFrame) -> tup
     """The keys that the records touch: windows where one changes alone, all rows of the group elsewhere."""
     if isinstance(about, DataFrame):
         places = PLACE if "ordinal" in about.columns else PLACE_OF_RECORD
-        chosen = _marked(records, about, places, "_chosen").where("_chosen").drop("_chosen")
+        chosen = marked(records, about, places, "_chosen").where("_chosen").drop("_chosen")
     else:
         chosen = records.where(about)
     if isinstance(table.window, Hopping):
@@ -142,8 +142,8 @@ def _touched(table: Table, records: DataFrame, about: Column | DataFrame) -> tup
     return names, chosen.select(*names)
 
 
-def _marked(records: DataFrame, some: DataFrame, names: tuple[str, ...], mark: str) -> DataFrame:
-    """Mark the records whose places are in `some`; the mark of others is null."""
+def marked(records: DataFrame, some: DataFrame, names: tuple[str, ...], mark: str) -> DataFrame:
+    """Return the records with a mark: true for those whose places are in `some`; the mark of others is null."""
     places = F.broadcast(some.select(*names).distinct().withColumn(mark, F.lit(True))).alias("p")
     same = [F.col(f"r._position.{name}") == F.col(f"p.{name}") for name in names]
     return records.alias("r").join(places, same, "left").select("r.*", f"p.{mark}")

@@ -46,6 +46,14 @@ def table_id(spark: SparkSession, path: str) -> str:
     return str(snapshot(spark, path).metadata().id())
 
 
+def standing(spark: SparkSession, path: str, name: str) -> tuple[int, Progress]:
+    """Return the newest version of the table at `path`, and how far it is in that version."""
+    while True:
+        version, done = int(snapshot(spark, path).version()), read_progress(spark, path, name)
+        if int(snapshot(spark, path).version()) == version:
+            return version, done
+
+
 def properties(spark: SparkSession, path: str) -> dict[str, str]:
     """Return the properties of the table at `path`."""
     pairs = snapshot(spark, path).metadata().configuration().toSeq()

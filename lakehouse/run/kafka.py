@@ -19,3 +19,11 @@ def kafka(settings: Settings) -> Iterator[str]:
     else:
         with Broker(settings.kafka.folder, settings.kafka.port) as broker:
             yield broker.bootstrap_servers
+
+
+def running(settings: Settings) -> str | None:
+    """Return the bootstrap servers of the configured Kafka, or of the embedded one if it runs; it is not started."""
+    if settings.kafka.bootstrap_servers is not None:
+        return settings.kafka.bootstrap_servers
+    found = find(settings.kafka.folder)
+    return found.bootstrap_servers if found is not None else None

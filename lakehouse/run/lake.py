@@ -17,6 +17,7 @@ from lakehouse.semantics.moment import at as moment_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from lakehouse.run.audited import Audit
     from lakehouse.run.explained import Explained
     from lakehouse.run.job import Listen, Part
 
@@ -129,3 +130,19 @@ class Lake(Repairs):
         from lakehouse.run.explain import explain
 
         return explain(self, self._layout, table, key, at if isinstance(at, At) else moment_of(at), listen)
+
+    def audit(
+        self, app: App, table: Table, *, deep: bool = False, listen: Callable[[str], None] = lambda part: None
+    ) -> Audit:
+        """Account for every offset that a table has taken in; `ok` says whether all is as it must be.
+
+        deep: fold the table anew from bronze and compare its rows, too. Kafka is asked about offsets that bronze does
+        not have, if it runs. listen: is told what is looked at. See `lakehouse.run.audit`. Raises NotFound, PlanError.
+        """
+        from lakehouse.run.audit import audit
+        from lakehouse.run.kafka import running
+        from lakehouse.run.missing import Asked
+
+        servers = running(self.settings)
+        kafka = Asked(servers, self.settings.kafka.options, "the embedded Kafka does not run (lakehouse up)")
+        return audit(self.spark, self._layout, app, table, kafka, deep=deep, listen=listen)

@@ -15,6 +15,7 @@ COMMANDS = (
     "up", "down", "status", "produce", "run", "query", "log", "changes", "tables", "describe", "init", "restore",
     "check", "demo", "test", "capture", "late", "plan", "upkeep", "drill", "rehydrate", "quarantine", "show", "diff",
     "bisect", "blame", "correct", "explain", "backfill", "revert", "checkout", "rebuild", "backtest", "interventions",
+    "audit",
 )  # fmt: skip
 
 

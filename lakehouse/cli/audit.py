@@ -1,0 +1,92 @@
+"""`lakehouse audit`: what became of every offset that a table has taken in, and whether the sums agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakehouse.cli import show
+from lakehouse.cli.failure import FAILED
+from lakehouse.cli.options import AppOption, ConfigOption, JsonOption, LakeOption, settings_of
+
+if TYPE_CHECKING:
+    from lakehouse.run.audited import Audit, Partition
+
+MISSING = ("in gaps", "expired", "aborted", "Kafka's own", "lost", "unknown")  # as the fields of `audited.Missing`
+
+
+def audit(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A table of the application, such as totals.")],
+    app: AppOption,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Fold the table anew from bronze, too, and compare its rows.")
+    ] = False,
+    config: ConfigOption = None,
+    lake: LakeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Account for every offset that a table has taken in: applied, superseded, late, quarantined, or explained.
+
+    Exit code 1 when something is not as it must be: each problem says what was found, what was expected, what to do.
+    Offsets that bronze does not have are asked of Kafka, if it runs. Docs: docs/audit.md.
+
+    Example: lakehouse audit totals --app app.py
+    """
+    from lakehouse.run.application import load_app
+    from lakehouse.run.lake import Lake
+
+    application = load_app(app)
+    wanted = application.table(table)
+    with ExitStack() as stack:
+        found = Lake(settings=settings_of(config, lake)).audit(
+            application, wanted, deep=deep, listen=_progress(stack)
+        )  # fmt: skip
+    if json:
+        show.as_json(found.plain())
+    else:
+        _print(found)
+    if not found.ok:
+        raise typer.Exit(FAILED)
+
+
+def _progress(stack: ExitStack) -> Callable[[str], None]:
+    """What is looked at, for a person who waits: on stderr, if that is a terminal."""
+    console = show.console(stderr=True)
+    if not console.is_terminal:
+        return lambda part: None
+    status = stack.enter_context(console.status("audit: starting Spark"))
+    return lambda part: status.update(f"audit: {part}")
+
+
+def _print(found: Audit) -> None:
+    fates = list(found.fates)
+    partly = any(partition.partly_late for partition in found.partitions)
+    missing = [name for name in MISSING if any(_missing(partition)[name] for partition in found.partitions)]
+    columns = ["topic", "partition", "offsets", "in bronze", *fates, *(["partly late"] if partly else []), *missing]
+    rows: list[list[Any]] = [
+        [
+            partition.topic, partition.partition, f"0 to {partition.next - 1:,}" if partition.next else "none",
+            partition.offsets, *[partition.fates[fate] for fate in fates],
+            *([partition.partly_late] if partly else []), *[_missing(partition)[name] for name in missing],
+        ]
+        for partition in found.partitions
+    ]  # fmt: skip
+    waiting = f"; {found.waiting:,} records wait" if found.waiting else ""
+    title = f"{found.table}: {found.rows:,} rows at tick {found.tick} (bronze: {found.bronze_tick}{waiting})"
+    show.table(title, [column.replace("_", " ") for column in columns], rows)
+    for note in found.notes:
+        typer.echo(f"note: {note}.")
+    for number, problem in enumerate(found.problems, 1):
+        typer.echo(f"\nproblem {number}: {problem.found}\n  expected: {problem.expected}\n  do: {problem.do}")
+    offsets = sum(partition.offsets for partition in found.partitions)
+    if found.ok:
+        typer.echo(f"ok: {offsets:,} offsets, each accounted for{', rows as a refold gives' if found.deep else ''}.")
+
+
+def _missing(partition: Partition) -> dict[str, int]:
+    """How many offsets are no row of bronze, by what explains them."""
+    return dict(zip(MISSING, astuple(partition.missing), strict=True))

@@ -1,0 +1,224 @@
+"""What is said of every offset that a table has taken in: marks, one row each, from which its fate is told.
+
+Each row of these frames says one thing of one offset: `_part` (the partition's number in `known`), `offset`, `kind`,
+and a hash, by which what should stand somewhere is compared with what stands there.
+
+    row                  bronze has it; hash: of the whole row
+    restored             the changelog that the table was restored from held it
+    bad, bad_before      it does not fit a source's schema; before: that stream had another name then
+    quarantined          it stands in a quarantine; hash: of the whole row
+    null_key, tombstone  a record of the stream is left out for this
+    taken, expired       a record of the stream is applied (to a window, of which there is a mark each); expired: the
+                         row of that window has left by its retention
+    late, forced         a record of the stream came too late for this window; forced: and was taken in after all
+    kept                 it stands in late/<table>
+    decided              it stands in the interventions
+    last, shown          `latest`: its key's last record, no delete; a row of the table shows it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.delta import bronze, interventions, keyed, late, past, quarantine, refold, tables, travel
+from lakehouse.delta.aggregates import Form
+from lakehouse.delta.arrivals import arrivals, disorder, in_windows, null_key
+from lakehouse.delta.fold import ended, not_skipped, skipped
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.offsets import Partition, numbered, topic_id_at
+from lakehouse.delta.streams import decoded, stream_frame
+from lakehouse.plan.step import Source
+from lakehouse.plan.table import WINDOW_COLUMNS, Table
+from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.window import Hopping, Session, Sliding
+
+KINDS = (
+    "row", "restored", "bad", "bad_before", "quarantined", "null_key", "tombstone", "taken", "expired", "late",
+    "forced", "kept", "decided", "last", "shown",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is audited: a table at its tick and version, the partitions of its stream, and how thoroughly.
+
+    deep: what came too late is judged anew also where only the rules in Python can tell (sessions, sliding windows).
+    redeclared: the declaration has changed since the table was made. put_right: it was reverted, or has fixed records,
+    so its rows are not what the records alone lead to.
+    """
+
+    table: Table
+    tick: int
+    version: int
+    known: list[Partition]
+    deep: bool = False
+    redeclared: bool = False
+    skip: str | None = None
+    put_right: bool = False
+
+    @property
+    def judges_in_sql(self) -> bool:
+        """Whether all that is late can be told in SQL; of sessions and sliding windows only the rules in Python can."""
+        return not isinstance(self.table.window, Session | Sliding)
+
+    @property
+    def judges_in_python(self) -> bool:
+        return self.deep and not self.judges_in_sql
+
+
+def marks(spark: SparkSession, layout: Layout, subject: Subject) -> Iterator[DataFrame]:
+    """Yield the marks, frame by frame."""
+    made = _Marks(spark, layout, subject)
+    yield from made.rows()
+    yield from made.bad()
+    yield from made.seen()
+    yield from made.written()
+    if subject.table.is_latest and not subject.put_right:
+        yield from made.current()
+
+
+class _Marks:
+    """The marks of one table; of bronze's rows those that the table has taken in itself."""
+
+    def __init__(self, spark: SparkSession, layout: Layout, subject: Subject) -> None:
+        self._spark, self._layout, self._subject, self._table = spark, layout, subject, subject.table
+        self._all = past.arrived(spark, layout, self._table, NO_TICK, subject.tick, None)
+        self._own = not_skipped(self._all, subject.skip)
+        self._stream = stream_frame(self._table.stream, self._own)
+        self._decided = _taken_in(spark, layout, self._table, subject.tick)
+
+    def rows(self) -> Iterator[DataFrame]:
+        yield self._of_rows(self._all, "row")
+        if self._subject.skip:
+            yield self._of_rows(self._all.where(skipped(self._subject.skip)), "restored")
+
+    def bad(self) -> Iterator[DataFrame]:
+        """The records that do not fit, and those that stand in the quarantines of the stream's sources."""
+        for source in self._table.stream.sources:
+            path = self._layout.quarantine(source.name)
+            begins = self._quarantine_begins(source, path)
+            flagged = decoded(source, self._own.where(F.col("topic") == source.topic)).where("_bad")
+            before = F.col("_position.tick") <= begins
+            yield self._of_positions(flagged, F.when(before, _code("bad_before")).otherwise(_code("bad")))
+            if tables.exists(self._spark, path):
+                rows = self._spark.read.format("delta").load(path).where(F.col("tick") <= self._subject.tick)
+                yield self._of_rows(not_skipped(rows, self._subject.skip), "quarantined")
+
+    def _quarantine_begins(self, source: Source, path: str) -> int:
+        """The tick after which a quarantine has the stream's bad records; an earlier name's quarantine has the rest."""
+        if not self._subject.redeclared or not tables.exists(self._spark, path):
+            return NO_TICK
+        commits = travel.commits(self._spark, path, quarantine.name_of(source))
+        return min((commit.from_tick for commit in commits if "from_tick" in commit.said), default=NO_TICK)
+
+    def seen(self) -> Iterator[DataFrame]:
+        """What becomes of the stream's records at the table's door, and in its windows."""
+        table = self._table
+        outside = F.when(null_key(table), _code("null_key"))
+        if not table.is_latest:
+            outside = F.when(F.col("_tombstone"), _code("tombstone")).when(null_key(table), _code("null_key"))
+        name = F.concat_ws("/", "_position.topic", "_topic_id", "_position.partition")
+        if table.order_by is None and not isinstance(table.window, Hopping | Sliding):
+            yield self._of_positions(self._stream, outside.otherwise(_code("taken")), name)
+        else:
+            left_out = self._stream.withColumn("_kind", outside).where("_kind IS NOT NULL")
+            yield self._of_positions(left_out, F.col("_kind"), name)
+            yield self._judged()
+        if self._subject.judges_in_python:
+            forms = tables.forms(self._spark, table)
+            found = keyed.late(table, keyed.keyed(table, forms, self._arrived(forms), None))
+            yield self._of_positions(found, _code("late"))
+
+    def _arrived(self, forms: list[Form]) -> DataFrame:
+        begin = past.clock_at(self._spark, self._layout, self._table, NO_TICK)
+        return arrivals(self._table, forms, self._stream, begin)
+
+    def _judged(self) -> DataFrame:
+        """The records that reach the table, judged by what SQL can tell."""
+        table, window, rows = self._table, self._table.window, self._arrived([])
+        too_late, taken = _code("late"), _code("taken")
+        is_late = F.col("_late")
+        if table.order_by is not None:
+            is_late = F.coalesce(disorder(table), F.lit(False))
+        elif isinstance(window, Sliding):
+            # A record is late itself when the last window that it could be in has closed.
+            is_late = F.coalesce(F.col("_time") + window.difference + window.grace < F.col("_horizon"), F.lit(False))
+            bounds = (F.col("_time") - window.difference, F.col("_time"))
+            rows = rows.withColumns(dict(zip(WINDOW_COLUMNS, map(F.timestamp_millis, bounds), strict=True)))
+            if self._subject.judges_in_python:
+                rows = rows.where(~is_late)
+        else:
+            rows = in_windows(table, rows)
+            if self._decided is not None:
+                rows = refold.marked(rows, self._decided, late.PLACE, "_forced")
+                too_late = F.when(F.col("_forced"), _code("forced")).otherwise(too_late)
+            if (bound := self._expired_before()) is not None:
+                taken = F.when(ended(bound), _code("expired")).otherwise(taken)
+        return self._of_positions(rows, F.when(is_late, too_late).otherwise(taken), F.col("_part"))
+
+    def _expired_before(self) -> int | None:
+        """The time, in milliseconds, before which windows that ended have left by the table's retention."""
+        if self._table.retention is None:
+            return None
+        clock = past.clock_at(self._spark, self._layout, self._table, self._subject.tick)
+        return None if clock is None or clock.watermark is None else clock.watermark - self._table.retention
+
+    def written(self) -> Iterator[DataFrame]:
+        """What stands in late/<table> and in the interventions."""
+        path = self._layout.late(self._table.name)
+        if tables.exists(self._spark, path):
+            rows = self._spark.read.format("delta").load(path).where(F.col("tick") <= self._subject.tick)
+            yield self._of_positions(_with_position(rows), _code("kept"))
+        if self._decided is not None:
+            yield self._of_positions(_with_position(self._decided), _code("decided"))
+
+    def current(self) -> Iterator[DataFrame]:
+        """`latest`: the last record of each key, if it is no delete, and the records that the table's rows show."""
+        rows = self._arrived([])
+        order = F.struct("_position")
+        if self._table.order_by is not None:
+            rows = rows.where(~F.coalesce(disorder(self._table), F.lit(False)))
+            order = F.struct("_order", "_position")
+        last = rows.groupBy(*self._table.key).agg(F.max(F.struct(order.alias("at"), "_tombstone")).alias("_last"))
+        kept = last.where("NOT _last._tombstone").select(F.col("_last.at._position").alias("_position"))
+        yield self._of_positions(kept, _code("last"))
+        found = travel.read_version(self._spark, self._layout.silver(self._table.name), self._subject.version)
+        yield self._of_positions(found.select("_position"), _code("shown"))
+
+    def _of_rows(self, rows: DataFrame, kind: str) -> DataFrame:
+        """Marks of rows that have bronze's columns."""
+        hashed = F.xxhash64(*bronze.COLUMNS)
+        return self._marks(rows, F.concat_ws("/", "topic", "topic_id", "partition"), F.col("offset"), kind, hashed)
+
+    def _of_positions(self, rows: DataFrame, kind: Column, name: Column | None = None) -> DataFrame:
+        """Marks of rows with `_position`, and with windows where they have some; name: of their partition."""
+        at = F.col("_position")
+        if name is None:
+            topic_id = topic_id_at(self._subject.known, at["topic"], at["tick"])
+            name = F.concat(at["topic"], F.lit("/"), topic_id, F.lit("/"), at["partition"].cast("string"))
+        windows = [n for n in WINDOW_COLUMNS if self._table.window is not None and n in rows.columns]
+        return self._marks(rows, name, at["offset"], kind, F.xxhash64(at["tick"], at["ordinal"], *windows))
+
+    def _marks(self, rows: DataFrame, name: Column, offset: Column, kind: Column | str, hashed: Column) -> DataFrame:
+        part = numbered(self._subject.known, name)
+        code = _code(kind) if isinstance(kind, str) else kind
+        return rows.select(part.alias("_part"), offset.alias("offset"), code.alias("kind"), hashed.alias("hash"))
+
+
+def _code(kind: str) -> Column:
+    return F.lit(KINDS.index(kind))
+
+
+def _with_position(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("_position", F.struct(*late.PLACE))
+
+
+def _taken_in(spark: SparkSession, layout: Layout, table: Table, to: int) -> DataFrame | None:
+    """The places of late records that were taken in after all."""
+    decided = [at for at in interventions.of(spark, layout, table.name) if at.kind == "late" and at.at <= to]
+    found = interventions.records(spark, layout, decided)
+    return None if found is None else found.select(*late.PLACE).distinct()

@@ -1,0 +1,132 @@
+"""Why offsets hold no record for a reader: Kafka is asked for each of them.
+
+expired   below the first offset that Kafka still has
+aborted   a record of a transaction that was aborted: a reader of uncommitted records gets it
+own       nobody gets a record there: a transaction's marker, or a record that compaction removed
+there     a reader of committed records gets a record there: whoever has not, has lost it
+beyond    at or after the end of Kafka's log
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from lakehouse.errors import KafkaUnavailable
+from lakehouse.kafka.drain import POLL_SECONDS, SILENCE_SECONDS
+from lakehouse.kafka.options import for_librdkafka
+from lakehouse.kafka.topics import Cluster
+
+Range = tuple[int, int]  # half-open
+FAR = 10_000  # offsets between two holes that are rather read than jumped over
+HOLES_AT_ONCE = 100_000
+
+
+class Explained(NamedTuple):
+    """How many offsets of some holes there are of each kind, and the first of those that Kafka has a record at."""
+
+    expired: int = 0
+    aborted: int = 0
+    own: int = 0
+    there: int = 0
+    beyond: int = 0
+    first_there: int | None = None
+
+
+class Holes:
+    """Two readers of one Kafka. A context manager. Raises KafkaUnavailable where Kafka falls silent or refuses."""
+
+    def __init__(self, cluster: Cluster, options: Mapping[str, str]) -> None:
+        self._cluster = cluster
+        self._committed, self._uncommitted = (
+            Consumer(
+                {
+                    **for_librdkafka(options),
+                    "bootstrap.servers": cluster.bootstrap_servers,
+                    "group.id": "lakehouse.holes",
+                    "enable.auto.commit": False,
+                    "auto.offset.reset": "earliest",
+                    "isolation.level": isolation,
+                    "enable.partition.eof": True,
+                    "fetch.wait.max.ms": 10,  # nobody waits for new records here, only for the end
+                    "log_level": 0,
+                }
+            )
+            for isolation in ("read_committed", "read_uncommitted")
+        )
+
+    def __enter__(self) -> Holes:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._committed.close()
+        self._uncommitted.close()
+
+    def explain(self, topic: str, partition: int, holes: Iterable[Range]) -> Explained:
+        """Explain the holes of a partition, which are in order. Raises NotFound for no such topic or partition."""
+        first, end = self._cluster.offsets([(topic, partition)])[topic, partition]
+        total = Explained()
+        for stretch in _stretches(holes):
+            expired = sum(min(high, first) - low for low, high in stretch if low < first)
+            beyond = sum(high - max(low, end) for low, high in stretch if high > end)
+            inside = [(max(low, first), min(high, end)) for low, high in stretch if high > first and low < end]
+            there, first_there = self._seen(self._committed, topic, partition, inside)
+            seen, _ = self._seen(self._uncommitted, topic, partition, inside)
+            asked = sum(high - low for low, high in inside)
+            total = Explained(
+                total.expired + expired,
+                total.aborted + seen - there,
+                total.own + asked - seen,
+                total.there + there,
+                total.beyond + beyond,
+                total.first_there if total.first_there is not None else first_there,
+            )
+        return total
+
+    def _seen(self, consumer: Consumer, topic: str, partition: int, holes: list[Range]) -> tuple[int, int | None]:
+        """How many records a reader gets in the holes, and the offset of the first."""
+        count, first, at = 0, None, 0
+        for offset in _offsets(consumer, topic, partition, holes) if holes else ():
+            while at < len(holes) and holes[at][1] <= offset:
+                at += 1
+            if at < len(holes) and holes[at][0] <= offset:
+                count += 1
+                first = offset if first is None else first
+        return count, first
+
+
+def _offsets(consumer: Consumer, topic: str, partition: int, holes: list[Range]) -> Iterator[int]:
+    """The offsets of the records that a reader gets between the first hole and the last one's end."""
+    consumer.assign([TopicPartition(topic, partition, holes[0][0])])
+    heard = time.monotonic()
+    try:
+        while True:
+            messages = consumer.consume(FAR, POLL_SECONDS)
+            if not messages and time.monotonic() - heard > SILENCE_SECONDS:
+                raise KafkaUnavailable(f"topic {topic!r}: nothing came for {SILENCE_SECONDS:g} s.")
+            for message in messages:
+                heard = time.monotonic()
+                error, offset = message.error(), message.offset()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    raise KafkaUnavailable(f"topic {topic!r}: {error.str()}.")
+                if error is not None or offset is None or offset >= holes[-1][1]:
+                    return
+                yield offset
+    finally:
+        consumer.unassign()
+
+
+def _stretches(holes: Iterable[Range]) -> Iterator[list[Range]]:
+    """Holes that lie near each other, together: they are read in one go."""
+    stretch: list[Range] = []
+    for hole in holes:
+        if stretch and (hole[0] - stretch[-1][1] > FAR or len(stretch) >= HOLES_AT_ONCE):
+            yield stretch
+            stretch = []
+        stretch.append(hole)
+    if stretch:
+        yield stretch

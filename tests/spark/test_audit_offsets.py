@@ -1,0 +1,49 @@
+"""The arithmetic of offsets and what an audit says: no Spark, no Kafka."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakehouse.delta.fates import FATES, FAULTS
+from lakehouse.delta.offsets import without
+from lakehouse.run.audited import TEXTS, Audit, Missing, Partition, Problem, faults
+
+
+@pytest.mark.parametrize(
+    ("noted", "left"),
+    [
+        ([], [(0, 4), (6, 9), (20, 30)]),
+        ([(0, 40)], []),
+        ([(2, 7)], [(0, 2), (7, 9), (20, 30)]),
+        ([(22, 24), (26, 27), (21, 23)], [(0, 4), (6, 9), (20, 21), (24, 26), (27, 30)]),
+        ([(4, 6), (9, 20)], [(0, 4), (6, 9), (20, 30)]),
+    ],
+)
+def test_what_was_noted_is_taken_out_of_the_holes(noted: list[tuple[int, int]], left: list[tuple[int, int]]) -> None:
+    assert list(without([(0, 4), (6, 9), (20, 30)], noted)) == left
+
+
+def test_every_fault_says_what_was_found_what_was_expected_and_what_to_do() -> None:
+    assert TEXTS.keys() == FAULTS.keys()
+    for name in FAULTS:
+        (problem,) = faults("totals", "topic t", {name: (1234, 7)})
+        assert problem.found.startswith("topic t: 1,234 ")
+        assert problem.found.endswith("; the first: offset 7")
+        assert problem.expected
+        assert problem.do.endswith(".")
+        assert "{" not in str(problem)
+
+
+def test_an_audit_is_ok_without_problems_and_adds_the_fates_up() -> None:
+    none = dict.fromkeys(FATES, 0)
+    parts = [
+        Partition("t", "id", number, 0, 5, 3, 3, none | {"applied": 2, fate: 1}, 0, Missing(noted=2))
+        for number, fate in enumerate(("late", "left_out"))
+    ]
+    audit = Audit("totals", 4, 5, 1, 2, False, parts)
+    assert (audit.ok, audit.fates) == (True, {"applied": 4, "late": 1, "left_out": 1})
+    plain = audit.plain()
+    assert (plain["ok"], plain["partitions"][0]["missing"]["noted"], plain["problems"]) == (True, 2, [])
+    audit.problems.append(Problem("1 found", "none", "Look."))
+    assert not audit.ok
+    assert str(audit.problems[0]) == "1 found; expected none. Look."
