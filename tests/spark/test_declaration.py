@@ -70,7 +70,9 @@ def test_a_table_goes_on_or_is_refused_before_anything_runs(spark: SparkSession,
     other = declare(window=lh.tumbling("2 hours"), name="renamed", suppress=True, retention="1 day")
     settings = load(environ={"LAKEHOUSE_LAKE_PATH": str(folder), "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS": "nowhere:9"})
     before = sorted(folder.rglob("*"))
-    with pytest.raises(PlanError, match=r"window: found tumbling \(size 3600000 ms.*\n.*retention.*\n`lakehouse backfill"):
+    with pytest.raises(
+        PlanError, match=r"window: found tumbling \(size 3600000 ms.*\n.*retention.*\n`lakehouse backfill"
+    ):
         Lake(settings=settings).run(other, until="caught_up")
     assert sorted(folder.rglob("*")) == before
     # A lake on an object store is not looked at from outside: the table refuses when it is opened.
