@@ -118,6 +118,7 @@ def _there(
     known = [(p, n) for p, count in there.items() for n in (0, count - 1) if count <= source.counts.get(p, 0)]
     rows = source.find(known)
     found = pick(cluster, options, into.name, [(p, into.begin[p] + n) for p, n in known])
+    remove = f"remove {remembered}, which an interrupted run left, and " if remembered.exists() else ""
     for partition, count in sorted(there.items()):
         begin = into.begin[partition]
         same = count <= source.counts.get(partition, 0) and all(
@@ -129,8 +130,7 @@ def _there(
             raise ConfigError(
                 f"topic {into.name!r}: partition {partition} holds {count} records from offset {begin} on which are "
                 "not the first ones of what was chosen; expected an empty topic, or what an interrupted run of the "
-                "same choice left. Name another topic, or write behind them: --append"
-                + (f", without what an interrupted run left in {remembered}." if remembered.exists() else ".")
+                f"same choice left. Name another topic, or {remove}write behind them: --append."
             )
     return there
 

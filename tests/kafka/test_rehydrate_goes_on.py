@@ -72,7 +72,7 @@ def test_an_interrupted_append_is_gone_on_with(bronze_of, interrupted, cluster, 
     send("re-behind-2", [(f"k{n}", "before", T) for n in range(20)])
     before = records("re-behind-2")
     interrupted(lake, 70, "re-behind", "re-behind-2", append=True)
-    with pytest.raises(ConfigError, match=r"without what an interrupted run left in .*re-behind-2\.json"):
+    with pytest.raises(ConfigError, match=r"or remove .*re-behind-2\.json, which an interrupted run left"):
         lake.rehydrate("re-behind", "re-behind-2", append=True, from_tick=2)
     done = lake.rehydrate("re-behind", "re-behind-2", append=True)
     assert done.written == 50
