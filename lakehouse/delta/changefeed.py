@@ -282,10 +282,11 @@ def net(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) 
         ), table)  # fmt: skip
     reader = spark.read.format("delta").option("readChangeFeed", "true")
     try:
-        feed = reader.option("startingVersion", versions[0]).option("endingVersion", versions[-1]).load(path)
-        return net_frame(feed, table)
+        travel.read_version(spark, path, versions[0])  # told now, not when the rows are asked for
     except AnalysisException as error:
         raise gone from error
+    feed = reader.option("startingVersion", versions[0]).option("endingVersion", versions[-1]).load(path)
+    return net_frame(feed, table)
 
 
 def net_frame(feed: DataFrame, table: Table) -> DataFrame:

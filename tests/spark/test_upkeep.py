@@ -245,6 +245,7 @@ def test_an_anchor_serves_when_the_versions_are_gone(bench: Bench, monkeypatch: 
     assert bench.rows(SUMS) == bench.expected(SUMS, 7)
     anchors.drop(bench.spark, bench.layout, SUMS, [3])
     assert bench.rows(SUMS, AtTick(4)) == bench.expected(SUMS, 4), "bronze tells it as well"
+<<<<<<< HEAD
 
 
 @pytest.mark.parametrize("by", [["id"], ["select"], ["id", "select", "yes"]])
@@ -262,3 +263,5 @@ def test_any_key_can_be_laid_out_by(spark: SparkSession, tmp_path: Path, by: lis
     files.lay_out(spark.newSession(), path, before, by)
     assert files.files(spark, path, keyed=True).count == 1
     assert spark.read.format("delta").load(path).count() == 3
+=======
+>>>>>>> h-upkeep

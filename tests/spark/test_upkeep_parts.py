@@ -1,0 +1,72 @@
+"""The parts of upkeep: a layout by any key, which anchors go, when a job does it, and that a failure stops nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DAY = 86_400_000
+
+
+@pytest.mark.parametrize("by", [["id"], ["select"], ["id", "select", "yes"]])
+def test_any_key_can_be_laid_out_by(spark: SparkSession, tmp_path: Path, by: list[str]) -> None:
+    """Bytes and booleans have no order that Delta knows of; a name may be a word of SQL; values null."""
+    from lakehouse.delta import files
+
+    path = str(tmp_path / "table")
+    columns = "id binary, `select` string, yes boolean"
+    for n in range(3):
+        rows = spark.createDataFrame([(bytes([n]), None if n else "x", n > 1)], columns).coalesce(1)
+        rows.write.format("delta").mode("append").save(path)
+    before = files.files(spark, path, keyed=True)
+    assert (before.count, before.small, before.rows) == (3, 3, 3)
+    files.lay_out(spark.newSession(), path, before, by)
+    assert files.files(spark, path, keyed=True).count == 1
+    assert spark.read.format("delta").load(path).count() == 3
+
+
+def test_old_anchors_are_thinned_to_one_a_period() -> None:
+    from lakehouse.delta.upkeep import surplus
+
+    made = [(tick, tick * DAY) for tick in range(20)]
+    assert surplus(made, None, 20 * DAY) == []
+    gone = surplus(made, 5 * DAY, 20 * DAY)
+    assert sorted({tick for tick, _ in made} - set(gone)) == [0, 5, 10, 15, 16, 17, 18, 19]
+    assert surplus([], DAY, 0) == []
+
+
+def test_upkeep_is_done_when_due_and_its_failure_stops_nothing(tmp_path: Path) -> None:
+    from lakehouse.config import Upkeep
+    from lakehouse.delta.layout import Layout
+    from lakehouse.run.upkeeping import Upkeeping
+
+    layout, calls, told, failed = Layout(str(tmp_path)), [], [], []
+
+    def made(**settings: Any) -> Upkeeping:
+        used = Upkeep(every_ticks=3, **settings)
+        return Upkeeping(
+            layout, used, "silver", calls.append, lambda done, seconds: told.append(seconds), failed.append
+        )  # fmt: skip
+
+    keeping = made(every_seconds=0.0)
+    for tick in range(1, 8):
+        keeping.after(tick)
+    assert (len(calls), len(told)) == (2, 2)
+    assert not calls[0].vacuum, "a day after the first tick at the earliest"
+    made(every_seconds=0.0).after(9)
+    assert len(calls) == 2, "what was done before a restart is known"
+    made(every_seconds=0.0).after(10)
+    made(every_seconds=3600.0).after(20)
+    made(every_seconds=0.0, enabled=False).after(20)
+    assert len(calls) == 3
+    (tmp_path / "control" / "upkeep" / "silver.json").write_text("{half a")
+    broken = made(every_seconds=0.0)
+    broken._work = lambda policy: 1 // 0  # type: ignore[assignment, return-value]
+    broken.after(1)
+    broken.after(4)
+    assert failed == ["ZeroDivisionError: integer division or modulo by zero"]
