@@ -16,7 +16,14 @@ from lakehouse.cli.options import AppOption, ConfigOption, JsonOption, LakeOptio
 if TYPE_CHECKING:
     from lakehouse.run.audited import Audit, Partition
 
-MISSING = ("in gaps", "expired", "aborted", "Kafka's own", "lost", "unknown")  # as the fields of `audited.Missing`
+MISSING = (
+    "in gaps",
+    "expired",
+    "aborted",
+    "Kafka's own",
+    "lost by bronze",
+    "unknown",
+)  # as the fields of `audited.Missing`
 
 
 def audit(
@@ -63,28 +70,29 @@ def _progress(stack: ExitStack) -> Callable[[str], None]:
 
 
 def _print(found: Audit) -> None:
+    rows = []
     fates = list(found.fates)
-    partly = any(partition.partly_late for partition in found.partitions)
+    partly = ["partly late"] if any(partition.partly_late for partition in found.partitions) else []
     missing = [name for name in MISSING if any(_missing(partition)[name] for partition in found.partitions)]
-    columns = ["topic", "partition", "offsets", "in bronze", *fates, *(["partly late"] if partly else []), *missing]
-    rows: list[list[Any]] = [
-        [
-            partition.topic, partition.partition, f"0 to {partition.next - 1:,}" if partition.next else "none",
-            partition.offsets, *[partition.fates[fate] for fate in fates],
-            *([partition.partly_late] if partly else []), *[_missing(partition)[name] for name in missing],
-        ]
-        for partition in found.partitions
-    ]  # fmt: skip
+    # A topic that was deleted and made anew is there twice.
+    anew = len({item.topic_id for item in found.partitions}) > len({item.topic for item in found.partitions})
+    for item in found.partitions:
+        values: dict[str, Any] = {**item.fates, "partly late": item.partly_late, **_missing(item)}
+        offsets = f"0 to {item.next - 1:,}" if item.next else "none"
+        row = [item.topic, *([item.topic_id] if anew else []), item.partition, offsets, item.offsets]
+        rows.append([*row, *[values[name] for name in (*fates, *partly, *missing)]])
+    columns = ["topic", *(["topic id"] if anew else []), "partition", "offsets", "in bronze"]
+    columns += [name.replace("_", " ") for name in (*fates, *partly, *missing)]
     waiting = f"; {found.waiting:,} records wait" if found.waiting else ""
     title = f"{found.table}: {found.rows:,} rows at tick {found.tick} (bronze: {found.bronze_tick}{waiting})"
-    show.table(title, [column.replace("_", " ") for column in columns], rows)
+    show.table(title, columns, rows)
     for note in found.notes:
         typer.echo(f"note: {note}.")
     for number, problem in enumerate(found.problems, 1):
         typer.echo(f"\nproblem {number}: {problem.found}\n  expected: {problem.expected}\n  do: {problem.do}")
-    offsets = sum(partition.offsets for partition in found.partitions)
+    total = sum(partition.offsets for partition in found.partitions)
     if found.ok:
-        typer.echo(f"ok: {offsets:,} offsets, each accounted for{', rows as a refold gives' if found.deep else ''}.")
+        typer.echo(f"ok: {total:,} offsets, each accounted for{', rows as a refold gives' if found.deep else ''}.")
 
 
 def _missing(partition: Partition) -> dict[str, int]:

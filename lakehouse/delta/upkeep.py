@@ -130,7 +130,7 @@ def upkeep_bronze(spark: SparkSession, layout: Layout, own: Iterable[str], polic
     done = _plain(spark, layout, [layout.records], policy, by_key(None))
     for topic in own:
         done += _plain(spark, layout, [layout.own_records(topic)], policy, by_key([topic]))
-    return done + _plain(spark, layout, [layout.gaps, layout.interventions, layout.intervention_records], policy)
+    return done + _plain(spark, layout, [layout.gaps, layout.interventions], policy)
 
 
 def _plain(

@@ -14,15 +14,15 @@ from lakehouse.delta.marks import Subject
 from lakehouse.errors import KafkaUnavailable, NotFound
 from lakehouse.kafka.holes import Explained, Holes
 from lakehouse.kafka.topics import Cluster
-from lakehouse.run.audited import BACKUP, Missing, Problem
+from lakehouse.run.audited import Missing, Problem
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PATIENCE_SECONDS = 5.0
 LOST = (
-    "A record was lost. If nothing was taken from bronze's folder, this is an error of lakehouse: please tell us. "
-    f"{BACKUP} Or begin a new lake while Kafka still has the records."
+    "Bronze is only ever appended to: rows were taken away, or this is an error of lakehouse (please tell us). Take "
+    "its folder from a backup, or begin a new lake while Kafka still has the records."
 )
 
 

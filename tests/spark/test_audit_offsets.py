@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 
 from lakehouse.delta.fates import FATES, FAULTS
+from lakehouse.delta.offsets import Partition as Known
 from lakehouse.delta.offsets import without
+from lakehouse.kafka.holes import Explained
+from lakehouse.run import missing
 from lakehouse.run.audited import TEXTS, Audit, Missing, Partition, Problem, faults
 
 
@@ -47,3 +52,15 @@ def test_an_audit_is_ok_without_problems_and_adds_the_fates_up() -> None:
     audit.problems.append(Problem("1 found", "none", "Look."))
     assert not audit.ok
     assert str(audit.problems[0]) == "1 found; expected none. Look."
+
+
+def test_a_kafka_that_does_not_answer_is_said_and_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(missing, "PATIENCE_SECONDS", 0.3)
+    with ExitStack() as stack:
+        asking = missing._Asking(missing.Asked("127.0.0.1:1"), stack)
+        for _ in range(2):
+            ranges = missing._Counted([(0, 3), (5, 6)])
+            said, why = asking.about(Known("t", "id", 0, 0, None, None, 6), ranges)
+            assert (said, ranges.total) == (Explained(), 4)
+            assert why.startswith("Kafka could not be asked (Kafka on 127.0.0.1:1 did not answer within 0.3 s")
+            monkeypatch.setattr(missing.Cluster, "topics", None)  # nobody is to ask it

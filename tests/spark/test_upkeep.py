@@ -245,23 +245,3 @@ def test_an_anchor_serves_when_the_versions_are_gone(bench: Bench, monkeypatch: 
     assert bench.rows(SUMS) == bench.expected(SUMS, 7)
     anchors.drop(bench.spark, bench.layout, SUMS, [3])
     assert bench.rows(SUMS, AtTick(4)) == bench.expected(SUMS, 4), "bronze tells it as well"
-<<<<<<< HEAD
-
-
-@pytest.mark.parametrize("by", [["id"], ["select"], ["id", "select", "yes"]])
-def test_any_key_can_be_laid_out_by(spark: SparkSession, tmp_path: Path, by: list[str]) -> None:
-    """Bytes and booleans have no order that Delta knows of; a name may be a word of SQL; values null."""
-    from lakehouse.delta import files
-
-    path = str(tmp_path / "table")
-    columns = "id binary, `select` string, yes boolean"
-    for n in range(3):
-        rows = spark.createDataFrame([(bytes([n]), None if n else "x", n > 1)], columns).coalesce(1)
-        rows.write.format("delta").mode("append").save(path)
-    before = files.files(spark, path, keyed=True)
-    assert (before.count, before.small, before.rows) == (3, 3, 3)
-    files.lay_out(spark.newSession(), path, before, by)
-    assert files.files(spark, path, keyed=True).count == 1
-    assert spark.read.format("delta").load(path).count() == 3
-=======
->>>>>>> h-upkeep
