@@ -20,6 +20,8 @@ DEFAULTS = {
     "spark.sql.ansi.enabled": "false",
     # 200 shuffle partitions and 50 snapshot partitions cost seconds a batch.
     "spark.databricks.delta.snapshotPartitions": "1",
+    # VACUUM lists a folder in so many tasks; 10,000 of them take minutes for a handful of files.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
     # Without it a flipped bit in Parquet is read in silence.
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     # Ingest and silver share the cores: a long job of one must not starve the other.

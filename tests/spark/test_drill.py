@@ -84,6 +84,7 @@ def test_each_damage_is_found_and_the_table_restored(
     assert "sums" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_damage_that_nothing_finds_is_a_failed_drill(
     spark: SparkSession, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,6 +130,7 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
     return Bench(spark, Layout(str(tmp_path / "lake")))
 
 
+@pytest.mark.slow
 def test_few_files_and_every_version_as_before(
     bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
