@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -57,7 +57,6 @@ def fold_of(settings: Settings, app: str | None) -> Fold | None:
         from lakehouse.run.application import load_app
         from lakehouse.run.lake import Lake
 
-        read: Any = Lake(settings=settings).read
-        return read(load_app(app).table(name), at=moment, hidden=True).toArrow()
+        return Lake(settings=settings).read(load_app(app).table(name), at=moment, hidden=True).toArrow()
 
     return fold

@@ -41,6 +41,7 @@ PROPERTIES = {
     # Statistics on what reads select by; on bytes they would only cost.
     "delta.dataSkippingStatsColumns": "partition,offset,timestamp,tick,order_time",
     "delta.appendOnly": "true",
+    "delta.enableInCommitTimestamps": "true",
 }
 
 

@@ -80,9 +80,9 @@ def _tick_at(layout: Layout, at: AtCommit) -> int:
     commits = reader.open_table(layout.records, "bronze").history()
     for commit in commits:
         said = reader.user_metadata(commit)
-        if "topics" in said and commit["timestamp"] <= at.ms:
+        if "topics" in said and reader.time_ms(commit) <= at.ms:
             return int(said["tick"])
-    begins = written(min(commit["timestamp"] for commit in commits))
+    begins = written(min(reader.time_ms(commit) for commit in commits))
     raise NotFound(f"{at}: bronze's log has no tick of that time or before; it begins at {begins}.")
 
 

@@ -55,8 +55,8 @@ def decided(layout: Layout, table: str, after: int, to: int) -> bool:
 def ticks_at(layout: Layout, offsets: Offsets, topics: Iterable[str] | None) -> list[int]:
     """Return the ticks after which bronze stood at exactly these offsets, the newest first; [] if it never did.
 
-    A partition that is not named had no records then. topics: those that count, None for all that are named. Raises
-    NotFound for offsets that bronze does not have yet, ConfigError where a topic is left out.
+    topics: those that count, None for all that are named. Raises NotFound for offsets that bronze does not have yet,
+    ConfigError where a partition that has records is left out.
     """
     now = reader.bronze_covers(layout).get("topics", {})
     check(offsets, now, topics)
@@ -86,13 +86,10 @@ def last_tick_before(layout: Layout, offsets: Offsets) -> int:
 
 
 def check(offsets: Offsets, now: Mapping[str, Any], topics: Iterable[str] | None) -> None:
-    """Raise NotFound for offsets that bronze does not have yet, ConfigError when one of these topics is left out.
+    """Raise NotFound for offsets that bronze does not have yet, ConfigError when a partition of a topic is left out.
 
-    now: where bronze stands, see `reader.bronze_covers`.
+    What is left out would be a guess. now: where bronze stands, see `reader.bronze_covers`.
     """
-    for topic in sorted(set(topics or ()) - set(offsets)):
-        if stands := ",".join(f"{topic}/{p}={n}" for p, n in sorted(_moved(now, topic).items())):
-            raise ConfigError(f"offsets: expected those of {topic}, too; add {stands}, or smaller ones.")
     for topic, of in offsets.items():
         if topic not in now:
             raise NotFound(f"offsets of {topic}: bronze has {', '.join(sorted(now)) or 'no topics yet'}.")
@@ -100,6 +97,10 @@ def check(offsets: Offsets, now: Mapping[str, Any], topics: Iterable[str] | None
             end = now[topic]["next"].get(str(partition), 0)
             if offset > end:
                 raise NotFound(f"offsets {topic}/{partition}={offset}: bronze has {topic}/{partition} up to {end}.")
+    for topic in sorted(offsets if topics is None else topics):
+        left_out = {p: n for p, n in _moved(now, topic).items() if int(p) not in offsets.get(topic, {})}
+        if add := ",".join(f"{topic}/{p}={n}" for p, n in sorted(left_out.items())):
+            raise ConfigError(f"offsets: expected one for every partition with records; add {add} (or smaller ones).")
 
 
 def _covers(layout: Layout) -> Iterable[dict[str, Any]]:

@@ -76,7 +76,7 @@ def _commits(opened: Any, name: str) -> list[_Commit]:
         said = reader.user_metadata(commit)
         if said.get("app") == f"lakehouse.{name}" and commit["operation"] in ("MERGE", "WRITE"):
             before = said.get("from_tick", said["tick"])
-            found.append(_Commit(commit["version"], said["tick"], before, commit["timestamp"], said))
+            found.append(_Commit(commit["version"], said["tick"], before, reader.time_ms(commit), said))
     return sorted(found, key=lambda commit: commit.version)
 
 
@@ -106,7 +106,7 @@ def _watermark(layout: Layout, table: Table, tick: int) -> int | None:
 
 
 def _version_at(opened: Any, table: Table, at: AtCommit) -> int:
-    versions = [commit["version"] for commit in opened.history() if commit["timestamp"] <= at.ms]
+    versions = [commit["version"] for commit in opened.history() if reader.time_ms(commit) <= at.ms]
     if not versions:
         raise NotFound(f"table {table.name!r} at {at}: its log begins later. Name a tick, or an event time.")
     return int(max(versions))

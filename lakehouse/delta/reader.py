@@ -125,7 +125,7 @@ def facts(layout: Layout, layer: str, name: str) -> TableFacts:
     settings = table.metadata().configuration
     key = tuple(filter(None, (settings.get("lakehouse.key") or "").split(",")))
     last = table.history(1)
-    moment = int(last[0]["timestamp"]) if last else None
+    moment = time_ms(last[0]) if last else None
     plan = settings.get("lakehouse.plan")
     return TableFacts(layer, name, rows, table.version(), done.tick, done.epoch, moment, plan, key)
 
@@ -162,6 +162,11 @@ def commits(table: DeltaTable) -> Iterator[dict[str, Any]]:
         limit, oldest = limit * 8, found[-1]["version"]
 
 
+def time_ms(commit: dict[str, Any]) -> int:
+    """Return when a commit was made, as Spark has it, too: copying the table's files does not change it."""
+    return int(commit.get("inCommitTimestamp") or commit["timestamp"])
+
+
 def split(name: str) -> tuple[str, str]:
     """Return the layer and the name in visits, silver.visits, bronze.flights or state.visits."""
     layer, dot, rest = name.partition(".")
@@ -180,7 +185,7 @@ def versions(layout: Layout, name: str) -> Iterator[dict[str, Any]]:
         metrics = commit.get("operationMetrics") or {}
         yield {
             "version": commit["version"],
-            "time_ms": commit["timestamp"],
+            "time_ms": time_ms(commit),
             "operation": said.get("operation", commit["operation"]),
             "tick": said.get("tick"),
             "from_tick": said.get("from_tick"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
@@ -17,7 +16,7 @@ from lakehouse.delta.moments import Past
 from lakehouse.delta.transaction import read_progress
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.plan.table import Table
-from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, written
 
 
 def read(spark: SparkSession, layout: Layout, table: Table, at: At | None) -> DataFrame:
@@ -121,12 +120,11 @@ def _version_at(spark: SparkSession, table: Table, path: str, at: AtCommit) -> i
     """The last version that was committed at a time, or before."""
     then = _history(spark, path).where(F.unix_millis("timestamp") <= at.ms).agg(F.max("version")).first()
     if then is None or then[0] is None:
-        first = _history(spark, path).agg(F.min("timestamp")).first()
+        first = _history(spark, path).agg(F.min(F.unix_millis("timestamp"))).first()
         assert first is not None
-        begin = first[0].replace(tzinfo=UTC) if isinstance(first[0], datetime) else first[0]
         raise NotFound(
-            f"table {table.name!r} at {at}: its log begins at {begin:%Y-%m-%dT%H:%M:%SZ}. A later commit time can be "
-            "read; and any tick, offset or event time."
+            f"table {table.name!r} at {at}: its log begins at {written(first[0])}. A later commit time can be read; "
+            "and any tick, offset or event time."
         )
     return int(then[0])
 

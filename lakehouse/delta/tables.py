@@ -43,6 +43,8 @@ PROPERTIES = {
     "delta.checkpointInterval": "100",
     # Copy on write: any plain Delta reader sees the right rows, and deletion vectors did not help small tables.
     "delta.enableDeletionVectors": "false",
+    # What we knew at a time must not depend on when a log's files were copied.
+    "delta.enableInCommitTimestamps": "true",
 }
 KEY = "lakehouse.key"
 SKIP = "lakehouse.skip"  # offsets that a restored table holds already: {topic id: {partition: first offset to apply}}

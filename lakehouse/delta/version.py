@@ -81,7 +81,7 @@ class _State:
 
 def _version(commit: dict[str, Any], app: str, *, restored: bool) -> Version:
     said = reader.user_metadata(commit)
-    number, ms, operation = commit["version"], commit["timestamp"], commit["operation"]
+    number, ms, operation = commit["version"], reader.time_ms(commit), commit["operation"]
     if said.get("app") != app or operation not in ("MERGE", "WRITE"):
         created = operation == "CREATE TABLE" and not restored
         return Version(number, ms, "nothing" if created or operation in QUIET else "unknown", covers=created)

@@ -7,8 +7,8 @@ batches     |---------|-------------------|-----------------------|
 
 from __future__ import annotations
 
-import inspect
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from lakehouse.formats.decode import decode
 from lakehouse.plan import model
 from lakehouse.plan.table import Table
 from lakehouse.run.lake import Lake
-from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick, parsed
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, parsed
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
 
@@ -38,7 +38,6 @@ APP = lh.app(
     .table("final", emit="final"),
 )
 BATCHES = [1, 3, 5]
-READS_MOMENTS = "at" in inspect.signature(Lake.read).parameters
 
 
 def records() -> list[Record]:
@@ -96,7 +95,6 @@ def test_offsets(layout: Layout) -> None:
     assert History(layout, "newest").at(AtOffsets({"events": {0: 7}})) is None
 
 
-@pytest.mark.skipif(not READS_MOMENTS, reason="commits do not say their event times yet")
 def test_event_times(layout: Layout) -> None:
     """Every version that is given is right; and there is one wherever no record is out of order."""
     for ms in [99, *(time for tick in range(1, 6) for time in (100 * tick, 100 * tick + 60)), 250, 449]:
@@ -108,17 +106,30 @@ def test_event_times(layout: Layout) -> None:
                 assert rows(layout, table, AtEvent(ms)) == expected.tables[table.name], (table.name, ms)
 
 
-@pytest.mark.skipif(not READS_MOMENTS, reason="Spark does not read moments yet")
 @pytest.mark.parametrize("moment", ["tick:2", "1970-01-01T00:00:00.3Z"])
 def test_between_versions_spark_folds(spark: SparkSession, layout: Layout, moment: str) -> None:
     from lakehouse.config import load
 
-    lake: Any = Lake(settings=load(environ={"LAKEHOUSE_LAKE_PATH": layout.root}))
+    lake = Lake(settings=load(environ={"LAKEHOUSE_LAKE_PATH": layout.root}))
     at, table = parsed(moment), APP.table("newest")
     assert at is not None
     found = rows(layout, table, at, lambda name, when: lake.read(APP.table(name), at=when, hidden=True).toArrow())
     expected = at_tick(2) if isinstance(at, AtTick) else model.run(APP, records(), decode, 300)
     assert found == expected.tables["newest"]
+
+
+def test_a_commit_time_is_one_version_for_spark_too_wherever_the_files_were_copied(
+    spark: SparkSession, layout: Layout, tmp_path: Path
+) -> None:
+    from lakehouse.delta import reading
+
+    shutil.copytree(layout.root, tmp_path / "copy")
+    for copied in (layout, Layout(str(tmp_path / "copy"))):
+        table = APP.table("newest")
+        for version in History(copied, table.name):
+            for ms in (version.time_ms, version.time_ms - (version.version > 0)):
+                at = AtCommit(ms)
+                assert reading.version_meant(spark, copied, table, at) == History(copied, table.name).at(at)
 
 
 def test_what_differs_between_two_ticks(layout: Layout) -> None:
