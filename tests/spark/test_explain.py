@@ -93,7 +93,7 @@ def seen(lake: Lake, table: Table, key: str, at: Any = None) -> list[Any]:
             if not left_out and (table.having is None or step.did != "unchanged"):
                 position = step.position
                 found.append(
-                    (position.offset, position.ordinal, row.key, None if step.row is None else plain(step.row))
+                    (position.offset, position.ordinal, plain(row.key), None if step.row is None else plain(step.row))
                 )
     return found
 
