@@ -62,13 +62,14 @@ class SparkReplay:
 
 
 def write_bronze(spark: SparkSession, layout: Layout, app: App, records: Iterable[Record]) -> int:
-    """Write records into a new bronze, one commit a tick; return the last tick."""
+    """Write records into bronze, one commit a tick; return the last tick. What is there already stays before them."""
     own = own_topics(app)
     bronze.create(spark, layout, own)
     state = bronze.take_over(spark, layout, own)
     ordered = sorted(records, key=lambda record: (record.tick, record.topic, record.partition, record.offset))
-    ids = {record.topic: bronze.TopicState(record.topic_id) for record in ordered}
-    state = replace(state, topics=ids)
+    known = {topic: stands for topic, stands in state.topics.items() if stands.id in {r.topic_id for r in ordered}}
+    new = {record.topic: bronze.TopicState(record.topic_id) for record in ordered}
+    state = replace(state, topics={**new, **known})
     for tick, group in groupby(ordered, key=lambda record: record.tick):
         rows = list(group)
         ends: dict[str, dict[int, int]] = {}

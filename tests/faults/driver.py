@@ -1,9 +1,9 @@
 """A process that runs the faults' application, and kills itself where it is told to.
 
-    driver.py LAKE SERVERS [POINT:before|after:N] [--stay | --backfill]
+    driver.py LAKE SERVERS [POINT:before|after:N] [--stay | --damage --backfill | --revert]
 
 It kills itself (SIGKILL) before or after the N-th call at the point; without a point it ends when it has caught up.
---backfill: then it damages the table by_id, and makes it anew.
+--damage, --backfill, --revert: then it damages the table by_id, makes it anew, takes it back to tick 1.
 The points are wrapped from here: the engine knows nothing of them.
 """
 
@@ -22,6 +22,7 @@ from typing import Any
 import lakehouse as lh
 from lakehouse.config import load
 from lakehouse.run.lake import Lake
+from lakehouse.semantics.moment import AtTick
 
 ORDERS, OWN, CHANGELOG = "faults-orders", "faults-own", "faults-totals"
 POINTS = {
@@ -31,6 +32,10 @@ POINTS = {
     "publish": ("lakehouse.run.publishing", "Publishing.publish"),  # all tables merged, not published | published
     "decision": ("lakehouse.delta.interventions", "_append_tick"),  # it is written down | its tick is complete
     "applied": ("lakehouse.delta.silver", "SilverWriter._decide"),  # its tick is complete | the table has it
+    "build": ("lakehouse.run.backfill", "build"),  # nothing is built beside the table | all of it is
+    "compare": ("lakehouse.run.backfill", "compare"),
+    "anchor": ("lakehouse.delta.anchors", "keep"),  # the old content is copied, for a way back
+    "asked": ("lakehouse.run.backfill", "intervene"),  # before | after all of it
     "transaction": ("lakehouse.kafka.publish", "Publisher._remember"),  # published, and not remembered in the lake
 }
 
@@ -99,10 +104,13 @@ def main(arguments: list[str]) -> None:
         lake.run(application(), listen=lambda event: print(event.kind, event.tick, flush=True))
     else:
         lake.run(application(), until="caught_up")
-    if "--backfill" in rest:
-        app = application()
+    app = application()
+    if "--damage" in rest:
         lake.spark.sql(f"UPDATE delta.`{folder}/silver/by_id` SET amount = -1")
+    if "--backfill" in rest:
         lake.backfill(app, app.table("by_id"))
+    if "--revert" in rest:
+        lake.revert(app, app.table("by_id"), AtTick(1))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import pytest
 
 from lakehouse.delta import reader
 from lakehouse.delta.layout import Layout
+from lakehouse.semantics.moment import AtTick
 
 
 def bronze_places(path: str) -> list[tuple[str, int, int]]:
@@ -57,18 +58,44 @@ def test_killed_at_each_commit_point(world, killed, lake) -> None:
     )  # fmt: skip
 
 
+DECIDED = ("decision:after:1", "applied:before:1", "applied:after:1", "asked:after:1")
+STEPS = ("anchor:before:1", "anchor:after:1", "decision:before:1", *DECIDED)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("point", ["decision:before:1", "decision:after:1", "applied:before:1", "applied:after:1"])
-def test_a_backfill_that_was_decided_is_applied_whoever_is_killed(world, killed, lake, point) -> None:
-    """The next run makes the tick if need be, and puts the damaged table right; nobody has to ask again."""
+def test_a_backfill_killed_at_every_step(world, killed, lake) -> None:
+    """Decided, it is applied by the next run, and nobody has to ask again; before that the table is as it was."""
     world.send(60)
-    killed(point, "--backfill")
-    world.send(20)
+    app = world.driver.application()
+    for point in ("build:before:1", "build:after:1", "compare:after:1", *STEPS):
+        killed(point, "--damage", "--backfill")
+        world.send(5)
+        one = lake("lake")
+        one.run(app, until="caught_up")
+        if point not in DECIDED:
+            assert one.backfill(app, app.table("by_id")).tick is not None, point
+        check_bronze(world)
+        world.check(one)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_revert_killed_at_every_step(world, killed, lake) -> None:
+    app = world.driver.application()
+    by_id = app.table("by_id")
+    world.send(60)
     one = lake("lake")
-    one.run(world.driver.application(), until="caught_up")
-    check_bronze(world)
-    world.check(one)
+    one.run(app, until="caught_up")
+    then = sorted(map(tuple, one.read(by_id, tick=1).collect()))
+    for point in STEPS:
+        world.send(20)
+        killed(point, "--revert")
+        one.run(app, until="caught_up")
+        done = one.revert(app, by_id, AtTick(1))
+        assert (done.tick is None) == (point in DECIDED), point
+        assert sorted(map(tuple, one.read(by_id).collect())) == then, point
+        check_bronze(world)
 
 
 @pytest.mark.slow

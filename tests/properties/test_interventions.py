@@ -1,0 +1,177 @@
+"""The past under interventions and upkeep: at random moments of every clock a read equals the independent fold.
+
+A history is records, and between them what people do: a table goes back, bad records are fixed, a table is made anew
+with unchanged logic (which must change no row), files are compacted, anchors made. The oracle knows of records alone:
+a table that goes back has those that it had then, a fixed record has other bytes in its place; the model folds them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+
+import lakehouse as lh
+from lakehouse.delta.history import History
+from lakehouse.formats.decode import decode
+from lakehouse.plan import model
+from lakehouse.plan.app import App
+from lakehouse.plan.table import Table
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick
+from lakehouse.semantics.record import Record
+from tests.properties.test_operators import BY_CITY, EVENTS, SEEDS, examples, history
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse.delta.layout import Layout
+
+LATEST = EVENTS.latest("latest")
+SUMS = BY_CITY.agg(n=lh.count(), total=lh.sum("amount"), newest=lh.latest("n"), all=lh.collect_list("n")).table("sums")
+BY_TIME = EVENTS.latest("by_time", order_by="rowtime")
+# Their clock goes on when a table goes back (decision 40), so they are not taken back here.
+WINDOWS = BY_CITY.window(lh.tumbling("5 milliseconds", grace="60 milliseconds")).agg(n=lh.count("n")).table("windows")
+SESSIONS = BY_CITY.window(lh.session("3 milliseconds", grace="60 milliseconds")).agg(n=lh.count()).table("sessions")
+APP = lh.app(LATEST, SUMS, BY_TIME, WINDOWS, SESSIONS)
+BACK = (LATEST, SUMS, BY_TIME)
+BAD, FIXED = b'{"n": "bad"}', b'{"n": 3, "city": "Rome", "amount": 7}'
+PARTS = 5
+
+
+@dataclass
+class World:
+    """A lake, what was done to it, and the records that each table has at each tick."""
+
+    spark: SparkSession
+    layout: Layout
+    random: Random
+    tick: int = 0
+    has: dict[str, dict[int, list[Record]]] = field(default_factory=lambda: {table.name: {} for table in APP.tables})
+
+    def remember(self, table: Table, tick: int, records: list[Record]) -> None:
+        for other in APP.tables:
+            self.has[other.name][tick] = records if other == table else self.of(other)
+        self.tick = tick
+
+    def of(self, table: Table, tick: int | None = None) -> list[Record]:
+        return self.has[table.name].get(self.tick if tick is None else tick, [])
+
+    def add(self, records: list[Record]) -> None:
+        """One more tick."""
+        from lakehouse.run.replay import write_bronze
+
+        tick = self.tick + 1
+        more = [replace(record, tick=tick) for record in records]
+        assert write_bronze(self.spark, self.layout, APP, more) == tick
+        for table in APP.tables:
+            self.has[table.name][tick] = [*self.of(table), *more]
+        self.tick = tick
+
+    def catch_up(self) -> None:
+        from lakehouse.delta.silver_query import Silver
+
+        with Silver(self.spark, self.layout, APP, lambda tick, count: None) as silver:
+            silver.catch_up()
+
+    def go_back(self, table: Table) -> None:
+        from lakehouse.delta import reading
+        from lakehouse.run.backfill import revert
+
+        tick = self.random.randint(1, self.tick)
+        cut = reading.cut(self.spark, self.layout, table, AtTick(tick))
+        done = revert(self.spark, self.layout, APP, table, cut)
+        if done.tick is not None:
+            assert done.tick == self.tick + 1
+            self.remember(table, done.tick, self.of(table, tick))
+
+    def fix(self) -> None:
+        from lakehouse.delta.fixed import Fix
+        from lakehouse.run.fix import replay
+
+        bad = {(r.partition, r.offset): r for table in APP.tables for r in self.of(table) if r.value == BAD and r.key}
+        if not bad:
+            return
+        chosen = set(self.random.sample(sorted(bad), 1 + len(bad) // 2))
+        fixes = [Fix(bad[place].topic_id, *place, bad[place].key, FIXED) for place in sorted(chosen)]
+        tick = replay(self.spark, self.layout, APP, EVENTS.sources[0], fixes)
+        assert tick == self.tick + 1
+        for table in APP.tables:
+            self.has[table.name][tick] = [
+                replace(r, value=FIXED) if (r.partition, r.offset) in chosen else r for r in self.of(table)
+            ]
+        self.tick = tick
+
+    def make_anew(self, table: Table) -> None:
+        from lakehouse.run.backfill import backfill
+
+        done = backfill(self.spark, self.layout, APP, table)
+        assert done.differing.equal, (table.name, done)
+        assert done.tick is None
+
+    def upkeep(self) -> None:
+        from lakehouse.delta.upkeep import Policy, upkeep, upkeep_bronze
+
+        policy = Policy(2, 7 * 86_400_000, 0, None, False)
+        for table in self.random.sample(APP.tables, 2):
+            upkeep(self.spark, self.layout, table, policy, datetime.now(UTC), None)
+        upkeep_bronze(self.spark, self.layout, (), policy)
+
+    def moments(self, table: Table) -> list[tuple[At, list[Record], int | None]]:
+        """Moments of each clock, the records that count, and the event time up to which they do."""
+        records = self.of(table)
+        ticks = self.random.sample(range(1, self.tick + 1), 2)
+        found: list[tuple[At, list[Record], int | None]] = [
+            (AtTick(tick), self.of(table, tick), None) for tick in ticks
+        ]
+        version = self.random.choice([v for v in History(self.layout, table.name) if v.tick])
+        assert version.tick is not None
+        found.append((AtCommit(version.time_ms), self.of(table, version.tick), None))
+        ends = {r.partition: r.offset + 1 for t in APP.tables for r in sorted(self.of(t), key=lambda r: r.offset)}
+        ends = {p: max(end, *(r.offset + 1 for r in self.sent if r.partition == p)) for p, end in ends.items()}
+        bounds = {partition: self.random.randint(0, end) for partition, end in ends.items()}
+        found.append((AtOffsets({"events": bounds}), [r for r in records if r.offset < bounds[r.partition]], None))
+        until = self.random.choice(self.sent).timestamp
+        return [*found, (AtEvent(until), records, until)]
+
+    sent: list[Record] = field(default_factory=list)
+
+    def check(self) -> None:
+        from lakehouse.delta import reading
+        from lakehouse.run.replay import rows_of
+
+        for table in APP.tables:
+            for at, records, until in self.moments(table):
+                expected = model.run(App((table,), (), APP.sources), records, decode, until)
+                frame = reading.read(self.spark, self.layout, table, at)
+                found = rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
+                assert found == expected.tables[table.name], f"{table.name} at {at}"
+
+
+def run(spark: SparkSession, folder: Path, seed: int) -> None:
+    from lakehouse.delta.layout import Layout
+
+    world = World(spark, Layout(str(folder)), Random(seed))
+    world.sent = history(seed, 120, PARTS)
+    for part in range(1, PARTS + 1):
+        world.add([record for record in world.sent if record.tick == part])
+        if part in (1, 3, PARTS):
+            world.catch_up()
+        if part == 3:
+            world.go_back(world.random.choice(BACK))
+            world.upkeep()
+            world.fix()
+    world.make_anew(world.random.choice(BACK))
+    world.check()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@examples(2)
+@given(seed=SEEDS)
+def test_a_read_equals_the_fold(spark: SparkSession, tmp_path_factory: Any, seed: int) -> None:
+    run(spark, Path(tmp_path_factory.mktemp("interventions")), seed)
