@@ -27,9 +27,9 @@ class Layout:
     quarantine/<stream>     records that did not fit their schema
     anchors/<table>         what a table kept at chosen ticks, copied: kept longer than Delta keeps versions
     beside/<name>/          tables that are built beside the live ones, from the same bronze: silver, state, late, ...
-    control/                checkpoints, leases, requests and the times of upkeep, which may be lost; what was published,
-                            which Kafka knows too, but forgets after a week without publishing; where a rehydrate under
-                            way began; the history of drills, which is nowhere else
+    control/                checkpoints, leases, requests, times of upkeep, which may be lost; what was published, which
+                            Kafka knows too, but forgets after a week without publishing; where a rehydrate under way
+                            began; the history of drills, which is nowhere else
 
     `beside`: of the tables that are built under that name; bronze and interventions are the lake's.
     """
