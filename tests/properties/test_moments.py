@@ -76,7 +76,7 @@ def test_at_ticks_offsets_and_event_times(spark: SparkSession, tmp_path_factory:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@examples(3)
+@examples(1)
 @given(seed=SEEDS)
 def test_every_operator_at_every_tick(spark: SparkSession, tmp_path_factory: Any, seed: int) -> None:
     check(spark, Path(tmp_path_factory.mktemp("moments")), APP, seed, [2], [1, 2, 4])
