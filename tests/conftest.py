@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from lakehouse.config import Settings, load
 from lakehouse.kafka.broker import Broker
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakehouse.run.lake import Lake
+
+
+# A timing never decides a test.
+settings.register_profile("lakehouse", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("lakehouse")
 
 
 @pytest.fixture(scope="session")

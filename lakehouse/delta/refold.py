@@ -90,6 +90,8 @@ def judged(
     else:
         records = marked(records, fixed, PLACE_OF_RECORD, "_fixed")
         records = timed(table, records, ClockState(), moves=F.col("_fixed").isNull()).drop("_fixed")
+        # Before a partition's first other record there is no stream time that a fixed one could be late for.
+        records = records.withColumn("_horizon", F.coalesce("_horizon", F.lit(ALWAYS_MS)))
     forced = interventions.records(spark, layout, [d for d in decisions if d.kind == "late"])
     if forced is None:
         return records

@@ -207,7 +207,7 @@ RECORDS = st.lists(
 
 
 @pytest.mark.parametrize(("was", "now"), EQUAL)
-@settings(max_examples=15, deadline=None)  # the first loads pyarrow
+@settings(max_examples=15)
 @given(records=RECORDS)
 def test_what_goes_on_has_the_rows_that_a_rebuild_would_give(was: Table, now: Table, records: list[Any]) -> None:
     rows = []

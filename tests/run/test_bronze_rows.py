@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.delta import bronze_rows, sorted_rows
@@ -151,7 +151,7 @@ def histories(draw: st.DrawFn) -> list[Record]:
 
 
 @given(histories(), st.data())
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15)
 def test_any_slices_and_runs_give_the_lakes_order(tmp_path_factory, made: list[Record], data: st.DataObject) -> None:
     if not made:
         return

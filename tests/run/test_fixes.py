@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lakehouse as lh
@@ -86,7 +86,7 @@ def test_a_function_makes_some_fit_and_says_why_others_do_not(lake: Layout) -> N
         (lambda of: replace(of, value="text"), "the fix gave str as the value; expected bytes or None"),
         (lambda of: replace(of, key=b"\xff", value=None), "key: expected UTF-8, found byte 0xff at 0"),
     ],
-    ids=str,
+    ids=["text", "place", "value", "key"],
 )
 def test_what_a_function_may_not_give(lake: Layout, fix: Any, said: str) -> None:
     made = fixed_records(lake, app(), "orders", Choice(places=(Place("orders", 0, 0),)), fix)
@@ -210,7 +210,7 @@ def test_functions_are_found_by_name(tmp_path: Path) -> None:
 @given(
     st.lists(st.tuples(st.binary(max_size=12), st.none() | st.binary(max_size=12)), min_size=1, max_size=6), st.data()
 )
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10)
 def test_what_is_called_fixed_fits_and_nothing_is_lost(tmp_path_factory, bad, data) -> None:
     lake = Layout(str(tmp_path_factory.mktemp("lake")))
     made = [record(n, b"bad" + value, key) for n, (value, key) in enumerate(bad)]
