@@ -33,14 +33,28 @@ class Cut:
         """The condition on records of `arrivals`."""
         return None if self.event_ms is None else F.col("rowtime") <= self.event_ms
 
-    def bronze(self, rows: DataFrame, table: Table) -> DataFrame:
-        """Return the rows of bronze that count, or that judge others."""
+    def within(self, other: Cut) -> Cut:
+        """Return the cut by which those records count that count by both: up to this one's tick."""
+        times = [ms for ms in (self.event_ms, other.event_ms) if ms is not None]
+        offsets = self.offsets or other.offsets
+        if self.offsets and other.offsets:
+            topics = {*self.offsets, *other.offsets}
+            offsets = {topic: _smaller(self.offsets.get(topic), other.offsets.get(topic)) for topic in topics}
+        return Cut(self.tick, min(times, default=None), offsets)
+
+    def before(self, rows: DataFrame) -> DataFrame:
+        """Return the rows of bronze before the offsets; all if there are none."""
         for topic, of in (self.offsets or {}).items():
             # Of a topic that was made anew the offsets are those of the present one; all of earlier ones came before.
             inside = F.col("topic") != topic
             for partition, offset in of.items():
                 inside |= (F.col("partition") == partition) & (F.col("offset") < offset)
             rows = rows.where(inside)
+        return rows
+
+    def bronze(self, rows: DataFrame, table: Table) -> DataFrame:
+        """Return the rows of bronze that count, or that judge others."""
+        rows = self.before(rows)
         plain = all(source.event_time is None for source in table.stream.sources)
         if self.event_ms is not None and plain and not table.has_clock:
             rows = rows.where(F.col("timestamp") <= F.timestamp_millis(F.lit(self.event_ms)))  # leaves files out
@@ -49,6 +63,13 @@ class Cut:
     def details(self) -> dict[str, Any]:
         """Return it as an intervention writes it down."""
         return {"tick": self.tick, "event_ms": self.event_ms, "offsets": self.offsets}
+
+
+def _smaller(one: Mapping[int, int] | None, other: Mapping[int, int] | None) -> Mapping[int, int]:
+    """The smaller offset of each partition; one that is not named has no records that count."""
+    if one is None or other is None:
+        return one or other or {}
+    return {partition: min(one[partition], other[partition]) for partition in one.keys() & other.keys()}
 
 
 def cut_of(details: Mapping[str, Any]) -> Cut:

@@ -8,7 +8,7 @@ moment lies between versions: Spark has to fold it.
     commit time   the last one that was committed by then
     event time T  the one that has every record up to T and none later: its `through` is not after T, the `first` of
                   all that follow is, and nobody intervened since
-    offsets       the one at the tick after which bronze stood at them
+    offsets       the one at the tick after which bronze stood at them, if nobody intervened since
 """
 
 from __future__ import annotations
@@ -77,7 +77,10 @@ class History:
                 return self._at_event(ms)
             case AtOffsets(offsets):
                 ticks = bronze_reader.ticks_at(self._layout, offsets, self.topics)
-                return next((found for tick in ticks if (found := self._at_tick(tick)) is not None), None)
+                fits = next((found for tick in ticks if (found := self._at_tick(tick)) is not None), None)
+                # What was decided later about these records counts, too, as by event time.
+                later = any(v.made == "intervention" for v in self if fits is not None and v.version > fits.version)
+                return None if later else fits
 
     def readable(self, version: int) -> bool:
         """Say whether a version's files are still there: VACUUM takes those that later versions no longer need."""

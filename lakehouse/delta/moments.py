@@ -137,7 +137,8 @@ class Past:
         if at.kind in WHOLE:
             return self._replaced(at, cut, watermark, anchored=anchored)
         made_anew = refold.refolded(
-            self._spark, self._layout, table, self._forms, self._decisions, at, cut.keep
+            self._spark, self._layout, table, self._forms, self._decisions, at, cut.keep,
+            cut.before,
         )  # fmt: skip
         rows, keys, names = _as(made_anew.rows, self._columns), made_anew.keys, made_anew.names
         if not table.is_final:
@@ -151,12 +152,11 @@ class Past:
         """What the table becomes as a whole: what it was, or what was built beside it."""
         if at.kind == "revert":
             past, to = self, cut_of(at.details)
-            if anchored and cut.event_ms is None and (rows := self._version(at.details.get("version"))) is not None:
+            if anchored and cut.whole and (rows := self._version(at.details.get("version"))) is not None:
                 return Kept(rows)
         else:
             past, to = Past(self._spark, built(self._spark, self._layout, self._table, at), self._table), Cut(at.at - 1)
-        if cut.event_ms is not None:
-            to = replace(to, event_ms=min(cut.event_ms, to.event_ms if to.event_ms is not None else cut.event_ms))
+        to = to.within(cut)
         made = past.kept(to, anchored=anchored)
         if not self._table.is_final:
             return made
