@@ -60,8 +60,11 @@ def drill(
         published = _published(stack, settings, topics[0], needed=topic is not None) if topics else None
         from lakehouse.run.drill import DAMAGES, drill
 
+        spark = Lake(settings=settings).spark
+        # What is damaged here on purpose would fill the screen with stack traces; what was found stands in the result.
+        spark.sparkContext.setLogLevel("OFF")
         done = drill(
-            Lake(settings=settings).spark, layout, wanted, published, tuple(damage or DAMAGES),
+            spark, layout, wanted, published, tuple(damage or DAMAGES),
             lambda case: None if json else _shown(case),
         )  # fmt: skip
     if json:
