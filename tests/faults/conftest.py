@@ -129,6 +129,6 @@ def killed(world: World) -> Callable[..., None]:
 
     def run(*arguments: str) -> None:
         point, child = arguments[0], world.start(*arguments)
-        assert child.wait(240) == -9, f"{point}: the child was not killed there\n{world.log()}"
+        assert child.wait(900) == -9, f"{point}: the child was not killed there\n{world.log()}"
 
     return run
