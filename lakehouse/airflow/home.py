@@ -28,6 +28,9 @@ from lakehouse.errors import AirflowError
 
 # A port that nothing listens on: no process of ours serves logs, and a stranger's on the default port would be asked.
 NO_PORT = "1"
+TALKATIVE = (
+    "airflow.dag_processing.manager", "airflow.models.dag", "airflow.serialization.definitions.dag", "http.access",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,8 @@ def _values(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
         "logging.base_log_folder": str(home.logs),
         "logging.dag_processor_child_process_log_directory": str(home.logs / "dag_processor"),
         "logging.colored_console_log": "False",
+        # What is said at each reading of a file, and at each request of a browser that refreshes itself.
+        "logging.namespace_levels": " ".join(f"{name}=WARNING" for name in TALKATIVE),
         "logging.worker_log_server_port": NO_PORT,
         "logging.trigger_log_server_port": NO_PORT,
     }

@@ -18,11 +18,16 @@ from lakehouse.errors import AirflowError
 
 @dataclass(frozen=True)
 class Process:
-    """A part of Airflow. `rss_bytes` counts what it started, too; `health` is what Airflow itself says."""
+    """A part of Airflow; `health` is what Airflow itself says.
+
+    `memory_bytes` counts what it started too, and what processes share once where the system tells (Linux); `rss_bytes`
+    counts what they share for each.
+    """
 
     name: str
     pid: int | None
     uptime_seconds: float | None
+    memory_bytes: int
     rss_bytes: int
     restarts: int
     last_end: str | None
@@ -40,6 +45,7 @@ class Report:
     url: str | None
     user: str
     password_file: str
+    memory_bytes: int
     rss_bytes: int
     processes: tuple[Process, ...]
     dags: int | None
@@ -59,13 +65,12 @@ def report(settings: config.Airflow) -> Report:
     running = find(home)
     if running is None:
         return Report(
-            False, False, str(home.folder), None, user, str(home.passwords), 0, (), None, None, applications
+            False, False, str(home.folder), None, user, str(home.passwords), 0, 0, (), None, None, applications
         )  # fmt: skip
     health = api.health(running.url)
     parts = tuple(_process(name, part, health) for name, part in running.parts.items())
-    supervisor = Process(
-        "supervisor", running.pid, time.time() - running.created, _rss(running.pid, False), 0, None, False, None
-    )
+    uptime = time.time() - running.created
+    supervisor = Process("supervisor", running.pid, uptime, *_memory(running.pid, False), 0, None, False, None)
     seen = _dags(home, running, user)
     return Report(
         running=True,
@@ -74,6 +79,7 @@ def report(settings: config.Airflow) -> Report:
         url=running.url,
         user=user,
         password_file=str(home.passwords),
+        memory_bytes=sum(part.memory_bytes for part in (supervisor, *parts)),
         rss_bytes=sum(part.rss_bytes for part in (supervisor, *parts)),
         processes=(supervisor, *parts),
         dags=seen.count if seen else None,
@@ -95,7 +101,7 @@ def _process(name: str, part: dict[str, Any], health: api.Health | None) -> Proc
         name,
         pid,
         time.time() - part["created"] if pid else None,
-        _rss(pid, True) if pid else 0,
+        *(_memory(pid, True) if pid else (0, 0)),
         part["restarts"],
         part["last_end"],
         part["given_up"],
@@ -103,11 +109,14 @@ def _process(name: str, part: dict[str, Any], health: api.Health | None) -> Proc
     )
 
 
-def _rss(pid: int, with_children: bool) -> int:
-    total = 0
+def _memory(pid: int, with_children: bool) -> tuple[int, int]:
+    """What a process holds, and its resident set, in bytes."""
+    memory = resident = 0
     with contextlib.suppress(psutil.Error):
         own = psutil.Process(pid)
         for process in (own, *(own.children(recursive=True) if with_children else ())):
             with contextlib.suppress(psutil.Error):
-                total += process.memory_info().rss
-    return total
+                found = process.memory_full_info()
+                memory += getattr(found, "pss", found.rss)
+                resident += found.rss
+    return memory, resident

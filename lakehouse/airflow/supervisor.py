@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -127,6 +128,7 @@ class Supervisor:
             return True
         code = part.process.poll()
         if code is None:
+            keep_small(self._log(part))
             return False
         part.last_end = ending(code)
         part.process = None
@@ -143,8 +145,7 @@ class Supervisor:
     def _start(self, part: Part, now: float) -> None:
         part.restarts += part.last_end is not None
         part.started = now
-        log = Path(self.spec.logs) / f"{part.name}.log"
-        keep_small(log)
+        log = self._log(part)
         try:
             with log.open("ab") as stream:
                 part.process = subprocess.Popen(
@@ -164,6 +165,9 @@ class Supervisor:
         with contextlib.suppress(psutil.NoSuchProcess):
             part.created = psutil.Process(part.process.pid).create_time()
         say(f"{part.name} runs as process {part.process.pid}, its output goes to {log}")
+
+    def _log(self, part: Part) -> Path:
+        return Path(self.spec.logs) / f"{part.name}.log"
 
     def _end(self, parts: list[Part]) -> None:
         running = [part.process for part in parts if part.process is not None]
@@ -192,9 +196,10 @@ class Supervisor:
 
 
 def keep_small(log: Path) -> None:
-    """Put a log that has grown large aside, over the one that was put aside before."""
+    """Put aside what a log has when it has grown large, over what was put aside before; its writer goes on."""
     if log.is_file() and log.stat().st_size > LOG_KEPT_BYTES:
-        log.replace(log.with_name(f"{log.name}.1"))
+        shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+        os.truncate(log, 0)  # the part appends, so that its next line is the first again
 
 
 def ending(code: int) -> str:

@@ -103,11 +103,11 @@ def status(config: ConfigOption = None, home: HomeOption = None, json: JsonOptio
     else:
         typer.echo(f"Airflow {'is healthy' if found.healthy else 'is not healthy'}: {found.url}")
         rows = [
-            (one.name, one.pid, _seconds(one.uptime_seconds), one.rss_bytes // 2**20, _state(one), one.restarts)
+            (one.name, one.pid, _seconds(one.uptime_seconds), one.memory_bytes // 2**20, _state(one), one.restarts)
             for one in found.processes
         ]
         show.table("Processes", ("process", "pid", "up for", "MB", "state", "restarts"), rows)
-        typer.echo(f"Memory: {found.rss_bytes // 2**20} MB. Logs: {found.home}/logs")
+        typer.echo(f"Memory: {found.memory_bytes // 2**20} MB. Logs: {found.home}/logs")
         typer.echo(f"DAGs: {_count(found.dags)}. Applications: {', '.join(found.applications) or 'none'}")
         for file, line in (found.import_errors or {}).items():
             typer.echo(f"{file} can't be imported: {line}")
