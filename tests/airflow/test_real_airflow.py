@@ -126,10 +126,10 @@ def test_one_signs_in_with_the_generated_password_only(running: Project) -> None
     bearer = api.token(running.url, "admin", running.password("admin"))
     assert api.dags(running.url, bearer).count >= 1
     for user, password in (("admin", ""), ("admin", "admin"), ("vera", running.password("admin")), ("eve", "x")):
-        with pytest.raises(AirflowError, match="40[01]"):
+        with pytest.raises(AirflowError, match=r"40[01]"):
             api.token(running.url, user, password)
     for bearer in ("", "x.y.z"):
-        with pytest.raises(AirflowError, match="401"):
+        with pytest.raises(AirflowError, match=r"40[13]"):
             api.dags(running.url, bearer)
 
 
@@ -197,7 +197,7 @@ def test_a_second_home_on_another_port_beside_it(running: Project, tmp_path: Pat
         assert code == 0, said
         assert other.json("status")["healthy"]
         assert other.password("admin") != running.password("admin")
-        with pytest.raises(AirflowError, match="401"):
+        with pytest.raises(AirflowError, match=r"40[13]"):
             api.dags(other.url, api.token(running.url, "admin", running.password("admin")))
         code, said = other.run("down")
         assert code == 0, said
