@@ -27,6 +27,7 @@ ALLOWED = {
     "kafka": {"errors", "config", "semantics", "plan", "formats"},
     "delta": {"errors", "config", "semantics", "plan", "formats", "kafka"},
     "run": {"errors", "config", "semantics", "plan", "formats", "kafka", "delta"},
+    "page": {"errors", "semantics", "plan", "delta", "run"},
     "demo": {"errors", "config", "semantics", "plan", "formats", "kafka", "delta", "run", "lakehouse"},
     "cli": {"errors", "config", "semantics", "plan", "formats", "kafka", "delta", "run", "demo", "lakehouse"},
     "lakehouse": {"plan", "run", "errors"},
