@@ -43,13 +43,12 @@ async def explain(
     arguments = ["explain", app.table(table).name, f"--key={key}", "--app", app.app, "--limit", str(STEPS_MAX)]
     if version is not None:
         arguments += ["--version", str(version)]
-    lines = await run(python, app, arguments, seconds)
-    return [_shown(json.loads(line)) for line in lines]
+    return [_shown(row) for row in await run(python, app, arguments, seconds)]
 
 
 async def lag(python: Path, app: Application, seconds: float = STATUS_SECONDS) -> dict[str, Any]:
     """Return how many records wait in Kafka, by topic; None where Kafka can't say. Raises as `explain` does."""
-    said = json.loads("".join(await run(python, app, ["status"], seconds)))
+    (said,) = await run(python, app, ["status"], seconds)
     names = {node.name for node in app.nodes if node.kind == "topic"}
     return {
         "topics": {topic["name"]: topic["lag"] for topic in said["topics"] if topic["name"] in names},
@@ -57,8 +56,8 @@ async def lag(python: Path, app: Application, seconds: float = STATUS_SECONDS) -
     }
 
 
-async def run(python: Path, app: Application, arguments: Sequence[str], seconds: float) -> list[str]:
-    """Run the command with --json and the application's settings, and return the lines that it printed."""
+async def run(python: Path, app: Application, arguments: Sequence[str], seconds: float) -> list[dict[str, Any]]:
+    """Run the command with --json and the application's settings, and return the objects that it printed."""
     if not python.is_file():
         raise ConfigError(
             f"no Python at {python}: run `make setup` in the project, or set LAKEHOUSE_PYTHON to the Python that has "
@@ -91,7 +90,13 @@ async def run(python: Path, app: Application, arguments: Sequence[str], seconds:
         await _end(process)
     if code != 0:
         raise _failure(code, err, arguments[0])
-    return out.splitlines()
+    try:
+        found = [json.loads(line) for line in out.splitlines()]
+    except ValueError as error:
+        raise LakehouseError(f"`lakehouse {arguments[0]}` printed no JSON: {cut(out)!r}") from error
+    if not found:
+        raise LakehouseError(f"`lakehouse {arguments[0]}` printed nothing; expected JSON. It said: {cut(err)!r}")
+    return found
 
 
 def environment(python: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
