@@ -4,7 +4,7 @@ import { s, show } from "./dom.js";
 import { number, plural } from "./format.js";
 
 const KINDS = ["topic", "stream", "table", "changelog"];
-const BOX = { width: 208, height: 58, gap: 18, between: 76, margin: 2 };
+const BOX = { width: 208, height: 54, gap: 12, between: 76, margin: 2 };
 
 function metric(node, facts) {
   switch (node.kind) {
@@ -84,9 +84,9 @@ export function lineage(container, facts, selected, onSelect) {
       },
       s("title", null, `${node.kind} ${node.name}`),
       s("rect", { width: BOX.width, height: BOX.height, rx: 6 }),
-      s("text", { x: 12, y: 18, class: "kind" }, node.kind),
-      s("text", { x: 12, y: 35, class: "name" }, node.name.length > 26 ? `${node.name.slice(0, 25)}…` : node.name),
-      s("text", { x: 12, y: 50, class: "metric" }, metric(node, facts)),
+      s("text", { x: 12, y: 16, class: "kind" }, node.kind),
+      s("text", { x: 12, y: 32, class: "name" }, node.name.length > 26 ? `${node.name.slice(0, 25)}…` : node.name),
+      s("text", { x: 12, y: 46, class: "metric" }, metric(node, facts)),
       bad || behind ? s("circle", { cx: BOX.width - 14, cy: 14, r: 4, class: "mark" }) : null,
     );
   });

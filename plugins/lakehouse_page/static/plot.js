@@ -6,6 +6,12 @@ import { number, time, version } from "./format.js";
 
 const HEIGHT = 168;
 
+// Times of the axis, in UTC as everywhere: as exact as the distance between them.
+const clock = (every) => (at) => {
+  const said = new Date(at * 1000).toISOString();
+  return every >= 86400 ? said.slice(0, 10) : every >= 60 ? `${said.slice(5, 10)} ${said.slice(11, 16)}` : said.slice(11, 19);
+};
+
 // versions: the oldest first. marks(): the versions to mark. onPick: what a click on the plot chooses.
 export function plot(container, versions, by, marks, onPick) {
   const line = colour("--accent");
@@ -45,7 +51,7 @@ export function plot(container, versions, by, marks, onPick) {
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
     scales: { x: { time: by === "time" }, y: { range: (_, low, high) => [0, Math.max(high ?? 0, 1) * 1.1] } },
     axes: [
-      by === "time" ? axis : { ...axis, values: (_, at) => at.map((n) => (Number.isInteger(n) && versions[n] ? `v${versions[n].version}` : "")) },
+      by === "time" ? { ...axis, space: 96, values: (_, at, axisAt, space, every) => at.map(clock(every)) } : { ...axis, values: (_, at) => at.map((n) => (Number.isInteger(n) && versions[n] ? `v${versions[n].version}` : "")) },
       { ...axis, size: 56, values: (_, at) => at.map(number) },
     ],
     series: [
