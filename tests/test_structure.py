@@ -20,7 +20,8 @@ PROJECT = ROOT.parent
 ALLOWED = {
     "errors": set(),
     "checks": {"errors", "plan"},
-    "config": {"errors", "checks"},
+    "sections": set(),
+    "config": {"errors", "checks", "sections"},
     "semantics": {"errors"},
     "plan": {"errors", "semantics"},
     "formats": {"errors", "semantics", "plan"},
@@ -28,11 +29,14 @@ ALLOWED = {
     "delta": {"errors", "config", "semantics", "plan", "formats", "kafka"},
     "run": {"errors", "config", "semantics", "plan", "formats", "kafka", "delta"},
     "page": {"errors", "semantics", "plan", "delta", "run"},
+    "airflow": {"errors", "config", "plan", "kafka"},
     "demo": {"errors", "config", "semantics", "plan", "formats", "kafka", "delta", "run", "lakehouse"},
-    "cli": {"errors", "config", "semantics", "plan", "formats", "kafka", "delta", "run", "demo", "lakehouse"},
+    "cli": {
+        "errors", "config", "semantics", "plan", "formats", "kafka", "delta", "run", "demo", "airflow", "lakehouse",
+    },
     "lakehouse": {"plan", "run", "errors"},
     "testing": {"errors", "semantics", "plan", "formats", "run"},
-}
+}  # fmt: skip
 LINES_MAX = 300
 
 
