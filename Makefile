@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := infra/python/requirements.lock
 .DELETE_ON_ERROR:
-.PHONY: help setup lint format test test-all demo bench lock airflow-setup clean
+.PHONY: help setup lint format test test-all test-ui demo bench lock airflow-setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -45,6 +45,13 @@ test: lint ## lint and the core tests
 
 test-all: lint ## lint and every test, the slow ones too
 	$(BIN)/python -m pytest -m ""
+
+# Debian's own browser and its driver; nothing else is needed, and nothing else is installed.
+test-ui: setup airflow-setup ## the page Streams & Tables in a real browser (chromium)
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { echo "error: found no chromium and chromedriver; expected both. Install them: apt-get install chromium chromium-driver" >&2; exit 1; }; \
+		echo "test-ui: installing chromium"; apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium chromium-driver >/dev/null; }
+	$(BIN)/python -m pytest -m ui tests/ui
 
 demo: setup ## the guided demonstration
 	$(BIN)/lakehouse demo

@@ -11,13 +11,15 @@ from lakehouse.delta.version import QUIET
 from lakehouse.page.applications import Application, TableOf
 
 VERSIONS_MAX = 500
+NO_CHANGE = (*QUIET, "open epoch")
 
 
 def versions(app: Application, table: TableOf, limit: int = VERSIONS_MAX) -> dict[str, Any]:
     """Return the newest versions, the oldest of them first: {"versions", "first_readable", "more"}.
 
     rows: counted back from the newest version by what each commit says it inserted and deleted; None before a commit
-    that does not say so. first_readable: VACUUM has taken files of those before it. more: older ones were left out.
+    that does not say so. quiet: no row is another one than before. first_readable: VACUUM has taken files of those
+    before it. more: older ones were left out.
     """
     history = History(app.layout, table.name)
     found = list(islice(reader.versions(app.layout, table.name), limit + 1))
@@ -25,14 +27,14 @@ def versions(app: Application, table: TableOf, limit: int = VERSIONS_MAX) -> dic
     said = []
     for commit in found[:limit]:
         names = ("version", "time_ms", "operation", "tick", "from_tick", "records", "inserted", "updated", "deleted")
-        said.append({**{name: commit[name] for name in names}, "rows": rows})
+        said.append({**{name: commit[name] for name in names}, "rows": rows, "quiet": commit["operation"] in NO_CHANGE})
         rows = _rows_before(commit, rows)
     said.reverse()
     return {"versions": said, "first_readable": _first_readable(history, said), "more": len(found) > limit}
 
 
 def _rows_before(commit: dict[str, Any], rows: int | None) -> int | None:
-    if commit["operation"] in QUIET:
+    if commit["operation"] in NO_CHANGE:
         return rows
     if rows is None or commit["inserted"] is None:
         return None

@@ -60,6 +60,7 @@ def test_versions_over_time(shop, story):
     found = versions(shop, shop.table("visits"))
     assert [one["time_ms"] for one in found["versions"]] == story.times
     assert [one["rows"] for one in found["versions"]] == [None] * 5 + [3]
+    assert [one["quiet"] for one in found["versions"]] == [False, True, False, False, False, False]
     assert [one["tick"] for one in found["versions"]] == [None, 0, 1, 3, 5, 7]
     assert (found["first_readable"], found["more"]) == (0, False)
 

@@ -32,7 +32,7 @@ def needed() -> str | None:
     missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
     if not missing:
         return None
-    return f"found no {' and no '.join(missing)}; expected a browser. `make test-ui` installs it as root; or install it."
+    return f"found no {' and no '.join(missing)}; expected Debian's chromium. `make test-ui` as root installs it."
 
 
 class Browser:
@@ -47,9 +47,7 @@ class Browser:
             stdout=(folder / "chromedriver.log").open("w"),
             stderr=subprocess.STDOUT,
         )
-        options = {
-            "args": [*FLAGS, *flags, f"--window-size={width},{height}", f"--user-data-dir={folder / 'profile'}"]
-        }
+        options = {"args": [*FLAGS, *flags, f"--window-size={width},{height}", f"--user-data-dir={folder / 'profile'}"]}
         capabilities = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
         try:
             self.until(lambda: self._send("GET", "/status")["ready"], "chromedriver is ready")

@@ -18,20 +18,22 @@ function metric(node, facts) {
   return "compacted topic";
 }
 
-// Columns by kind; in a column those stand near each other that come from the same node.
+// Columns by kind, topics that a stream is written to at the end; in a column those stand near each other that come from the same node.
 function places(facts) {
-  const columns = KINDS.map((kind) => facts.nodes.filter((node) => node.kind === kind)).filter((some) => some.length);
+  const isWritten = (node) => node.kind === "topic" && facts.edges.some(([, to]) => to === node.id);
+  const column = (node) => (isWritten(node) ? "changelog" : node.kind);
+  const columns = KINDS.map((kind) => facts.nodes.filter((node) => column(node) === kind)).filter((some) => some.length);
   const height = Math.max(...columns.map((some) => some.length)) * (BOX.height + BOX.gap) - BOX.gap;
   const found = new Map();
-  columns.forEach((some, column) => {
+  columns.forEach((some, nth) => {
     const wanted = (node) => {
       const from = facts.edges.filter(([, to]) => to === node.id).map(([at]) => found.get(at)?.y).filter((y) => y !== undefined);
       return from.length ? from.reduce((a, b) => a + b, 0) / from.length : 0;
     };
-    const sorted = column ? [...some].sort((a, b) => wanted(a) - wanted(b)) : some;
+    const sorted = nth ? [...some].sort((a, b) => wanted(a) - wanted(b)) : some;
     const taken = sorted.length * (BOX.height + BOX.gap) - BOX.gap;
     sorted.forEach((node, row) => {
-      const x = BOX.margin + column * (BOX.width + BOX.between);
+      const x = BOX.margin + nth * (BOX.width + BOX.between);
       found.set(node.id, { x, y: BOX.margin + (height - taken) / 2 + row * (BOX.height + BOX.gap) });
     });
   });

@@ -4,7 +4,7 @@ import uPlot from "./vendor/uPlot.esm.js";
 import { colour, h } from "./dom.js";
 import { number, time, version } from "./format.js";
 
-const HEIGHT = 168;
+const HEIGHT = 156;
 
 // Times of the axis, in UTC as everywhere: as exact as the distance between them.
 const clock = (every) => (at) => {
@@ -51,7 +51,7 @@ export function plot(container, versions, by, marks, onPick) {
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
     scales: { x: { time: by === "time" }, y: { range: (_, low, high) => [0, Math.max(high ?? 0, 1) * 1.1] } },
     axes: [
-      by === "time" ? { ...axis, space: 96, values: (_, at, axisAt, space, every) => at.map(clock(every)) } : { ...axis, values: (_, at) => at.map((n) => (Number.isInteger(n) && versions[n] ? `v${versions[n].version}` : "")) },
+      by === "time" ? { ...axis, size: 28, space: 96, values: (_, at, axisAt, space, every) => at.map(clock(every)) } : { ...axis, size: 28, values: (_, at) => at.map((n) => (Number.isInteger(n) && versions[n] ? `v${versions[n].version}` : "")) },
       { ...axis, size: 56, values: (_, at) => at.map(number) },
     ],
     series: [

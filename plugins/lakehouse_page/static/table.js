@@ -67,11 +67,13 @@ export class TableView {
     }
     const follows = this.at === undefined || this.at === this.versions.at(-1)?.version;
     this.all = said.versions;
-    this.versions = said.versions.filter((one) => one.version >= said.first_readable);
+    // Versions in which no row changed would be stops of the slider where nothing is to be seen.
+    const readable = said.versions.filter((one) => one.version >= said.first_readable);
+    this.versions = readable.filter((one, nth) => nth === 0 || !one.quiet);
     this.choose(follows);
     this.draw();
     this.sliders();
-    const lost = said.versions.length - this.versions.length;
+    const lost = said.versions.length - readable.length;
     if (lost) this.moments.append(hint(`${plural(lost, "older version")} can't be read any more: VACUUM took their files.`));
     if (this.panel === null) this.open(state().tab || "rows");
     else if (follows) this.moved();
