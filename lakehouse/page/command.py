@@ -68,26 +68,9 @@ async def run(python: Path, app: Application, arguments: Sequence[str], seconds:
     if app.config is not None:
         argv += ["--config", app.config]
         folder = Path(app.config).parent
-    process = await asyncio.create_subprocess_exec(
-        *argv,
-        cwd=folder,
-        env=environment(python),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        async with asyncio.timeout(seconds):
-            out, err = await asyncio.gather(_read(process.stdout), _read(process.stderr))
-            code = await process.wait()
-    except TimeoutError as error:
-        raise TimedOut(
-            f"`lakehouse {arguments[0]}` was not done within {seconds:.0f} s and has been ended. Run it on a terminal: "
-            "it takes the time that it needs there."
-        ) from error
-    finally:
-        await _end(process)
+    code, out, err = await _once(argv, folder, environment(python), seconds)
+    if code < 0:  # seen once: threads of a library aborted the process after all was said. It only reads, so once more.
+        code, out, err = await _once(argv, folder, environment(python), seconds)
     if code != 0:
         raise _failure(code, err, arguments[0])
     try:
@@ -97,6 +80,30 @@ async def run(python: Path, app: Application, arguments: Sequence[str], seconds:
     if not found:
         raise LakehouseError(f"`lakehouse {arguments[0]}` printed nothing; expected JSON. It said: {cut(err)!r}")
     return found
+
+
+async def _once(argv: list[str], folder: Path, environ: dict[str, str], seconds: float) -> tuple[int, str, str]:
+    """Start the command, and return its exit code and what it wrote; it is gone afterwards, however this ends."""
+    process = await asyncio.create_subprocess_exec(
+        *argv,
+        cwd=folder,
+        env=environ,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            out, err = await asyncio.gather(_read(process.stdout), _read(process.stderr))
+            return await process.wait(), out, err
+    except TimeoutError as error:
+        raise TimedOut(
+            f"`lakehouse {argv[3]}` was not done within {seconds:.0f} s and has been ended. Run it on a terminal: "
+            "it takes the time that it needs there."
+        ) from error
+    finally:
+        await _end(process)
 
 
 def environment(python: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:

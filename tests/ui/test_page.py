@@ -135,7 +135,6 @@ def test_drills_with_their_recovery_times(browser, airflow):
 
 
 def test_it_fits_a_narrow_window_and_the_dark(chromium, airflow, tmp_path):
-    from .browser import Browser
 
     with Browser(
         tmp_path, width=560, height=900, flags=("--force-dark-mode", "--blink-settings=preferredColorScheme=0")
