@@ -101,3 +101,7 @@ def main(arguments: Sequence[str]) -> int:
 def run() -> None:
     """The console entry of pyproject.toml."""
     sys.exit(main(sys.argv[1:]))
+
+
+if __name__ == "__main__":  # python -m lakehouse.cli.main, for who knows a Python and no bin folder
+    run()
