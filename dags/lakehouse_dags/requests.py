@@ -29,7 +29,9 @@ OFFSET_RANGES = rf"^{_PLACE}=[0-9]{{1,18}}\.\.[0-9]{{1,18}}(,{_PLACE}=[0-9]{{1,1
 OFFSETS = rf"^{_PLACE}=[0-9]{{1,18}}(,{_PLACE}=[0-9]{{1,18}})*{END}"
 NUMBER = rf"^[0-9]{{1,18}}{END}"
 FUNCTION = rf"^[A-Za-z_][A-Za-z0-9_]{{0,99}}{END}"
-LINE = rf"^[^\x00-\x1f\x7f]*{END}"  # one line of text: it stands in the interventions, in logs and in the UI
+LINE = (
+    rf"^[^\x00-\x1f\x7f\ud800-\udfff]*{END}"  # one line of text: it stands in the interventions, in logs and in the UI
+)
 
 Request = dict[str, Any]
 
