@@ -20,6 +20,23 @@ OWN_KAFKA_OPTIONS = {
     "enable.auto.commit": "leave it out: lakehouse keeps its progress in the lake, not in a consumer group",
     "auto.offset.reset": "leave it out: lakehouse starts where the lake ends",
 }
+ROLES = ("admin", "op", "user", "viewer")
+OWN_AIRFLOW_OPTIONS = {
+    "api.base_url": "use airflow.host and airflow.port",
+    "api.host": "use airflow.host",
+    "api.port": "use airflow.port",
+    "api.secret_key": "leave it out: it is made once, in keys.json of Airflow's home",
+    "api_auth.jwt_secret": "leave it out: it is made once, in keys.json of Airflow's home",
+    "core.auth_manager": "leave it out: users are those of airflow.users",
+    "core.dags_folder": "leave it out: it is the project's dags/",
+    "core.executor": "leave it out: tasks run on this machine; for a cluster, see docs/airflow.md",
+    "core.fernet_key": "leave it out: it is made once, in keys.json of Airflow's home",
+    "core.plugins_folder": "leave it out: it is the project's plugins/",
+    "core.parallelism": "use airflow.workers",
+    "core.simple_auth_manager_all_admins": "leave it out: everyone signs in",
+    "core.simple_auth_manager_users": "use airflow.users",
+    "database.sql_alchemy_conn": "use airflow.database",
+}
 
 
 class Wrong(Exception):
@@ -120,6 +137,53 @@ def kafka_options(value: object) -> dict[str, str]:
     return found
 
 
+def airflow_options(value: object) -> dict[str, str]:
+    """Settings of Airflow by "section.name", without those that lakehouse sets itself."""
+    found = options(value)
+    for name, one in found.items():
+        if not re.fullmatch(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*", name):
+            raise Wrong(
+                f'found {name}; expected Airflow\'s section and name, such as "core.max_active_runs_per_dag"', name
+            )
+        if name in OWN_AIRFLOW_OPTIONS:
+            raise Wrong(f"found {name}, which lakehouse sets itself; {OWN_AIRFLOW_OPTIONS[name]}", name)
+        if "\n" in one or "\r" in one:
+            raise Wrong(f"found more than one line for {name}; expected one", name)
+    return found
+
+
+def users(value: object) -> dict[str, str]:
+    """Users of Airflow and their roles; one is an admin."""
+    found = options(value)
+    for name, role in found.items():
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{0,40}", name):
+            raise Wrong(f"found the user {name!r}; expected letters, digits, _ . and -, a letter first", name)
+        if role not in ROLES:
+            raise Wrong(f"found the role {role!r} of {name}; expected one of: {', '.join(ROLES)}", name)
+    if "admin" not in found.values():
+        raise Wrong('found no admin; expected one at the least, such as { admin = "admin", vera = "viewer" }')
+    return found
+
+
+def database(value: object) -> str:
+    """Airflow's database as a SQLAlchemy URL. The message never shows the value: it has a password."""
+    if not isinstance(value, str) or not re.fullmatch(
+        r"(postgresql(\+psycopg2)?://[^\s/]|sqlite:////)\S+", value.strip()
+    ):
+        raise Wrong(
+            'this is no URL of a database for Airflow; expected "postgresql+psycopg2://user:password@host/name", '
+            'or "sqlite:////absolute/path.db"'
+        )
+    return value.strip()
+
+
+def host(value: object) -> str:
+    """An address to listen on."""
+    if not re.fullmatch(r"[A-Za-z0-9.:-]+", found := text(value)):
+        raise Wrong(f'found {value!r}; expected an address of this machine, such as "127.0.0.1"')
+    return found
+
+
 def line_of(text: str, section: str, key: str) -> int:
     """The line (from 1) of ``key`` of ``section`` in TOML text; where that can't be seen, its section's."""
     current, nearest, wanted = "", 1, f"{section}.{key}" if section else key
@@ -211,5 +275,14 @@ CHECKS: dict[str, dict[str, Check]] = {
         "keep_versions": duration(least="1 hour", why="a reader that is under way needs the files that it began with"),
         "anchors_every": duration(least="1 second"),
         "keep_anchors": duration("forever", least="1 second"),
+    },
+    "airflow": {
+        "home": text,
+        "host": host,
+        "port": integer(1, 65535),
+        "database": database,
+        "workers": integer(1, 64),
+        "users": users,
+        "options": airflow_options,
     },
 }

@@ -17,6 +17,8 @@
     on_data_loss = "fail"                         # or "record": note the gap and go on
     [upkeep]
     keep_versions = "7 days"                      # the rest: docs/upkeep.md
+    [airflow]
+    port = 8080                                   # the rest: docs/configuration.md
 
 Everything may be left out. Paths are relative to the file's folder.
 A wrong setting is refused with its file and line.
@@ -29,102 +31,24 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from lakehouse import checks
 from lakehouse.checks import CHECKS
 from lakehouse.errors import ConfigError
+from lakehouse.sections import MASK, Airflow, Kafka, Lake, Options, Run, Spark, Upkeep
+
+__all__ = [
+    "Airflow", "Kafka", "Lake", "Options", "Run", "Settings", "Spark", "Upkeep", "home", "jars_folder", "load",
+    "render",
+]  # fmt: skip
 
 FILE_NAME = "lakehouse.toml"
+AIRFLOW_HOME = ".lakehouse/airflow"  # beside the settings file: one Airflow serves a project, whatever its lakes
 PREFIX = "LAKEHOUSE_"
-SECRET = re.compile(
-    r"pass|secret|token|jaas|credential|private|access[._]?key|key[._]pem|keystore[._]key|user[._]info", re.I
-)
-MASK = "********"
-
-
-class Options(Mapping[str, str]):
-    """Properties that are handed on to Kafka or Spark. Read only; secrets do not appear in its repr."""
-
-    def __init__(self, values: Mapping[str, str] | None = None) -> None:
-        self._values = dict(values or {})
-
-    def __getitem__(self, name: str) -> str:
-        return self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self._values.items()))
-
-    def masked(self) -> dict[str, str]:
-        """The properties with the values of secrets replaced."""
-        return {name: MASK if SECRET.search(name) else value for name, value in self._values.items()}
-
-    def __repr__(self) -> str:
-        return f"Options({self.masked()})"
-
-
-@dataclass(frozen=True)
-class Lake:
-    """Where the lake lies: an absolute path, or a Hadoop URI."""
-
-    path: str
-
-
-@dataclass(frozen=True)
-class Kafka:
-    """Which Kafka; ``port`` and ``folder`` are the embedded broker's. Reads are always read_committed."""
-
-    folder: Path
-    bootstrap_servers: str | None = None
-    options: Options = field(default_factory=Options)
-    port: int | None = None
-    topics: tuple[str, ...] = ()
-    topic_pattern: str | None = None
-
-    @property
-    def embedded(self) -> bool:
-        """True when no Kafka is configured, so that lakehouse starts its own."""
-        return self.bootstrap_servers is None
-
-
-@dataclass(frozen=True)
-class Spark:
-    """How Spark is started; ``memory`` is the driver's."""
-
-    master: str = "local[*]"
-    memory: str = "3g"
-    options: Options = field(default_factory=Options)
-
-
-@dataclass(frozen=True)
-class Run:
-    """How ingest runs. ``trigger_seconds`` 0.0 means as soon as there is something."""
-
-    trigger_seconds: float = 0.0
-    max_records_per_tick: int = 500_000
-    on_data_loss: Literal["fail", "record"] = "fail"
-
-
-@dataclass(frozen=True)
-class Upkeep:
-    """How tables are kept small, and their past readable: see docs/upkeep.md. Durations are text."""
-
-    enabled: bool = True
-    every_ticks: int = 50
-    every_seconds: float = 600.0
-    optimize_files: int = 32
-    keep_versions: str = "7 days"
-    anchors_every: str = "1 day"
-    keep_anchors: str = "90 days"
 
 
 @dataclass(frozen=True)
@@ -133,14 +57,17 @@ class Settings:
 
     lake: Lake
     kafka: Kafka
-    spark: Spark = Spark()
-    run: Run = Run()
-    upkeep: Upkeep = Upkeep()
+    airflow: Airflow
+    spark: Spark
+    run: Run
+    upkeep: Upkeep
     source: Path | None = None
 
 
-# Variables with our prefix that are no settings of a section.
-OTHER_VARIABLES = frozenset({"LAKEHOUSE_JARS"})
+# Variables with our prefix that are no settings of a section; all but the first are for Airflow's processes.
+OTHER_VARIABLES = frozenset(
+    {"LAKEHOUSE_JARS", "LAKEHOUSE_ROOT", "LAKEHOUSE_PYTHON", "LAKEHOUSE_APPLICATIONS", "LAKEHOUSE_SUPERVISED_BY"}
+)
 
 
 def load(path: Path | None = None, environ: Mapping[str, str] | None = None, start: Path | None = None) -> Settings:
@@ -176,11 +103,13 @@ def _build(values: dict[str, dict[str, Any]], folder: Path, source: Path | None)
     kafka["folder"] = (
         (folder / Path(kafka["folder"]).expanduser()).resolve() if "folder" in kafka else beside / ".kafka"
     )
-    for section in (kafka, values["spark"]):
-        if "options" in section:
-            section["options"] = Options(section["options"])
+    airflow = values["airflow"]
+    airflow["home"] = (folder / Path(airflow.get("home", AIRFLOW_HOME)).expanduser()).resolve()
+    for section, key in ((kafka, "options"), (values["spark"], "options"), (airflow, "options"), (airflow, "users")):
+        if key in section:
+            section[key] = Options(section[key])
     spark, run, upkeep = Spark(**values["spark"]), Run(**values["run"]), Upkeep(**values["upkeep"])
-    return Settings(Lake(lake), Kafka(**kafka), spark, run, upkeep, source)
+    return Settings(Lake(lake), Kafka(**kafka), Airflow(**airflow), spark, run, upkeep, source)
 
 
 def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:
@@ -254,6 +183,10 @@ def _suggest(name: str, known: Iterable[str], form: str = "{}") -> str:
     return (f"Did you mean {form.format(near[0])}? " if near else "") + f"Expected one of: {expected}."
 
 
+# What holds where a setting has no value.
+DEFAULTS = {"bootstrap_servers": "embedded", "database": "a SQLite file in home"}
+
+
 def render(settings: Settings) -> str:
     """The settings as text in the file's own form, with secrets masked."""
     lines = []
@@ -264,9 +197,11 @@ def render(settings: Settings) -> str:
             value = getattr(part, key)
             if isinstance(value, Options):
                 pairs = ", ".join(f"{json.dumps(name)} = {json.dumps(one)}" for name, one in value.masked().items())
-                lines.append(f"options = {{ {pairs} }}" if pairs else "options = {}")
+                lines.append(f"{key} = {{ {pairs} }}" if pairs else f"{key} = {{}}")
             elif value is None:
-                lines.append(f"# {key}: {'embedded' if key == 'bootstrap_servers' else 'a free one'}")
+                lines.append(f"# {key}: {DEFAULTS.get(key, 'a free one')}")
+            elif key == "database":
+                lines.append(f"{key} = {json.dumps(MASK)}")
             else:
                 lines.append(f"{key} = {json.dumps(str(value) if isinstance(value, Path) else value)}")
     return "\n".join(lines) + "\n"

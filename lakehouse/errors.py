@@ -6,6 +6,7 @@
      |    +-- ExpressionError   an expression of a declaration can't be used
      |    +-- NeedsSpark        the model has no Python form for an expression; Spark has
      +-- BrokerError            the embedded Kafka broker
+     +-- AirflowError           the Airflow that `lakehouse airflow` runs
      +-- KafkaUnavailable       a configured Kafka does not answer, or refuses
      +-- DataLoss               Kafka no longer has records that bronze does not have yet
      +-- LeaseHeld              another process writes this table
@@ -42,6 +43,10 @@ class NeedsSpark(PlanError):
 
 class BrokerError(LakehouseError):
     """The embedded broker can't be started, found or stopped."""
+
+
+class AirflowError(LakehouseError):
+    """The Airflow that `lakehouse airflow` runs can't be set up, started, asked or ended."""
 
 
 class KafkaUnavailable(LakehouseError):

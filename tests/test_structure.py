@@ -20,18 +20,22 @@ PROJECT = ROOT.parent
 ALLOWED = {
     "errors": set(),
     "checks": {"errors", "plan"},
-    "config": {"errors", "checks"},
+    "sections": set(),
+    "config": {"errors", "checks", "sections"},
     "semantics": {"errors"},
     "plan": {"errors", "semantics"},
     "formats": {"errors", "semantics", "plan"},
     "kafka": {"errors", "config", "semantics", "plan", "formats"},
     "delta": {"errors", "config", "semantics", "plan", "formats", "kafka"},
     "run": {"errors", "config", "semantics", "plan", "formats", "kafka", "delta"},
+    "airflow": {"errors", "config", "plan", "kafka"},
     "demo": {"errors", "config", "semantics", "plan", "formats", "kafka", "delta", "run", "lakehouse"},
-    "cli": {"errors", "config", "semantics", "plan", "formats", "kafka", "delta", "run", "demo", "lakehouse"},
+    "cli": {
+        "errors", "config", "semantics", "plan", "formats", "kafka", "delta", "run", "demo", "airflow", "lakehouse",
+    },
     "lakehouse": {"plan", "run", "errors"},
     "testing": {"errors", "semantics", "plan", "formats", "run"},
-}
+}  # fmt: skip
 LINES_MAX = 300
 
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli import (
+    airflow,
     audit,
     backfill,
     backtest,
@@ -77,6 +78,7 @@ for command in (
     backtest.backtest, interventions.interventions, quarantine.quarantine, audit.audit,
 ):  # fmt: skip
     app.command()(command)
+app.add_typer(airflow.airflow, name="airflow")
 # A function called test would be taken for one by pytest and its linters.
 app.command("test")(test.run_scenarios)
 
@@ -103,5 +105,5 @@ def run() -> None:
     sys.exit(main(sys.argv[1:]))
 
 
-if __name__ == "__main__":  # python -m lakehouse.cli.main, for who knows a Python and no bin folder
+if __name__ == "__main__":
     run()

@@ -44,7 +44,7 @@ def spawn(command: list[str], output: Path, outlive: bool) -> subprocess.Popen[b
                     # Ctrl-C in the terminal is for the parent, which stops its clients first.
                     start_new_session=True,
                     # It only calls prctl, which is safe after a fork.
-                    preexec_fn=None if outlive else _end_with_parent(),
+                    preexec_fn=None if outlive else end_with_parent(),
                 )
             children.append(child)
         except OSError as error:
@@ -63,7 +63,8 @@ def spawn(command: list[str], output: Path, outlive: bool) -> subprocess.Popen[b
     return children[0]
 
 
-def _end_with_parent() -> Callable[[], None] | None:
+def end_with_parent() -> Callable[[], None] | None:
+    """Return what a child runs before its program, so that Linux sends it SIGTERM when the calling thread is gone."""
     if not sys.platform.startswith("linux"):
         return None
     library = ctypes.CDLL(None, use_errno=True)

@@ -1,0 +1,87 @@
+"""What is asked of a running Airflow over its REST API: its health, how many DAGs it has, and what it can't import."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lakehouse.errors import AirflowError
+
+TIMEOUT_SECONDS = 5.0
+HEALTHY = "healthy"
+# What the health report calls the processes, and what we call them.
+COMPONENTS = {"scheduler": "scheduler", "triggerer": "triggerer", "dag_processor": "dag-processor"}
+# Whatever proxy the environment names: this is a server on this machine.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@dataclass(frozen=True)
+class Health:
+    """By part: "healthy", or what else it is. `database` likewise."""
+
+    database: str
+    parts: dict[str, str]
+
+    @property
+    def is_healthy(self) -> bool:
+        return self.database == HEALTHY and all(state == HEALTHY for state in self.parts.values())
+
+
+def health(url: str, since: float = 0.0) -> Health | None:
+    """What Airflow at `url` says of its parts; None when it does not answer.
+
+    A part whose last heartbeat is older than `since` (seconds since 1970) is "starting": a killed one's counts for
+    half a minute.
+    """
+    try:
+        report = _ask(f"{url}/api/v2/monitor/health")
+    except AirflowError:
+        return None
+    parts = {"api-server": HEALTHY}
+    for name, part in COMPONENTS.items():
+        found = report.get(name) or {}
+        beat = found.get(f"latest_{name}_heartbeat")
+        fresh = beat is not None and datetime.fromisoformat(beat).timestamp() >= since
+        parts[part] = str(found.get("status") or "starting") if fresh or beat is None else "starting"
+    return Health(str((report.get("metadatabase") or {}).get("status")), parts)
+
+
+def token(url: str, user: str, password: str) -> str:
+    """Sign in and return a token. Raises AirflowError when it is refused, or nothing answers."""
+    found = _ask(f"{url}/auth/token", body={"username": user, "password": password})
+    return str(found.get("access_token"))
+
+
+@dataclass(frozen=True)
+class Dags:
+    """How many DAGs Airflow has read, and by file what it could not import: the last line of each trace."""
+
+    count: int
+    import_errors: dict[str, str]
+
+
+def dags(url: str, bearer: str) -> Dags:
+    """The DAGs and import errors. Raises AirflowError when it can't be asked."""
+    count = _ask(f"{url}/api/v2/dags?limit=1", bearer).get("total_entries", 0)
+    errors = _ask(f"{url}/api/v2/importErrors?limit=100", bearer).get("import_errors", [])
+    last = {str(one.get("filename")): str(one.get("stack_trace")).strip().splitlines()[-1:] for one in errors}
+    return Dags(int(count), {file: "".join(line) for file, line in last.items()})
+
+
+def _ask(url: str, bearer: str | None = None, body: dict[str, str] | None = None) -> dict[str, Any]:
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {bearer}"} if bearer else {})
+    request = urllib.request.Request(url, data=json.dumps(body).encode() if body is not None else None, headers=headers)
+    try:
+        with _OPENER.open(request, timeout=TIMEOUT_SECONDS) as answer:
+            found = json.load(answer)
+    except urllib.error.HTTPError as error:
+        raise AirflowError(f"Airflow at {url} answered {error.code} {error.reason}; expected 200.") from None
+    except (OSError, ValueError) as error:
+        raise AirflowError(f"Airflow at {url} can't be asked: {error}.") from None
+    if not isinstance(found, dict):
+        raise AirflowError(f"Airflow at {url} answered {type(found).__name__}; expected a JSON object.")
+    return found

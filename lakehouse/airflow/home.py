@@ -1,0 +1,168 @@
+"""Airflow's home: its folder on disk, its keys, its users' passwords and the airflow.cfg made from our settings.
+
+    <home>/airflow.cfg       Airflow's settings, written anew at each start; holds the keys, so only its owner reads it
+          /keys.json         made once: what encrypts connections, signs tokens and sessions
+          /passwords.json    user to password, made once for each user; the format is Airflow's SimpleAuthManager's
+          /airflow.db        the database, unless another one is configured
+          /applications/     a manifest for each application that was added
+          /logs/             a log for each process, and the tasks'
+          /supervisor.json, state.json    what the supervisor runs, and what it did
+          /address.json      where it answers; the port is kept from start to start
+
+Everything is private to its owner. `airflow` run by hand with AIRFLOW_HOME set to this folder has the same settings.
+"""
+
+from __future__ import annotations
+
+import base64
+import configparser
+import io
+import json
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakehouse import config
+from lakehouse.airflow.private import write_private
+from lakehouse.errors import AirflowError
+
+# A port that nothing listens on: no process of ours serves logs, and a stranger's on the default port would be asked.
+NO_PORT = "1"
+TALKATIVE = (
+    "airflow.dag_processing.manager", "airflow.models.dag", "airflow.serialization.definitions.dag", "http.access",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder, and the files in it."""
+
+    folder: Path
+
+    @property
+    def applications(self) -> Path:
+        return self.folder / "applications"
+
+    @property
+    def passwords(self) -> Path:
+        return self.folder / "passwords.json"
+
+    @property
+    def database(self) -> Path:
+        return self.folder / "airflow.db"
+
+    @property
+    def logs(self) -> Path:
+        return self.folder / "logs"
+
+    def make(self) -> None:
+        """Make the folders, private to their owner. Raises AirflowError when that can't be done."""
+        try:
+            for folder in (self.folder, self.applications, self.logs):
+                folder.mkdir(parents=True, exist_ok=True)
+            self.folder.chmod(0o700)
+        except OSError as error:
+            raise AirflowError(
+                f"Airflow's home {self.folder} can't be made: {error}. Give it another folder: setting airflow.home."
+            ) from None
+
+    def keys(self) -> dict[str, str]:
+        """The keys, made when there are none yet. Raises AirflowError for a file that holds no keys."""
+        path = self.folder / "keys.json"
+        if not path.exists():
+            fernet = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+            made = {"fernet": fernet, "jwt": secrets.token_urlsafe(48), "session": secrets.token_urlsafe(32)}
+            write_private(path, json.dumps(made) + "\n")
+        return _texts(path, ("fernet", "jwt", "session"))
+
+    def make_passwords(self, users: tuple[str, ...]) -> dict[str, str]:
+        """Give every user a password who has none yet, and forget the others'. Return them all."""
+        known = _texts(self.passwords, ()) if self.passwords.exists() else {}
+        wanted = {user: known.get(user) or secrets.token_urlsafe(15) for user in users}
+        if wanted != known:
+            write_private(self.passwords, json.dumps(wanted) + "\n")
+        self.passwords.chmod(0o600)
+        return wanted
+
+    def password(self, user: str) -> str | None:
+        """A user's password; None before Airflow was set up."""
+        return _texts(self.passwords, ()).get(user) if self.passwords.exists() else None
+
+    def write_settings(self, settings: config.Airflow, port: int) -> None:
+        """Write airflow.cfg."""
+        values = _values(self, settings, port) | {
+            name: value.replace("\n", " ") for name, value in settings.options.items()
+        }
+        # Airflow reads a % as the start of a reference to another setting, and expands $NAME; in a URL %24 is a $.
+        file = configparser.ConfigParser(interpolation=None)
+        for name, value in values.items():
+            section, _, key = name.partition(".")
+            if not file.has_section(section):
+                file.add_section(section)
+            file.set(section, key, value.replace("%", "%%"))
+        text = io.StringIO("# Written by `lakehouse airflow up`, and written over at each start: docs/airflow.md.\n")
+        text.seek(0, io.SEEK_END)
+        file.write(text)
+        write_private(self.folder / "airflow.cfg", text.getvalue())
+
+
+def _values(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
+    """Airflow's settings, "section.name" to value; those of airflow.options are laid over them."""
+    keys, url = home.keys(), url_of(settings.host, port)
+    project = config.home()
+    return {
+        "core.dags_folder": str(project / "dags"),
+        "core.plugins_folder": str(project / "plugins"),
+        "core.load_examples": "False",
+        "core.executor": "LocalExecutor",
+        "core.parallelism": str(settings.workers),
+        # A run that is asked for by hand starts. What has a schedule and should wait says so in its DAG.
+        "core.dags_are_paused_at_creation": "False",
+        "core.fernet_key": keys["fernet"],
+        "core.auth_manager": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
+        "core.simple_auth_manager_users": ",".join(f"{user}:{role}" for user, role in settings.users.items()),
+        "core.simple_auth_manager_passwords_file": str(home.passwords),
+        "core.execution_api_server_url": f"{url}/execution/",
+        "database.sql_alchemy_conn": (settings.database or f"sqlite:///{home.database}").replace("$", "%24"),
+        "api.host": settings.host,
+        "api.port": str(port),
+        "api.base_url": url,
+        "api.workers": "1",
+        "api.instance_name": "Lakehouse",
+        "api.secret_key": keys["session"],
+        "api_auth.jwt_secret": keys["jwt"],
+        "scheduler.enable_health_check": "False",  # a server of its own, on every address
+        # An application that is added is a new DAG of a file that did not change: files are read every few seconds.
+        "dag_processor.parsing_processes": "1",
+        "dag_processor.min_file_process_interval": "5",
+        "dag_processor.refresh_interval": "5",
+        "dag_processor.bundle_refresh_check_interval": "5",
+        "logging.base_log_folder": str(home.logs),
+        "logging.dag_processor_child_process_log_directory": str(home.logs / "dag_processor"),
+        "logging.colored_console_log": "False",
+        # What is said at each reading of a file, and at each request of a browser that refreshes itself.
+        "logging.namespace_levels": " ".join(f"{name}=WARNING" for name in TALKATIVE),
+        "logging.worker_log_server_port": NO_PORT,
+        "logging.trigger_log_server_port": NO_PORT,
+    }
+
+
+def url_of(host: str, port: int) -> str:
+    """Where Airflow answers: on loopback where it listens on every address."""
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  nothing is bound here
+    return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
+
+
+def _texts(path: Path, expected: tuple[str, ...]) -> dict[str, str]:
+    """A JSON object of texts. The message shows nothing of it: it holds secrets."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(found.get(name), str) for name in (*expected, *found)):
+        raise AirflowError(
+            f"{path} is not what `lakehouse airflow up` wrote: expected a JSON object of texts"
+            f"{' with ' + ', '.join(expected) if expected else ''}. Put a copy of it back; or remove it: a new one is "
+            "made, and what was encrypted or signed with the old one can't be read."
+        )
+    return found

@@ -1,0 +1,162 @@
+"""Manifests: what Airflow knows of an application, a small JSON file each in the applications folder.
+
+A DAG file can't import an application (its Python has neither Spark nor lakehouse); it makes the application's DAGs
+from this. Tables, topics and lineage are those of the moment when the application was added: add it again when they
+change.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from lakehouse.airflow import cron
+from lakehouse.airflow.private import write_private
+from lakehouse.config import Settings
+from lakehouse.errors import ConfigError, NotFound
+from lakehouse.plan.app import App
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
+
+VERSION = 1
+NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
+FRESHNESS_MAX_MINUTES = 60 * 24 * 365
+
+
+def check_name(name: str) -> str:
+    """Return a name that can stand in DAG ids and file names. Raises ConfigError for another one."""
+    if not NAME.fullmatch(name):
+        raise ConfigError(
+            f"found the name {name!r}; expected a small letter, then small letters, digits and _, 41 at the most, such "
+            "as shop. Give one with --name."
+        )
+    return name
+
+
+def name_of(file: Path) -> str:
+    """The name that a file suggests: flights.py is flights, shop/app.py is shop. Raises ConfigError for an odd one."""
+    file = file.resolve()
+    plain = file.parent.name if file.stem in ("app", "main", "__init__") else file.stem
+    return check_name(re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_"))
+
+
+def of(
+    app: App,
+    target: str,
+    settings: Settings,
+    name: str,
+    *,
+    schedule: str | None = None,
+    backfill_schedule: str | None = None,
+    freshness_minutes: int | None = None,
+) -> dict[str, Any]:
+    """The manifest of an application that `target` names: an absolute file, with :NAME if need be.
+
+    Raises ConfigError for a name, a schedule or minutes that can't be used.
+    """
+    for option, text in (("--schedule", schedule), ("--backfill-schedule", backfill_schedule)):
+        if text is not None:
+            cron.check(text, option)
+    if freshness_minutes is not None and not 1 <= freshness_minutes <= FRESHNESS_MAX_MINUTES:
+        raise ConfigError(f"--freshness-minutes {freshness_minutes}: expected 1 to {FRESHNESS_MAX_MINUTES}.")
+    return {
+        "version": VERSION,
+        "name": check_name(name),
+        "app": target,
+        "config": str(settings.source) if settings.source else None,
+        "lake": settings.lake.path,
+        "topics": list(app.topics),
+        "streams": [source.name for source in app.sources],
+        "tables": [
+            {
+                "name": table.name,
+                "key": list(table.key),
+                "windowed": table.window is not None,
+                "source_topics": list(table.stream.topics),
+            }
+            for table in app.tables
+        ],
+        "sinks": [{"table": sink.of.name, "topic": sink.topic} for sink in app.sinks if isinstance(sink.of, Table)],
+        "lineage": lineage(app),
+        "schedule": schedule,
+        "backfill_schedule": backfill_schedule,
+        "freshness_minutes": freshness_minutes,
+    }
+
+
+def lineage(app: App) -> dict[str, Any]:
+    """What comes from what: nodes {"id", "kind", "name"} and edges [from, to], in the order of the records' way."""
+    nodes: dict[str, dict[str, str]] = {}
+    edges: dict[tuple[str, str], None] = {}
+
+    def node(kind: str, name: str) -> str:
+        nodes.setdefault(f"{kind}:{name}", {"id": f"{kind}:{name}", "kind": kind, "name": name})
+        return f"{kind}:{name}"
+
+    def streams(stream: Stream, to: str) -> None:
+        for source in stream.sources:
+            edges[node("stream", source.name), to] = None
+
+    for source in app.sources:
+        edges[node("topic", source.topic), node("stream", source.name)] = None
+    for table in app.tables:
+        streams(table.stream, node("table", table.name))
+    for sink in app.sinks:
+        if isinstance(sink.of, Table):
+            edges[node("table", sink.of.name), node("changelog", sink.topic)] = None
+        else:
+            streams(sink.of, node("topic", sink.topic))
+    return {"nodes": list(nodes.values()), "edges": [list(edge) for edge in edges]}
+
+
+def write(folder: Path, manifest: dict[str, Any]) -> Path:
+    """Write a manifest, whole or not at all, over an older one of the same application. Return its file.
+
+    Raises ConfigError when the name is another application's, or the application is there under another name.
+    """
+    name, app = manifest["name"], manifest["app"]
+    for other in read_all(folder):
+        if other.get("name") == name and other.get("app") != app:
+            raise ConfigError(
+                f"{name} is the application {other.get('app')} already. Give another name (--name), or "
+                f"`lakehouse airflow remove {name}` first."
+            )
+        same = all(other.get(key) == manifest[key] for key in ("app", "config", "lake"))
+        if same and other.get("name") != name:
+            raise ConfigError(
+                f"{app} was added as {other.get('name')} already; under two names its runs would wait for each other. "
+                f"`lakehouse airflow remove {other.get('name')}` first."
+            )
+    path = folder / f"{name}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_private(path, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+    return path
+
+
+def remove(folder: Path, name: str) -> None:
+    """Remove an application's manifest. Raises NotFound when there is none of that name."""
+    path = folder / f"{check_name(name)}.json"
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        there = ", ".join(str(one.get("name")) for one in read_all(folder)) or "none"
+        raise NotFound(f"no application {name} in {folder}. There are: {there}.") from None
+
+
+def read_all(folder: Path) -> list[dict[str, Any]]:
+    """All manifests, by name. Raises ConfigError for a file that is none."""
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            value = None
+        if not isinstance(value, dict) or value.get("version") != VERSION or value.get("name") != path.stem:
+            raise ConfigError(
+                f"{path} is no manifest of version {VERSION}; expected what `lakehouse airflow add` writes. Remove the "
+                "file and add the application again."
+            )
+        found.append(value)
+    return found

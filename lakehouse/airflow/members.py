@@ -1,0 +1,74 @@
+"""Which processes belong to an Airflow's home, found without any file of ours, and how they are ended.
+
+Every process that the supervisor starts has a variable in its environment, which its children inherit: Airflow's
+workers, the tasks, and the jobs that these start, whatever process group or session they made for themselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+
+VARIABLE = "LAKEHOUSE_SUPERVISED_BY"
+POLL_SECONDS = 0.05
+
+
+def mark(home: Path, part: str) -> str:
+    """The variable's value for a part of the Airflow in `home`."""
+    return f"{home}#{part}"
+
+
+def of(home: Path, part: str | None = None) -> list[psutil.Process]:
+    """The living processes of a home, or of one part of it; never the calling one."""
+    found = []
+    own = psutil.Process().pid
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            value = process.environ().get(VARIABLE, "") if process.pid != own else ""
+            wanted = value == mark(home, part) if part is not None else value.startswith(mark(home, ""))
+            if wanted and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+def end(processes: Iterable[psutil.Process], grace_seconds: float) -> None:
+    """End processes: SIGTERM to each, and SIGKILL to those that live on after `grace_seconds`."""
+    waited_for = list(processes)
+    for process in waited_for:
+        with contextlib.suppress(psutil.Error):
+            process.terminate()
+    for process in alive_after(waited_for, grace_seconds):
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    alive_after(waited_for, grace_seconds)
+
+
+def alive_after(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:
+    """Wait until the processes have ended, `seconds` at the most; return those that have not."""
+    deadline = time.monotonic() + seconds
+    left = list(processes)
+    while (left := [process for process in left if _lives(process)]) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+    return left
+
+
+def _lives(process: psutil.Process) -> bool:
+    # A zombie waits for its parent only; psutil's own wait() would wait for that as well.
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
+def sweep(home: Path, part: str | None, grace_seconds: float) -> int:
+    """End every process of a home, or of one part of it; return how many there were."""
+    count = 0
+    # A process may start another one while it is being ended.
+    while found := of(home, part):
+        count += len(found)
+        end(found, grace_seconds)
+    return count

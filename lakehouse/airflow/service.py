@@ -1,0 +1,214 @@
+"""Airflow as a service of this machine: started, found again, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from lakehouse import config
+from lakehouse.airflow import api, environment, members
+from lakehouse.airflow.home import Home, url_of
+from lakehouse.airflow.private import write_private
+from lakehouse.airflow.supervisor import STATE_FILE, Spec
+from lakehouse.errors import AirflowError
+from lakehouse.kafka import process
+
+# What `airflow` is told. The last one is ended last: the others report to it.
+PARTS: dict[str, tuple[str, ...]] = {
+    "scheduler": ("scheduler", "--skip-serve-logs"),
+    "triggerer": ("triggerer", "--skip-serve-logs"),
+    "dag-processor": ("dag-processor",),
+    "api-server": ("api-server",),
+}
+DEFAULT_PORT = 8080
+START_TIMEOUT_SECONDS = 120.0
+STOP_TIMEOUT_SECONDS = 45.0
+GRACE_SECONDS = 10.0
+# A part that ends while it starts may meet a busy database; one that ends so often can't start.
+ENDS_WHILE_STARTING_MAX = 2
+PORT_PATIENCE_SECONDS = 2.0
+LINES_SHOWN = 12
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Running:
+    """A supervisor that is alive. `created` is its start in seconds since 1970; `parts` is its state file's."""
+
+    home: Home
+    pid: int
+    created: float
+    url: str
+    parts: dict[str, dict[str, Any]]
+
+
+def find(home: Home) -> Running | None:
+    """The supervisor that runs on a home; None when none does, whatever an old state file says."""
+    try:
+        state = json.loads((home.folder / STATE_FILE).read_text())
+        place = json.loads((home.folder / "address.json").read_text())
+        found = Running(home, int(state["pid"]), float(state["created"]), str(place["url"]), dict(state["parts"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if process.identify(found.pid, found.created, str(home.folder)) else None
+
+
+def up(settings: config.Airflow, say: Say, timeout_seconds: float = START_TIMEOUT_SECONDS) -> tuple[Running, bool]:
+    """Start Airflow and wait until it is healthy; return it, and whether it was started now.
+
+    `say` is told what takes long. Raises AirflowError when it can't be set up or does not become healthy, ConfigError
+    outside a checkout. Then nothing of it runs.
+    """
+    home = Home(settings.home)
+    home.make()
+    with _locked(home):
+        if (running := find(home)) is not None:
+            return running, False
+        if left := members.sweep(home.folder, None, GRACE_SECONDS):
+            say(f"Ended {left} processes that an Airflow which was killed had left behind.")
+        airflow = environment.set_up()
+        port = _choose_port(home, settings)
+        home.make_passwords(tuple(settings.users))
+        home.write_settings(settings, port)
+        variables = environment.variables(home, airflow)
+        _migrate(home, settings, airflow, variables, say)
+        parts = {name: [str(airflow), *arguments] for name, arguments in PARTS.items()}
+        Spec(parts, variables, str(home.folder), str(home.logs), grace_seconds=GRACE_SECONDS).write(home.folder)
+        write_private(
+            home.folder / "address.json", json.dumps({"url": url_of(settings.host, port), "port": port}) + "\n"
+        )
+        child = _spawn(home)
+        try:
+            return _wait(home, child, timeout_seconds), True
+        except BaseException:
+            down(settings)
+            raise
+
+
+def down(settings: config.Airflow) -> bool:
+    """End Airflow with everything that it started. Return whether there was something to end."""
+    home = Home(settings.home)
+    running = find(home)
+    if running is not None:
+        with contextlib.suppress(psutil.Error):
+            supervisor = psutil.Process(running.pid)
+            supervisor.terminate()
+            for late in members.alive_after([supervisor], STOP_TIMEOUT_SECONDS):
+                late.kill()
+    return bool(members.sweep(home.folder, None, GRACE_SECONDS)) or running is not None
+
+
+def _spawn(home: Home) -> subprocess.Popen[bytes]:
+    """Start the supervisor in a session of its own: it lives on when the terminal, and the shell, are gone."""
+    with (home.logs / "supervisor.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "lakehouse.airflow.supervisor", str(home.folder)],
+            cwd=home.folder,
+            env={name: value for name, value in os.environ.items() if name != members.VARIABLE},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+@contextlib.contextmanager
+def _locked(home: Home) -> Iterator[None]:
+    """One start at a time on a home; the lock ends with the process that holds it."""
+    with (home.folder / "start.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _choose_port(home: Home, settings: config.Airflow) -> int:
+    last = DEFAULT_PORT
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        last = int(json.loads((home.folder / "address.json").read_text())["port"])
+    port = settings.port or last
+    # A killed process holds its port for a moment after it can no longer be found.
+    deadline = time.monotonic() + PORT_PATIENCE_SECONDS
+    while not process.is_free(port):
+        if time.monotonic() >= deadline:
+            if settings.port is None:
+                return process.free_port()
+            raise AirflowError(
+                f"Port {port} on {process.HOST} is in use{process.user_of(port)}; expected a free one. "
+                "Stop what uses it, set another (setting airflow.port), or leave it out for any free port."
+            )
+        time.sleep(0.05)
+    return port
+
+
+def _migrate(home: Home, settings: config.Airflow, airflow: Path, variables: dict[str, str], say: Say) -> None:
+    """Bring the database to this Airflow's schema. Skipped for our own file when this very Airflow did it before."""
+    stamp = home.folder / "migrated"
+    lock = hashlib.sha256((airflow.parent.parent / "installed.lock").read_bytes()).hexdigest()
+    own_file = settings.database is None
+    if own_file and home.database.is_file() and stamp.is_file() and stamp.read_text().strip() == lock:
+        return
+    say("Preparing Airflow's database (some seconds).")
+    log = home.logs / "migrate.log"
+    with log.open("ab") as output:
+        done = subprocess.run(
+            [str(airflow), "db", "migrate"],
+            env={**variables, members.VARIABLE: members.mark(home.folder, "migrate")},
+            cwd=home.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    if done.returncode != 0:
+        raise AirflowError(
+            f"`airflow db migrate` ended with code {done.returncode}. Expected a database that can be reached and "
+            f"written: setting airflow.database, or {home.database}. The whole log: {log}. Its last lines:\n"
+            f"{_tail(log)}"
+        )
+    if own_file:
+        write_private(stamp, lock + "\n")
+
+
+def _wait(home: Home, child: subprocess.Popen[bytes], timeout_seconds: float) -> Running:
+    started, deadline = time.time(), time.monotonic() + timeout_seconds
+    said: api.Health | None = None
+    while time.monotonic() < deadline:
+        running = find(home)
+        if child.poll() is not None:
+            raise AirflowError(
+                f"Airflow's supervisor ended with code {child.returncode} while it started. Its log:\n"
+                f"{_tail(home.logs / 'supervisor.log')}"
+            )
+        if running is not None:
+            for name, part in running.parts.items():
+                if part["given_up"] or part["restarts"] >= ENDS_WHILE_STARTING_MAX:
+                    raise AirflowError(
+                        f"Airflow's {name} does not start: it ended with {part['last_end']}. The whole log: "
+                        f"{home.logs / f'{name}.log'}. Its last lines:\n{_tail(home.logs / f'{name}.log')}"
+                    )
+            said = api.health(running.url, since=started)
+            if said is not None and said.is_healthy:
+                return running
+        time.sleep(0.2)
+    missing = [f"{part}: {state}" for part, state in (said.parts if said else {"api-server": "no answer"}).items()]
+    raise AirflowError(
+        f"Airflow was not healthy after {timeout_seconds:g} s ({', '.join(missing)}). Its logs are in {home.logs}. "
+        "Try again when the machine is less busy."
+    )
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines()[-LINES_SHOWN:] if log.is_file() else []
+    return "\n".join(f"    {line}" for line in lines) or "    (nothing was logged)"

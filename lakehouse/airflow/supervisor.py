@@ -1,0 +1,226 @@
+"""The one process that keeps Airflow's parts running: `python -m lakehouse.airflow.supervisor HOME`.
+
+What it runs stands in HOME/supervisor.json (`Spec`); what it did, in HOME/state.json and, a line each, on its stdout.
+A part that ends is started again after a pause that doubles each time; one that keeps ending is given up. SIGTERM ends
+all parts with everything that they started. Should the supervisor itself be killed, Linux sends its parts SIGTERM; what
+then still lives is found and ended by the next `up` or `down` (members.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from lakehouse.airflow import members
+from lakehouse.airflow.private import write_private
+from lakehouse.kafka.process import end_with_parent
+
+SPEC_FILE = "supervisor.json"
+STATE_FILE = "state.json"
+POLL_SECONDS = 0.2
+LOG_KEPT_BYTES = 10_000_000
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What to run. `parts`: name to argument list; the last one, to which the others report, is ended after them.
+
+    A part that lived for `steady_seconds` counts as started well; one that ended `restarts_max` times before is given
+    up. `grace_seconds`: between SIGTERM and SIGKILL.
+    """
+
+    parts: dict[str, list[str]]
+    environ: dict[str, str]
+    folder: str
+    logs: str
+    restarts_max: int = 8
+    first_pause_seconds: float = 1.0
+    longest_pause_seconds: float = 60.0
+    steady_seconds: float = 60.0
+    grace_seconds: float = 10.0
+
+    @classmethod
+    def read(cls, home: Path) -> Spec:
+        """The spec in a home. Raises OSError, ValueError or TypeError for none, or one that isn't a spec."""
+        return cls(**json.loads((home / SPEC_FILE).read_text()))
+
+    def write(self, home: Path) -> None:
+        """Put it where the supervisor of `home` reads it."""
+        write_private(home / SPEC_FILE, json.dumps(asdict(self), indent=1) + "\n")
+
+
+@dataclass
+class Part:
+    """A part as it is now. `failures`: how often in a row it ended early; `due`: when it is started again."""
+
+    name: str
+    argv: list[str]
+    process: subprocess.Popen[bytes] | None = None
+    created: float = 0.0
+    restarts: int = 0
+    failures: int = 0
+    due: float = 0.0
+    started: float = 0.0
+    last_end: str | None = None
+    given_up: bool = False
+
+    def public(self) -> dict[str, Any]:
+        """What the state file says of it."""
+        pid = self.process.pid if self.process is not None else None
+        return {
+            "pid": pid,
+            "created": self.created if pid else None,
+            "restarts": self.restarts,
+            "last_end": self.last_end,
+            "given_up": self.given_up,
+        }
+
+
+@dataclass
+class Supervisor:
+    """Runs a spec until it is told to stop."""
+
+    home: Path
+    spec: Spec
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._parts = [Part(name, argv) for name, argv in self.spec.parts.items()]
+
+    def run(self) -> int:
+        """Keep the parts running until `stop` is set, or until all were given up. Return the exit code."""
+        try:
+            while not self.stop.is_set() and not all(part.given_up for part in self._parts):
+                changed = [self._look_after(part) for part in self._parts]
+                if any(changed):
+                    self._note()
+                self.stop.wait(POLL_SECONDS)
+        finally:
+            self._end(self._parts[:-1])
+            self._end(self._parts[-1:])
+            (self.home / STATE_FILE).unlink(missing_ok=True)
+        if not self.stop.is_set():
+            say("every part was given up; this supervisor ends")
+            return 1
+        say("ended all parts")
+        return 0
+
+    def _look_after(self, part: Part) -> bool:
+        """Start a part that is due, and note one that has ended. Return whether something changed."""
+        now = time.monotonic()
+        if part.process is None:
+            if part.given_up or now < part.due:
+                return False
+            self._start(part, now)
+            return True
+        code = part.process.poll()
+        if code is None:
+            keep_small(self._log(part))
+            return False
+        part.last_end = ending(code)
+        part.process = None
+        # What it started would write beside its successor.
+        left = members.sweep(self.home, part.name, self.spec.grace_seconds)
+        part.failures = 1 if now - part.started >= self.spec.steady_seconds else part.failures + 1
+        part.given_up = part.failures > self.spec.restarts_max
+        pause = min(self.spec.first_pause_seconds * 2 ** (part.failures - 1), self.spec.longest_pause_seconds)
+        part.due = time.monotonic() + pause
+        then = "given up" if part.given_up else f"it is started again in {pause:g} s"
+        say(f"{part.name} ended by itself with {part.last_end} ({left} processes of it were left, and ended); {then}")
+        return True
+
+    def _start(self, part: Part, now: float) -> None:
+        part.restarts += part.last_end is not None
+        part.started = now
+        log = self._log(part)
+        try:
+            with log.open("ab") as stream:
+                part.process = subprocess.Popen(
+                    part.argv,
+                    cwd=self.spec.folder,
+                    env={**self.spec.environ, members.VARIABLE: members.mark(self.home, part.name)},
+                    stdin=subprocess.DEVNULL,
+                    stdout=stream,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=end_with_parent(),
+                )
+        except OSError as error:
+            part.last_end, part.given_up = str(error), True
+            say(f"{part.name} can't be started, and is given up: {error}")
+            return
+        with contextlib.suppress(psutil.NoSuchProcess):
+            part.created = psutil.Process(part.process.pid).create_time()
+        say(f"{part.name} runs as process {part.process.pid}, its output goes to {log}")
+
+    def _log(self, part: Part) -> Path:
+        return Path(self.spec.logs) / f"{part.name}.log"
+
+    def _end(self, parts: list[Part]) -> None:
+        running = [part.process for part in parts if part.process is not None]
+        deadline = time.monotonic() + self.spec.grace_seconds
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for process in running:
+                # The whole group: Airflow's scheduler alone would wait for its tasks to run to their end.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, number)
+            for process in running:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(max(0.0, deadline - time.monotonic()) if number == signal.SIGTERM else None)
+        # A task's job is in a group of its own. Its task was told to end it; this is for those that were not.
+        for part in parts:
+            if left := members.sweep(self.home, part.name, self.spec.grace_seconds):
+                say(f"{part.name} left {left} processes behind; they were ended")
+
+    def _note(self) -> None:
+        own = psutil.Process()
+        state = {
+            "pid": own.pid,
+            "created": own.create_time(),
+            "parts": {part.name: part.public() for part in self._parts},
+        }
+        write_private(self.home / STATE_FILE, json.dumps(state, indent=1) + "\n")
+
+
+def keep_small(log: Path) -> None:
+    """Put aside what a log has when it has grown large, over what was put aside before; its writer goes on."""
+    if log.is_file() and log.stat().st_size > LOG_KEPT_BYTES:
+        shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+        os.truncate(log, 0)  # the part appends, so that its next line is the first again
+
+
+def ending(code: int) -> str:
+    """How a process ended, for people."""
+    return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+
+
+def say(text: str) -> None:
+    """A line of the supervisor's log."""
+    print(f"{datetime.now(UTC).isoformat(timespec='seconds')} {text}", flush=True)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the supervisor of the home that the command line names."""
+    home = Path(arguments[0])
+    supervisor = Supervisor(home, Spec.read(home))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: supervisor.stop.set())
+    say(f"supervisor of {home}, process {os.getpid()}")
+    return supervisor.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,149 @@
+"""Airflow's home: keys and passwords made once and kept private, and the airflow.cfg that Airflow reads."""
+
+from __future__ import annotations
+
+import base64
+import configparser
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.airflow.environment import variables
+from lakehouse.airflow.home import Home, url_of
+from lakehouse.config import Airflow, Options
+from lakehouse.errors import AirflowError
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    made = Home(tmp_path / "airflow")
+    made.make()
+    return made
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def cfg(home: Home, **settings: Any) -> configparser.ConfigParser:
+    home.write_settings(Airflow(home.folder, **settings), 8080)
+    read = configparser.ConfigParser()  # with references, as Airflow reads it
+    read.read(home.folder / "airflow.cfg")
+    return read
+
+
+def test_the_home_is_private(home: Home) -> None:
+    assert mode(home.folder) == 0o700
+    home.folder.chmod(0o755)
+    home.make()
+    assert mode(home.folder) == 0o700
+
+
+def test_a_home_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(AirflowError, match=r"airflow\.home"):
+        Home(tmp_path / "file" / "airflow").make()
+
+
+def test_keys_are_made_once(home: Home) -> None:
+    keys = home.keys()
+    assert home.keys() == keys
+    assert mode(home.folder / "keys.json") == 0o600
+    assert len(base64.urlsafe_b64decode(keys["fernet"])) == 32
+    assert len(set(keys.values())) == 3
+    assert min(map(len, keys.values())) >= 32
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"fernet": "hush"}', '{"fernet": 1, "jwt": "hush", "session": "x"}'])
+def test_a_broken_key_file_is_refused_and_not_shown(home: Home, text: str) -> None:
+    (home.folder / "keys.json").write_text(text)
+    with pytest.raises(AirflowError, match=r"keys\.json") as caught:
+        home.keys()
+    assert "hush" not in str(caught.value)
+    assert (home.folder / "keys.json").read_text() == text, "keys may still be saved by hand"
+
+
+def test_every_user_gets_a_password_of_his_own_and_keeps_it(home: Home) -> None:
+    first = home.make_passwords(("admin",))
+    second = home.make_passwords(("admin", "vera"))
+    assert second["admin"] == first["admin"]
+    assert second["vera"] != second["admin"]
+    assert min(map(len, second.values())) >= 20
+    assert mode(home.passwords) == 0o600
+    assert json.loads(home.passwords.read_text()) == second, "as Airflow's SimpleAuthManager reads it"
+    assert home.make_passwords(("vera",)) == {"vera": second["vera"]}
+    assert home.password("admin") is None
+
+
+def test_a_password_file_that_others_can_read_is_closed(home: Home) -> None:
+    home.make_passwords(("admin",))
+    home.passwords.chmod(0o644)
+    home.make_passwords(("admin",))
+    assert mode(home.passwords) == 0o600
+
+
+def test_the_settings_of_airflow(home: Home) -> None:
+    read = cfg(home, workers=3, users=Options({"admin": "admin", "vera": "viewer"}))
+    assert mode(home.folder / "airflow.cfg") == 0o600
+    assert read["api"]["host"] == "127.0.0.1"
+    assert read["api"]["workers"] == "1"
+    assert read["core"]["load_examples"] == "False"
+    assert read["core"]["parallelism"] == "3"
+    assert read["core"]["simple_auth_manager_users"] == "admin:admin,vera:viewer"
+    assert read["core"]["simple_auth_manager_passwords_file"] == str(home.passwords)
+    assert read["core"]["execution_api_server_url"] == "http://127.0.0.1:8080/execution/"
+    assert read["core"]["fernet_key"] == home.keys()["fernet"]
+    assert read["database"]["sql_alchemy_conn"] == f"sqlite:///{home.database}"
+    assert (Path(read["core"]["dags_folder"]) / "lakehouse_jobs.py").is_file()
+
+
+def test_a_database_with_odd_signs_in_its_password(home: Home) -> None:
+    """A % would be a reference to a setting, $HOME would be replaced."""
+    read = cfg(home, database="postgresql://me:a%40b$HOME@host/name")
+    assert read["database"]["sql_alchemy_conn"] == "postgresql://me:a%40b%24HOME@host/name"
+
+
+def test_further_options_are_laid_over(home: Home) -> None:
+    read = cfg(
+        home, options=Options({"core.max_active_runs_per_dag": "4", "api.workers": "2", "smtp.smtp_host": "mail"})
+    )
+    assert read["core"]["max_active_runs_per_dag"] == "4"
+    assert read["api"]["workers"] == "2"
+    assert read["smtp"]["smtp_host"] == "mail"
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:1"),
+        ("0.0.0.0", "http://127.0.0.1:1"),
+        ("::1", "http://[::1]:1"),
+        ("::", "http://[::1]:1"),
+    ],
+)
+def test_where_it_answers(host: str, url: str) -> None:
+    assert url_of(host, 1) == url
+
+
+def test_processes_see_little_of_the_callers_environment(home: Home) -> None:
+    given = {
+        "AIRFLOW__CORE__FERNET_KEY": "other",
+        "AWS_SECRET_ACCESS_KEY": "hush",
+        "HOME": "/h",
+        "LAKEHOUSE_AIRFLOW_DATABASE": "hush",
+        "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS": "one:9092",
+        "LAKEHOUSE_LAKE_PATH": "/another/lake",
+        "LAKEHOUSE_SUPERVISED_BY": "other",
+        "PATH": "/bin",
+        "PYTHONPATH": "/lib",
+    }
+    seen = variables(home, Path("/venv/bin/airflow"), given)
+    assert "hush" not in seen.values()
+    assert {name for name in given if name in seen} == {"HOME", "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS", "PATH"}
+    assert seen["PATH"] == "/venv/bin:/bin"
+    assert seen["AIRFLOW_HOME"] == str(home.folder)
+    assert seen["LAKEHOUSE_APPLICATIONS"] == str(home.folder / "applications")
+    assert (Path(seen["LAKEHOUSE_ROOT"]) / "spark_jobs").is_dir()
+    assert Path(seen["LAKEHOUSE_PYTHON"]).is_file()

@@ -1,0 +1,184 @@
+"""Manifests: what Airflow is told of an application, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.airflow import cron, manifest
+from lakehouse.config import load
+from lakehouse.errors import ConfigError, NotFound
+
+
+def application() -> lh.App:
+    orders = lh.stream(
+        "orders", key="customer string", format="json", schema="amount double, at timestamp", event_time="at"
+    )
+    returns = lh.stream(
+        "returns", key="customer string", format="json", schema="amount double, at timestamp", event_time="at"
+    )
+    totals = orders.group_by("customer").agg(total=lh.sum("amount")).table("totals")
+    hourly = orders.merge(returns).group_by("customer").window(lh.tumbling("1 hour")).agg(n=lh.count()).table("hourly")
+    return lh.app(
+        totals, hourly, totals.changes().to_topic("totals-changelog"), orders.filter("amount > 9").to_topic("big")
+    )
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> dict[str, Any]:
+    (tmp_path / "lakehouse.toml").write_text("")
+    settings = load(tmp_path / "lakehouse.toml", environ={})
+    return manifest.of(application(), "/shop/app.py", settings, "shop", schedule="@hourly", freshness_minutes=90)
+
+
+def test_what_airflow_is_told(made: dict[str, Any], tmp_path: Path) -> None:
+    lineage = made.pop("lineage")
+    assert made == {
+        "version": 1,
+        "name": "shop",
+        "app": "/shop/app.py",
+        "config": str(tmp_path / "lakehouse.toml"),
+        "lake": str(tmp_path / "lake"),
+        "topics": ["orders", "returns"],
+        "streams": ["orders", "returns"],
+        "tables": [
+            {"name": "totals", "key": ["customer"], "windowed": False, "source_topics": ["orders"]},
+            {
+                "name": "hourly",
+                "key": ["customer", "window_start", "window_end"],
+                "windowed": True,
+                "source_topics": ["orders", "returns"],
+            },
+        ],
+        "sinks": [{"table": "totals", "topic": "totals-changelog"}],
+        "schedule": "@hourly",
+        "backfill_schedule": None,
+        "freshness_minutes": 90,
+    }
+    assert [node["id"] for node in lineage["nodes"] if node["kind"] == "table"] == ["table:totals", "table:hourly"]
+    assert {tuple(edge) for edge in lineage["edges"]} == {
+        ("topic:orders", "stream:orders"),
+        ("topic:returns", "stream:returns"),
+        ("stream:orders", "table:totals"),
+        ("stream:orders", "table:hourly"),
+        ("stream:returns", "table:hourly"),
+        ("table:totals", "changelog:totals-changelog"),
+        ("stream:orders", "topic:big"),
+    }
+    ids = [node["id"] for node in lineage["nodes"]]
+    assert {end for edge in lineage["edges"] for end in edge} == set(ids)
+    assert len(ids) == len(set(ids))
+
+
+def test_without_a_settings_file(tmp_path: Path) -> None:
+    found = manifest.of(application(), "/shop/app.py", load(environ={}, start=tmp_path), "shop")
+    assert found["config"] is None
+    assert found["lake"] == str(tmp_path / "lake")
+
+
+def test_written_read_and_removed(made: dict[str, Any], tmp_path: Path) -> None:
+    folder = tmp_path / "applications"
+    path = manifest.write(folder, made)
+    assert [one.name for one in folder.iterdir()] == ["shop.json"], "nothing half written stays"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert json.loads(path.read_text()) == made
+    assert manifest.read_all(folder) == [made]
+    manifest.write(folder, made | {"schedule": None})
+    assert manifest.read_all(folder)[0]["schedule"] is None, "added again, it is replaced"
+    manifest.remove(folder, "shop")
+    assert manifest.read_all(folder) == []
+    with pytest.raises(NotFound, match="There are: none"):
+        manifest.remove(folder, "shop")
+
+
+def test_a_name_is_one_applications(made: dict[str, Any], tmp_path: Path) -> None:
+    manifest.write(tmp_path, made)
+    with pytest.raises(ConfigError, match=r"shop is the application /shop/app\.py already"):
+        manifest.write(tmp_path, made | {"app": "/other/app.py"})
+    with pytest.raises(ConfigError, match="was added as shop already"):
+        manifest.write(tmp_path, made | {"name": "again"})
+    manifest.write(tmp_path, made | {"name": "again", "lake": "/another/lake"})
+    assert [one["name"] for one in manifest.read_all(tmp_path)] == ["again", "shop"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"version": 2, "name": "odd"}', '{"version": 1, "name": "another"}'])
+def test_a_file_that_is_no_manifest_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "odd.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"odd\.json is no manifest"):
+        manifest.read_all(tmp_path)
+
+
+HOSTILE = [
+    "",
+    "Shop",
+    "1shop",
+    "_shop",
+    "shop-1",
+    "shop.x",
+    "../shop",
+    "/shop",
+    "a/b",
+    "shop\n",
+    "shop ",
+    "a" * 42,
+    "é",
+    "{{x}}",
+    "$(x)",
+    "';--",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_refused(made: dict[str, Any], tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="expected a small letter"):
+        manifest.check_name(name)
+    with pytest.raises(ConfigError):
+        manifest.remove(tmp_path, name)
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("/x/shop/app.py", "shop"),
+        ("/x/flights.py", "flights"),
+        ("/x/My Shop-2/main.py", "my_shop_2"),
+        ("/x/A.B.py", "a_b"),
+    ],
+)
+def test_a_name_from_the_file(file: str, name: str) -> None:
+    assert manifest.name_of(Path(file)) == name
+
+
+def test_a_file_whose_name_cannot_be_one() -> None:
+    with pytest.raises(ConfigError, match="--name"):
+        manifest.name_of(Path("/x/2024.py"))
+
+
+@pytest.mark.parametrize("minutes", [0, -1, 10**9])
+def test_freshness_has_bounds(tmp_path: Path, minutes: int) -> None:
+    with pytest.raises(ConfigError, match="--freshness-minutes"):
+        manifest.of(application(), "/a.py", load(environ={}, start=tmp_path), "shop", freshness_minutes=minutes)
+
+
+@pytest.mark.parametrize(
+    "text", ["@daily", "* * * * *", "*/15 * * * *", "0,30 9-17 1 jan-jun MON-fri", "59 23 31 12 7", "0-30/10 0 * * *"]
+)
+def test_schedules(text: str) -> None:
+    assert cron.check(text, "--schedule") == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "@never", "@reboot", "* * * *", "* * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *",
+        "* * * * 8", "5-1 * * * *", "*/0 * * * *", "a * * * *", "*  * * * *", "* * * * mon\n", "; rm * * *",
+        "{{ x }} * * * *", "0 0 * * '", "-1 * * * *", "1- * * * *", "* * * * *; x",
+    ],
+)  # fmt: skip
+def test_what_is_no_schedule_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="--schedule"):
+        cron.check(text, "--schedule")

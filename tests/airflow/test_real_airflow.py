@@ -1,0 +1,243 @@
+"""`lakehouse airflow` on the real Airflow: its environment, four real processes, its REST API."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from lakehouse.airflow import api, members
+from lakehouse.errors import AirflowError
+from lakehouse.kafka.process import free_port
+
+pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600)]
+
+PARTS = ["supervisor", "scheduler", "triggerer", "dag-processor", "api-server"]
+SETTINGS = '[airflow]\nport = {port}\nworkers = 1\nusers = {{ admin = "admin", vera = "viewer" }}\n'
+APP = """
+import lakehouse as lh
+
+orders = lh.stream("orders", key="customer string", format="json", schema="amount double")
+app = lh.app(orders.latest("last_order"))
+"""
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with settings and an application, and the command run in it."""
+
+    folder: Path
+    port: int
+
+    @property
+    def home(self) -> Path:
+        return self.folder / ".lakehouse" / "airflow"
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        """A command's exit code and what it printed."""
+        command = [sys.executable, "-m", "lakehouse.cli.main", "airflow", *arguments]
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("LAKEHOUSE_")}
+        done = subprocess.run(
+            command, cwd=self.folder, env=environ, capture_output=True, text=True, timeout=400, check=False
+        )
+        return done.returncode, done.stdout or done.stderr
+
+    def json(self, *arguments: str) -> dict[str, Any]:
+        return dict(json.loads(self.run(*arguments, "--json")[1]))
+
+    def password(self, user: str) -> str:
+        return str(json.loads((self.home / "passwords.json").read_text())[user])
+
+    def down(self) -> None:
+        self.run("down")
+        members.sweep(self.home, None, 5.0)
+
+
+def project(folder: Path) -> Project:
+    folder.mkdir(parents=True, exist_ok=True)
+    made = Project(folder, free_port())
+    (folder / "lakehouse.toml").write_text(SETTINGS.format(port=made.port))
+    (folder / "app.py").write_text(APP)
+    return made
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """An Airflow that is up, with an application added on the way."""
+    made = project(tmp_path_factory.mktemp("shop"))
+    try:
+        code, said = made.run("up", "--app", "app.py", "--name", "shop")
+        assert code == 0, said
+        assert made.url in said
+        assert str(made.home / "passwords.json") in said
+        assert made.password("admin") not in said
+        yield made
+    finally:
+        made.down()
+
+
+def test_it_is_up_and_healthy(running: Project) -> None:
+    code, said = running.run("status")
+    assert code == 0, said
+    found = running.json("status")
+    assert [one["name"] for one in found["processes"]] == PARTS
+    assert {one["health"] for one in found["processes"][1:]} == {"healthy"}
+    assert {one["restarts"] for one in found["processes"]} == {0}
+    assert (found["healthy"], found["url"], found["applications"]) == (True, running.url, ["shop"])
+    assert found["memory_bytes"] < 2**30
+
+
+def test_up_again_says_so_and_changes_nothing(running: Project) -> None:
+    before = [one["pid"] for one in running.json("status")["processes"]]
+    started = time.monotonic()
+    found = running.json("up")
+    assert time.monotonic() - started < 15
+    assert found["changed"] is False
+    assert [one["pid"] for one in found["processes"]] == before
+
+
+def test_nothing_listens_outside(running: Project) -> None:
+    listening = [
+        connection.laddr
+        for process in [*members.of(running.home), psutil.Process(running.json("status")["processes"][0]["pid"])]
+        for connection in process.net_connections(kind="inet")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert [tuple(one) for one in listening] == [("127.0.0.1", running.port)]
+
+
+def test_one_signs_in_with_the_generated_password_only(running: Project) -> None:
+    bearer = api.token(running.url, "admin", running.password("admin"))
+    assert api.dags(running.url, bearer).count >= 1
+    for user, password in (("admin", ""), ("admin", "admin"), ("vera", running.password("admin")), ("eve", "x")):
+        with pytest.raises(AirflowError, match=r"40[01]"):
+            api.token(running.url, user, password)
+    for bearer in ("", "x.y.z"):
+        with pytest.raises(AirflowError, match=r"40[13]"):
+            api.dags(running.url, bearer)
+
+
+def test_a_viewer_sees_and_does_not_touch(running: Project) -> None:
+    bearer = api.token(running.url, "vera", running.password("vera"))
+    assert api.dags(running.url, bearer).count >= 1
+    request = urllib.request.Request(
+        f"{running.url}/api/v2/dags/lakehouse_catch_up",
+        data=b'{"is_paused": true}',
+        method="PATCH",
+        headers={"Authorization": f"Bearer {bearer}", "Content-Type": "application/json"},
+    )
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request, timeout=10)
+    assert caught.value.code == 403
+
+
+def test_no_dag_fails_to_import_and_none_is_paused(running: Project) -> None:
+    bearer = api.token(running.url, "admin", running.password("admin"))
+    deadline = time.monotonic() + 60
+    while api.dags(running.url, bearer).count == 0 and time.monotonic() < deadline:
+        time.sleep(1)
+    assert api.dags(running.url, bearer).import_errors == {}
+    request = urllib.request.Request(
+        f"{running.url}/api/v2/dags/lakehouse_catch_up", headers={"Authorization": f"Bearer {bearer}"}
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert json.load(answer)["is_paused"] is False
+
+
+def test_secrets_are_in_private_files_only(running: Project) -> None:
+    keys = json.loads((running.home / "keys.json").read_text())
+    secrets = [*keys.values(), running.password("admin")]
+    for name in ("keys.json", "passwords.json", "airflow.cfg", "supervisor.json"):
+        assert (running.home / name).stat().st_mode & 0o777 == 0o600, name
+    logs = "".join(path.read_text(errors="replace") for path in running.home.rglob("*.log"))
+    lines = "".join(" ".join(process.cmdline()) for process in members.of(running.home))
+    for secret in secrets:
+        assert secret not in logs
+        assert secret not in lines
+
+
+def test_a_part_that_dies_is_started_again(running: Project) -> None:
+    before = {one["name"]: one["pid"] for one in running.json("status")["processes"]}
+    os.kill(before["triggerer"], signal.SIGKILL)
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        found = {one["name"]: one for one in running.json("status")["processes"]}
+        if (
+            found["triggerer"]["restarts"] == 1
+            and found["triggerer"]["pid"]
+            and found["triggerer"]["health"] == "healthy"
+        ):
+            break
+        time.sleep(1)
+    assert found["triggerer"]["last_end"] == "signal SIGKILL"
+    assert found["scheduler"]["pid"] == before["scheduler"]
+    assert "triggerer ended by itself with signal SIGKILL" in (running.home / "logs" / "supervisor.log").read_text()
+
+
+def test_a_second_home_on_another_port_beside_it(running: Project, tmp_path: Path) -> None:
+    other = project(tmp_path / "other")
+    try:
+        code, said = other.run("up")
+        assert code == 0, said
+        assert other.json("status")["healthy"]
+        assert other.password("admin") != running.password("admin")
+        with pytest.raises(AirflowError, match=r"40[13]"):
+            api.dags(other.url, api.token(running.url, "admin", running.password("admin")))
+        code, said = other.run("down")
+        assert code == 0, said
+        assert members.of(other.home) == []
+        assert running.json("status")["healthy"], "ending one leaves the other alone"
+    finally:
+        other.down()
+
+
+def test_a_port_that_is_taken_is_named(running: Project, tmp_path: Path) -> None:
+    other = project(tmp_path)
+    (tmp_path / "lakehouse.toml").write_text(SETTINGS.format(port=running.port))
+    code, said = other.run("up")
+    assert code == 1
+    assert f"Port {running.port} on 127.0.0.1 is in use by pid" in said
+    assert members.of(other.home) == []
+
+
+def test_after_the_supervisor_was_killed_up_works_again(running: Project) -> None:
+    found = running.json("status")["processes"]
+    keys, password = (running.home / "keys.json").read_text(), running.password("admin")
+    os.kill(found[0]["pid"], signal.SIGKILL)
+    assert running.run("status")[0] == 1
+    code, said = running.run("up")
+    assert code == 0, said
+    after = running.json("status")
+    assert after["healthy"]
+    assert not {one["pid"] for one in found} & {one["pid"] for one in after["processes"]}
+    assert len(members.of(running.home, "api-server")) == 1
+    assert ((running.home / "keys.json").read_text(), running.password("admin")) == (keys, password)
+
+
+def test_down_leaves_nothing(running: Project) -> None:
+    before = members.of(running.home)
+    assert len(before) >= 4
+    started = time.monotonic()
+    code, said = running.run("down")
+    assert code == 0, said
+    assert time.monotonic() - started < 60
+    assert members.alive_after(before, 0.0) == []
+    assert members.of(running.home) == []
+    assert running.run("status")[0] == 1
+    assert running.run("down")[0] == 0, "again: nothing to do"

@@ -1,0 +1,208 @@
+"""The supervisor, with small children in place of Airflow's parts: real processes, real signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from lakehouse.airflow import members
+from lakehouse.airflow.supervisor import LOG_KEPT_BYTES, STATE_FILE, Spec, keep_small
+
+SLEEP = "import time; time.sleep(600)"
+# A part with a child in a session of its own, as a task's job is, deaf to SIGTERM, as a JVM that hangs would be.
+FAMILY = f"""
+import subprocess, sys, time
+deaf = 'import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print("deaf", flush=True); time.sleep(600)'
+child = subprocess.Popen([sys.executable, "-c", deaf], start_new_session=True, stdout=subprocess.PIPE)
+child.stdout.readline()
+print("ready", flush=True)
+{SLEEP}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A home; whatever a test leaves running in it is ended."""
+    yield tmp_path
+    members.sweep(tmp_path, None, 0.2)
+
+
+@pytest.fixture
+def supervise(home: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Start a supervisor over parts given as Python sources."""
+    started = []
+
+    def start(parts: dict[str, str], **options: Any) -> subprocess.Popen[bytes]:
+        (home / "logs").mkdir(exist_ok=True)
+        argv = {name: [sys.executable, "-c", source] for name, source in parts.items()}
+        Spec(
+            argv, {"PATH": os.environ["PATH"]}, str(home), str(home / "logs"), **{"grace_seconds": 1.0} | options
+        ).write(home)
+        with (home / "logs" / "supervisor.log").open("ab") as log:
+            command = [sys.executable, "-m", "lakehouse.airflow.supervisor", str(home)]
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def until(condition: Callable[[], Any], timeout_s: float = 30.0) -> Any:
+    """Wait for a condition, and give what it is."""
+    deadline = time.monotonic() + timeout_s
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+    return found
+
+
+def parts(home: Path) -> dict[str, dict[str, Any]]:
+    try:
+        return dict(json.loads((home / STATE_FILE).read_text())["parts"])
+    except FileNotFoundError:
+        return {}
+
+
+def running(home: Path, *names: str) -> dict[str, int] | None:
+    """The pids of the parts, when all of them run."""
+    found = {name: part["pid"] for name, part in parts(home).items() if part["pid"] and psutil.pid_exists(part["pid"])}
+    return found if set(found) == set(names) else None
+
+
+def log(home: Path) -> str:
+    return (home / "logs" / "supervisor.log").read_text()
+
+
+def test_sigterm_ends_every_part_and_what_it_started(home: Path, supervise: Callable[..., Any]) -> None:
+    process = supervise({"one": FAMILY, "two": SLEEP})
+    until(lambda: running(home, "one", "two"))
+    until(lambda: "ready" in (home / "logs" / "one.log").read_text())
+    before = members.of(home)
+    assert len(before) == 3
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    assert members.of(home) == []
+    assert members.alive_after(before, 0.0) == []
+    assert not (home / STATE_FILE).exists()
+    assert "one left 1 processes behind; they were ended" in log(home)
+    assert "ended all parts" in log(home)
+
+
+def test_the_last_part_outlives_the_others(home: Path, supervise: Callable[..., Any]) -> None:
+    """Tasks that are ended still report to the api-server."""
+    note = "import signal, sys, time, pathlib\ndef end(*_):\n {then}\n sys.exit()\nsignal.signal(signal.SIGTERM, end)\n"
+    then = "pathlib.Path('{0}').write_text(str(time.time()))"
+    slow = note.format(then="time.sleep(0.7); " + then.format("first")) + "print('ready', flush=True)\n" + SLEEP
+    last = note.format(then=then.format("last")) + "print('ready', flush=True)\n" + SLEEP
+    process = supervise({"first": slow, "last": last}, grace_seconds=10.0)
+    for name in ("first", "last"):
+        until(
+            lambda name=name: (
+                (home / "logs" / f"{name}.log").exists() and "ready" in (home / "logs" / f"{name}.log").read_text()
+            )
+        )
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    assert float((home / "first").read_text()) < float((home / "last").read_text())
+
+
+def test_killed_itself_its_parts_end_and_the_deaf_are_found(home: Path, supervise: Callable[..., Any]) -> None:
+    process = supervise({"one": FAMILY, "two": SLEEP})
+    pids = until(lambda: running(home, "one", "two"))
+    until(lambda: "ready" in (home / "logs" / "one.log").read_text())
+    process.kill()
+    process.wait()
+    own = [psutil.Process(pid) for pid in pids.values() if psutil.pid_exists(pid)]
+    if sys.platform.startswith("linux"):  # elsewhere the sweep alone does it
+        assert members.alive_after(own, 10.0) == []
+        assert len(members.of(home)) == 1, "the deaf grandchild"
+    assert members.sweep(home, None, 0.3) >= 1
+    assert members.of(home) == []
+
+
+def test_a_part_that_dies_is_started_again_and_its_children_ended(home: Path, supervise: Callable[..., Any]) -> None:
+    supervise({"one": FAMILY, "two": SLEEP}, first_pause_seconds=0.1)
+    pids = until(lambda: running(home, "one", "two"))
+    until(lambda: "ready" in (home / "logs" / "one.log").read_text())
+    child = next(one for one in members.of(home, "one") if one.pid != pids["one"])
+    os.kill(pids["one"], signal.SIGKILL)
+    until(lambda: parts(home)["one"]["restarts"] == 1 and running(home, "one", "two"))
+    assert members.alive_after([child], 0.0) == [], "its successor would meet it"
+    assert parts(home)["one"]["last_end"] == "signal SIGKILL"
+    assert running(home, "one", "two")["two"] == pids["two"], "the other part was left alone"
+    assert "one ended by itself with signal SIGKILL (1 processes of it were left, and ended)" in log(home)
+
+
+def test_a_part_that_keeps_dying_is_given_up_the_others_go_on(home: Path, supervise: Callable[..., Any]) -> None:
+    process = supervise(
+        {"bad": "print('why'); raise SystemExit(3)", "good": SLEEP}, first_pause_seconds=0.05, restarts_max=3
+    )
+    until(lambda: parts(home).get("bad", {}).get("given_up"))
+    assert parts(home)["bad"] == {
+        "pid": None,
+        "created": None,
+        "restarts": 3,
+        "last_end": "exit code 3",
+        "given_up": True,
+    }
+    assert (home / "logs" / "bad.log").read_text().count("why") == 4
+    pauses = [line.rpartition(" in ")[2] for line in log(home).splitlines() if "started again" in line]
+    assert pauses == ["0.05 s", "0.1 s", "0.2 s"]
+    assert running(home, "good")
+    assert process.poll() is None
+
+
+def test_with_every_part_given_up_the_supervisor_ends(home: Path, supervise: Callable[..., Any]) -> None:
+    process = supervise({"bad": "raise SystemExit(3)"}, first_pause_seconds=0.05, restarts_max=1)
+    assert process.wait(20) == 1
+    assert "every part was given up" in log(home)
+
+
+def test_a_program_that_does_not_exist_is_given_up(home: Path, supervise: Callable[..., Any]) -> None:
+    supervise({"one": SLEEP})
+    until(lambda: running(home, "one"))
+    other = home / "other"
+    (other / "logs").mkdir(parents=True)
+    Spec({"none": ["/no/such/program"]}, {}, str(other), str(other / "logs")).write(other)
+    command = [sys.executable, "-m", "lakehouse.airflow.supervisor", str(other)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert "none can't be started, and is given up" in done.stdout
+    assert running(home, "one"), "another home's parts are left alone"
+
+
+def test_parts_see_the_given_environment_only(home: Path, supervise: Callable[..., Any], monkeypatch: Any) -> None:
+    monkeypatch.setenv("A_SECRET", "hush")
+    supervise({"one": f"import os; print(sorted(os.environ), flush=True); {SLEEP}"})
+    seen = until(lambda: (home / "logs" / "one.log").exists() and (home / "logs" / "one.log").read_text())
+    assert "A_SECRET" not in seen
+    assert "LAKEHOUSE_SUPERVISED_BY" in seen
+
+
+def test_a_large_log_is_put_aside_while_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "one.log"
+    with path.open("ab") as writer:
+        writer.write(b"x" * (LOG_KEPT_BYTES + 1))
+        writer.flush()
+        keep_small(path)
+        writer.write(b"next")
+    assert path.read_text() == "next"
+    assert (tmp_path / "one.log.1").stat().st_size == LOG_KEPT_BYTES + 1
+
+
+def test_the_spec_is_private(home: Path) -> None:
+    Spec({}, {}, "", "").write(home)
+    assert (home / "supervisor.json").stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,91 @@
+"""`lakehouse airflow`: what it does without an Airflow. With one: tests/airflow/test_real_airflow.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Command
+
+APP = """
+import lakehouse as lh
+
+orders = lh.stream("orders", key="customer string", format="json", schema="amount double")
+app = lh.app(orders.latest("last_order"))
+"""
+
+
+@pytest.fixture
+def shop(folder: Path) -> Path:
+    (folder / "shop").mkdir()
+    (folder / "shop" / "app.py").write_text(APP)
+    (folder / "shop" / "lakehouse.toml").write_text("")
+    return folder / "shop" / "app.py"
+
+
+def test_add_and_remove(lakehouse: Command, folder: Path, shop: Path) -> None:
+    done = lakehouse("airflow", "add", "shop/app.py", "--schedule", "*/5 * * * *", "--json")
+    assert done.code == 0, done.err
+    manifest = json.loads((folder / ".lakehouse" / "airflow" / "applications" / "shop.json").read_text())
+    assert json.loads(done.out) == manifest | {"file": str(folder / ".lakehouse/airflow/applications/shop.json")}
+    assert (manifest["app"], manifest["config"], manifest["lake"]) == (str(shop), None, str(folder / "lake"))
+    assert manifest["schedule"] == "*/5 * * * *"
+    found = json.loads(lakehouse("airflow", "status", "--json").out)
+    assert found["applications"] == ["shop"]
+    assert lakehouse("airflow", "remove", "shop").code == 0
+    again = lakehouse("airflow", "remove", "shop")
+    assert again.code == 2
+    assert "no application shop" in again.err
+
+
+def test_an_application_with_settings_of_its_own_into_one_airflow(lakehouse: Command, folder: Path, shop: Path) -> None:
+    done = lakehouse("airflow", "add", "shop/app.py:app", "--config", "shop/lakehouse.toml", "--home", "one")
+    assert done.code == 0, done.err
+    manifest = json.loads((folder / "one" / "applications" / "shop.json").read_text())
+    assert manifest["app"] == f"{shop}:app"
+    assert manifest["config"] == str(shop.parent / "lakehouse.toml")
+    assert manifest["lake"] == str(shop.parent / "lake")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("absent.py",), "no such file"),
+        (("lakehouse.demo.app",), "is a module; expected the application's file"),
+        (("shop/app.py", "--name", "../x"), "expected a small letter"),
+        (("shop/app.py", "--schedule", "often"), "expected five fields"),
+        (("shop/app.py", "--backfill-schedule", "60 * * * *"), "minute: found '60'"),
+        (("shop/app.py", "--freshness-minutes", "0"), "--freshness-minutes"),
+    ],
+)
+def test_what_cannot_be_added(
+    lakehouse: Command, folder: Path, shop: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    done = lakehouse("airflow", "add", *arguments)
+    assert done.code == 2
+    assert said in done.err
+    assert not list(folder.rglob("applications/*"))
+
+
+def test_status_and_down_where_nothing_runs(lakehouse: Command, folder: Path) -> None:
+    status = lakehouse("airflow", "status")
+    assert status.code == 1
+    assert "does not run; `lakehouse airflow up` starts it" in status.out
+    found = json.loads(lakehouse("airflow", "status", "--json").out)
+    assert (found["running"], found["healthy"], found["processes"]) == (False, False, [])
+    down = lakehouse("airflow", "down")
+    assert (down.code, "nothing to stop" in down.out) == (0, True)
+    assert json.loads(lakehouse("airflow", "down", "--json").out)["changed"] is False
+    assert not (folder / ".lakehouse").exists(), "looking makes nothing"
+
+
+def test_an_old_state_file_is_not_believed(lakehouse: Command, folder: Path) -> None:
+    """Another process has that number by now: it is neither shown nor ended."""
+    home = folder / ".lakehouse" / "airflow"
+    home.mkdir(parents=True)
+    (home / "state.json").write_text(json.dumps({"pid": 1, "created": 0.0, "parts": {}}))
+    (home / "address.json").write_text(json.dumps({"url": "http://127.0.0.1:1", "port": 1}))
+    assert lakehouse("airflow", "status").code == 1
+    assert "nothing to stop" in lakehouse("airflow", "down").out
