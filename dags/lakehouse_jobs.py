@@ -47,8 +47,8 @@ _PASSED_ON = (
     "HADOOP_CONF_DIR", "HOME", "JAVA_HOME", "LANG", "LC_ALL", "PATH", "SPARK_CONF_DIR", "SSL_CERT_DIR",
     "SSL_CERT_FILE", "TMPDIR",
 )  # fmt: skip
-# The jobs' settings, by section; what else begins with LAKEHOUSE_ is the DAGs' own.
-_SETTINGS = re.compile(r"LAKEHOUSE_(JARS|(LAKE|KAFKA|SPARK|RUN|UPKEEP)_\w+)")
+# The jobs' settings, by section, and by what `lakehouse airflow down` finds them; the rest is the DAGs' own.
+_SETTINGS = re.compile(r"LAKEHOUSE_(JARS|SUPERVISED_BY|(LAKE|KAFKA|SPARK|RUN|UPKEEP)_\w+)")
 
 _LEASH = Path(__file__).with_name("lakehouse_leash.py")
 _EXIT_BAD_INPUT = 2

@@ -33,6 +33,11 @@ def dag(app: Application, kind: str, description: str, doc: str) -> dict[str, An
     }
 
 
+def waits(schedule: str | None) -> dict[str, bool]:
+    """Return the argument that keeps a DAG paused until somebody wants its default schedule."""
+    return {"is_paused_upon_creation": True} if schedule is None else {}
+
+
 def writer(app: Application) -> dict[str, Any]:
     """Return the arguments of a task that runs a command: the application, and a slot of its pool."""
     return {"where": app.where(), **({} if app.pool is None else {"pool": app.pool})}

@@ -19,6 +19,7 @@ REQUEST_TASK = "check_request"
 LEASE_PAUSE = timedelta(seconds=30)
 LEASE_WAIT = timedelta(hours=2)
 STATE_KEY = "progress"
+HELD_KEY = "held_since"
 STATE_PAUSE_SECONDS = 2.0
 
 
@@ -71,13 +72,14 @@ class LakehouseOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the command. Raises AirflowFailException where a retry can't help; defers while a table is held."""
-        return self._run(context, waited_s=0.0)
+        context["task_state_store"].delete(HELD_KEY)  # of an earlier try, or of before the task was cleared
+        return self._run(context)
 
-    def execute_again(self, context: Context, event: Any = None, *, waited_s: float) -> dict[str, Any]:
+    def execute_again(self, context: Context, event: Any = None) -> dict[str, Any]:
         """Run the command after a pause, which it needed because another process held a table."""
-        return self._run(context, waited_s=waited_s)
+        return self._run(context)
 
-    def _run(self, context: Context, waited_s: float) -> dict[str, Any]:
+    def _run(self, context: Context) -> dict[str, Any]:
         request = self.request if self.request is not None else requested(context)
         self.shown_table = request.get("table") or request.get("target")
         try:
@@ -94,7 +96,7 @@ class LakehouseOperator(BaseOperator):
         except JobRefused as refused:
             raise AirflowFailException(str(refused)) from refused
         except JobHeld as held:
-            self._wait(held, waited_s)
+            self._wait(context, held)
         except JobFailed as failed:
             last = self._running.results[-1] if self._running is not None and self._running.results else {}
             if (why := commands.complaint(self.command, last)) is not None:
@@ -105,7 +107,13 @@ class LakehouseOperator(BaseOperator):
             raise AirflowFailException(f"lakehouse {self.command}: {why}. The log has it all.")
         return commands.result(self.command, last, self._running.results)
 
-    def _wait(self, held: JobHeld, waited_s: float) -> None:
+    def _wait(self, context: Context, held: JobHeld) -> None:
+        store, now = context["task_state_store"], datetime.now(UTC)
+        since = store.get(HELD_KEY)
+        if since is None:
+            since = now.isoformat()
+            store.set(HELD_KEY, since)
+        waited_s = (now - datetime.fromisoformat(since)).total_seconds()
         if waited_s >= self.lease_wait.total_seconds():
             said = f"{held}. It was waited for {round(waited_s)} s; a running job keeps its tables up itself."
             if self.skip_if_held:
@@ -115,9 +123,8 @@ class LakehouseOperator(BaseOperator):
 
         self.log.info("%s; the next look is in %s", held, LEASE_PAUSE)
         self.defer(
-            trigger=DateTimeTrigger(moment=datetime.now(UTC) + LEASE_PAUSE),
+            trigger=DateTimeTrigger(moment=now + LEASE_PAUSE),
             method_name="execute_again",
-            kwargs={"waited_s": waited_s + LEASE_PAUSE.total_seconds()},
         )
 
     def on_kill(self) -> None:
@@ -138,12 +145,12 @@ def requested(context: Context) -> dict[str, Any]:
 
 def _progress(context: Context) -> Callable[[dict[str, Any]], None]:
     """Give what writes a command's events into the task's state, not more than one in some seconds."""
-    store = context.get("task_state_store")
-    told_at = 0.0
+    store = context["task_state_store"]
+    told_at = -STATE_PAUSE_SECONDS
 
     def tell(event: dict[str, Any]) -> None:
         nonlocal told_at
-        if store is None or time.monotonic() < told_at + STATE_PAUSE_SECONDS:
+        if time.monotonic() < told_at + STATE_PAUSE_SECONDS:
             return
         told_at = time.monotonic()
         store.set(STATE_KEY, {**event, "at": datetime.now(UTC).isoformat(timespec="seconds"), "pid": os.getpid()})

@@ -131,6 +131,9 @@ Each run makes the rows anew that the records of its *data interval* touch, by e
 button (or `airflow backfill create`) repairs any stretch of time, a run for each interval. There are no asset events:
 nothing downstream is started a hundred times. Run `catch_up` afterwards, it tells once.
 
+Unless the application has a schedule for it (`lakehouse airflow add --backfill-schedule`), the DAG is paused at first;
+a backfill's runs wait until it is not. Unpaused, it also looks at each day that has passed.
+
 A run by hand without a logical date has no data interval: give it `from` and `to`.
 """
 
@@ -145,7 +148,7 @@ def backfill_interval(app: Application) -> DAG:
     # A cron text alone would make runs without a data interval.
     schedule = CronDataIntervalTimetable(app.backfill_schedule or DAILY, timezone="UTC")
     about = common.dag(app, "backfill_interval", "each interval's rows made anew from bronze", BACKFILL_INTERVAL)
-    with DAG(schedule=schedule, params=params, **about) as dag:
+    with DAG(schedule=schedule, params=params, **common.waits(app.backfill_schedule), **about) as dag:
         each = EachOf(task_id="each_table")
         backfill = LakehouseOperator.partial(
             task_id="backfill", command="backfill", max_active_tis_per_dag=1, map_index_template=LABELLED,
