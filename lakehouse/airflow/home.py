@@ -28,9 +28,14 @@ from lakehouse.errors import AirflowError
 
 # A port that nothing listens on: no process of ours serves logs, and a stranger's on the default port would be asked.
 NO_PORT = "1"
-TALKATIVE = (
-    "airflow.dag_processing.manager", "airflow.models.dag", "airflow.serialization.definitions.dag", "http.access",
-)  # fmt: skip
+TALKATIVE = {
+    "airflow.dag_processing.manager": "WARNING",
+    "airflow.models.dag": "WARNING",
+    "airflow.serialization.definitions.dag": "WARNING",
+    "http.access": "WARNING",
+    # A running task's log is read from disk; that there is no log server is no error to be told, with a trace.
+    "airflow.utils.log.file_task_handler": "CRITICAL",
+}
 
 
 @dataclass(frozen=True)
@@ -131,6 +136,10 @@ def _values(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
         "api.instance_name": "Lakehouse",
         "api.secret_key": keys["session"],
         "api_auth.jwt_secret": keys["jwt"],
+        # The scheduler may be up, and start tasks, before the api-server answers; or that is being started again.
+        "workers.execution_api_retries": "12",
+        "workers.execution_api_retry_wait_max": "10",
+        "workers.execution_api_timeout": "30",
         "scheduler.enable_health_check": "False",  # a server of its own, on every address
         # An application that is added is a new DAG of a file that did not change: files are read every few seconds.
         "dag_processor.parsing_processes": "1",
@@ -141,7 +150,7 @@ def _values(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
         "logging.dag_processor_child_process_log_directory": str(home.logs / "dag_processor"),
         "logging.colored_console_log": "False",
         # What is said at each reading of a file, and at each request of a browser that refreshes itself.
-        "logging.namespace_levels": " ".join(f"{name}=WARNING" for name in TALKATIVE),
+        "logging.namespace_levels": " ".join(f"{name}={level}" for name, level in TALKATIVE.items()),
         "logging.worker_log_server_port": NO_PORT,
         "logging.trigger_log_server_port": NO_PORT,
     }
