@@ -23,11 +23,12 @@ from typing import Any
 import psutil
 import pytest
 from deltalake import DeltaTable
-from living import Living, Refused, wait
 
 from lakehouse.kafka.process import free_port
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
+
+from .living import Living, Refused, wait
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(3600)]
 
@@ -129,6 +130,15 @@ def test_a_catch_up_brings_the_tables_forward_and_tells_of_them(shop: Shop) -> N
     assert link["extra_links"] == {"Streams & Tables": "/lakehouse/?app=shop"}
 
 
+def test_a_moment_becomes_a_table_that_is_proved(shop: Shop) -> None:
+    asked = {"table": "totals", "clock": "tick", "moment": "1", "target": "totals_then"}
+    run = shop.trigger("reconstruct_point_in_time", **asked)
+    shop.end("reconstruct_point_in_time", run)
+    proof = shop.xcom("reconstruct_point_in_time", run, "compare")
+    assert (proof["rows"], proof["ways"]) == (200, 3)
+    assert shop.rows("totals_then") == shop.wanted()
+
+
 def test_hostile_and_unknown_params_start_nothing(shop: Shop) -> None:
     for conf in ({"table": "totals; id"}, {"table": "totals", "from": "$(id)"}, {}, {"table": ["totals"]}):
         with pytest.raises(Refused, match="400"):
@@ -174,15 +184,6 @@ def test_airflows_own_backfill_repairs_and_floods_nobody(shop: Shop) -> None:
     assert found == {"2013-07-04": "success", "2013-07-05": "success"}
     shop.check()
     assert shop.events("totals") == told
-
-
-def test_a_moment_becomes_a_table_that_is_proved(shop: Shop) -> None:
-    asked = {"table": "totals", "clock": "tick", "moment": "1", "target": "totals_then"}
-    run = shop.trigger("reconstruct_point_in_time", **asked)
-    shop.end("reconstruct_point_in_time", run)
-    proof = shop.xcom("reconstruct_point_in_time", run, "compare")
-    assert (proof["rows"], proof["ways"]) == (200, 3)
-    assert shop.rows("totals_then") == shop.wanted()
 
 
 def test_a_drill_finds_the_damage_and_restores(shop: Shop) -> None:
@@ -246,7 +247,7 @@ def test_killed_in_the_middle_of_a_merge_and_cleared_it_is_the_identical_table(s
     for process in [family[0].parent(), *family]:
         os.kill(process.pid, signal.SIGKILL)
     assert shop.rows("totals") != shop.wanted(), "it had committed: the kill came too late"
-    gone, alive = psutil.wait_procs(family, timeout=30)
+    _, alive = psutil.wait_procs(family, timeout=30)
     assert not alive
 
     wait(lambda: shop.tasks("catch_up", run)["silver"]["state"] in ("up_for_retry", "failed"), "Airflow's notice")
