@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := infra/python/requirements.lock
 .DELETE_ON_ERROR:
-.PHONY: help setup lint format test test-all demo bench lock airflow-setup clean
+.PHONY: help setup lint format test test-all test-airflow demo bench lock airflow-setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -45,6 +45,9 @@ test: lint ## lint and the core tests
 
 test-all: lint ## lint and every test, the slow ones too
 	$(BIN)/python -m pytest -m ""
+
+test-airflow: setup ## the DAGs on a real Airflow, with Kafka and Spark (a quarter of an hour)
+	$(BIN)/python -m pytest -m airflow
 
 demo: setup ## the guided demonstration
 	$(BIN)/lakehouse demo

@@ -11,7 +11,8 @@ from airflow.sdk import Param
 from lakehouse_dags import requests
 from lakehouse_dags.manifest import Application
 
-START = datetime(1970, 1, 1, tzinfo=UTC)  # of schedules; without catch-up it only says that they have begun
+# Of a schedule whose last run that has passed is to be made at once. Without one a schedule begins with its next.
+BEGUN = datetime(1970, 1, 1, tzinfo=UTC)
 DEFAULTS = {
     "retries": 2,
     "retry_delay": timedelta(seconds=30),
@@ -25,7 +26,6 @@ def dag(app: Application, kind: str, description: str, doc: str) -> dict[str, An
         "dag_id": f"{app.name}__{kind}",
         "description": f"{app.name}: {description}",
         "doc_md": doc,
-        "start_date": START,
         "catchup": False,
         "max_active_runs": 1,  # a second run waits for the first one, and does what is left then: most often nothing
         "default_args": DEFAULTS,

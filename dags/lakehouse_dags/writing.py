@@ -53,7 +53,7 @@ def catch_up(app: Application) -> DAG:
         else None
     )
     about = common.dag(app, "catch_up", "topics to bronze to tables, checked", CATCH_UP)
-    with DAG(schedule=app.schedule, deadline=late, **about) as dag:
+    with DAG(schedule=app.schedule, start_date=common.BEGUN, deadline=late, **about) as dag:
         held = {"skip_if_held": True, "lease_wait": timedelta(minutes=1)}
         refuse = CheckRequest(application=app, kind="catch_up", names=())
         ingest = LakehouseOperator(task_id="ingest", command="ingest", request={}, **held, **common.writer(app))
@@ -148,7 +148,8 @@ def backfill_interval(app: Application) -> DAG:
     # A cron text alone would make runs without a data interval.
     schedule = CronDataIntervalTimetable(app.backfill_schedule or DAILY, timezone="UTC")
     about = common.dag(app, "backfill_interval", "each interval's rows made anew from bronze", BACKFILL_INTERVAL)
-    with DAG(schedule=schedule, params=params, **common.waits(app.backfill_schedule), **about) as dag:
+    paused = common.waits(app.backfill_schedule)
+    with DAG(schedule=schedule, start_date=common.BEGUN, params=params, **paused, **about) as dag:
         each = EachOf(task_id="each_table")
         backfill = LakehouseOperator.partial(
             task_id="backfill", command="backfill", max_active_tis_per_dag=1, map_index_template=LABELLED,

@@ -59,6 +59,7 @@ def inspect_all(_: None) -> dict[str, Any]:
                 "outlets": sorted({asset.name for task in dag.tasks for asset in task.outlets}),
                 "pools": {task.task_id: task.pool for task in dag.tasks},
                 "setups": [task.task_id for task in dag.tasks if task.is_setup],
+                "next_run": _next_run(dag),
                 "teardowns": [task.task_id for task in dag.tasks if task.is_teardown],
             }
             for name, dag in bag.dags.items()
@@ -66,6 +67,15 @@ def inspect_all(_: None) -> dict[str, Any]:
         "file_s": max(stat.duration.total_seconds() for stat in bag.dagbag_stats),
         "heavy_modules": sorted({name.split(".")[0] for name in sys.modules} & {"lakehouse", "pyspark", "delta"}),
     }
+
+
+def _next_run(dag: Any) -> str | None:
+    """When the scheduler would make the first run of a DAG that it sees for the first time."""
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    stored = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    info = stored.next_dagrun_info(last_automated_run_info=None)
+    return None if info is None else info.run_after.isoformat()
 
 
 def judge(confs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ class Living:
     folder: Path
     name: str
     url: str = ""
-    bearer: str = ""
+    bearer: str = field(default="", repr=False)
 
     def lakehouse(self, *arguments: str) -> str:
         """Run a command of `lakehouse` in the folder; return what it printed."""
