@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := infra/python/requirements.lock
 .DELETE_ON_ERROR:
-.PHONY: help setup lint format test test-all test-airflow demo bench lock airflow-setup clean
+.PHONY: help setup lint format test test-all test-airflow demo bench lock airflow airflow-setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -58,6 +58,7 @@ bench: setup ## the benchmarks
 	$(BIN)/python benchmarks/operators.py
 	$(BIN)/python benchmarks/upkeep.py --drill
 	$(BIN)/python benchmarks/audit.py
+	$(BIN)/python benchmarks/airflow_start.py
 
 # UPGRADE=--upgrade takes newer versions; without it only what pyproject.toml asks for changes.
 lock: ## write infra/python/requirements.lock anew from pyproject.toml
@@ -69,5 +70,8 @@ lock: ## write infra/python/requirements.lock anew from pyproject.toml
 airflow-setup: setup ## an Airflow environment of its own
 	sh infra/airflow/setup.sh
 
+airflow: setup airflow-setup ## Airflow and its UI on this machine; lakehouse airflow down stops it
+	$(BIN)/lakehouse airflow up
+
 clean: ## remove what make made
-	rm -rf .venv .venv-lock .jars .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf .venv .venv-lock .venv-airflow .jars .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info

@@ -28,14 +28,9 @@ from lakehouse.errors import AirflowError
 
 # A port that nothing listens on: no process of ours serves logs, and a stranger's on the default port would be asked.
 NO_PORT = "1"
-TALKATIVE = {
-    "airflow.dag_processing.manager": "WARNING",
-    "airflow.models.dag": "WARNING",
-    "airflow.serialization.definitions.dag": "WARNING",
-    "http.access": "WARNING",
-    # A running task's log is read from disk; that there is no log server is no error to be told, with a trace.
-    "airflow.utils.log.file_task_handler": "CRITICAL",
-}
+TALKATIVE = (
+    "airflow.dag_processing.manager", "airflow.models.dag", "airflow.serialization.definitions.dag", "http.access",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -76,7 +71,7 @@ class Home:
         path = self.folder / "keys.json"
         if not path.exists():
             fernet = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
-            made = {"fernet": fernet, "jwt": secrets.token_urlsafe(48), "session": secrets.token_urlsafe(32)}
+            made = {"fernet": fernet, "jwt": secrets.token_urlsafe(64), "session": secrets.token_urlsafe(64)}
             write_private(path, json.dumps(made) + "\n")
         return _texts(path, ("fernet", "jwt", "session"))
 
@@ -95,6 +90,15 @@ class Home:
 
     def write_settings(self, settings: config.Airflow, port: int) -> None:
         """Write airflow.cfg."""
+        write_private(self.folder / "airflow.cfg", self.rendered(settings, port))
+
+    def has_settings(self, settings: config.Airflow, port: int) -> bool:
+        """Whether airflow.cfg is what these settings give."""
+        path = self.folder / "airflow.cfg"
+        return path.is_file() and path.read_text() == self.rendered(settings, port)
+
+    def rendered(self, settings: config.Airflow, port: int) -> str:
+        """The text of airflow.cfg."""
         values = _values(self, settings, port) | {
             name: value.replace("\n", " ") for name, value in settings.options.items()
         }
@@ -108,7 +112,7 @@ class Home:
         text = io.StringIO("# Written by `lakehouse airflow up`, and written over at each start: docs/airflow.md.\n")
         text.seek(0, io.SEEK_END)
         file.write(text)
-        write_private(self.folder / "airflow.cfg", text.getvalue())
+        return text.getvalue()
 
 
 def _values(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
@@ -150,7 +154,7 @@ def _values(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
         "logging.dag_processor_child_process_log_directory": str(home.logs / "dag_processor"),
         "logging.colored_console_log": "False",
         # What is said at each reading of a file, and at each request of a browser that refreshes itself.
-        "logging.namespace_levels": " ".join(f"{name}={level}" for name, level in TALKATIVE.items()),
+        "logging.namespace_levels": " ".join(f"{name}=WARNING" for name in TALKATIVE),
         "logging.worker_log_server_port": NO_PORT,
         "logging.trigger_log_server_port": NO_PORT,
     }
