@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := infra/python/requirements.lock
 .DELETE_ON_ERROR:
-.PHONY: help setup lint format test test-all test-ui demo bench lock airflow-setup clean
+.PHONY: help setup lint format test test-all test-ui demo bench lock airflow-setup clean test-airflow airflow
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -52,6 +52,8 @@ test-ui: setup airflow-setup ## the page Streams & Tables in a real browser (chr
 		test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { echo "error: found no chromium and chromedriver; expected both. Install them: apt-get install chromium chromium-driver" >&2; exit 1; }; \
 		echo "test-ui: installing chromium"; apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium chromium-driver >/dev/null; }
 	$(BIN)/python -m pytest -m ui tests/ui
+test-airflow: setup ## the DAGs on a real Airflow, with Kafka and Spark (a quarter of an hour)
+	$(BIN)/python -m pytest -m airflow
 
 demo: setup ## the guided demonstration
 	$(BIN)/lakehouse demo
@@ -62,6 +64,7 @@ bench: setup ## the benchmarks
 	$(BIN)/python benchmarks/operators.py
 	$(BIN)/python benchmarks/upkeep.py --drill
 	$(BIN)/python benchmarks/audit.py
+	$(BIN)/python benchmarks/airflow_start.py
 
 # UPGRADE=--upgrade takes newer versions; without it only what pyproject.toml asks for changes.
 lock: ## write infra/python/requirements.lock anew from pyproject.toml
@@ -73,5 +76,8 @@ lock: ## write infra/python/requirements.lock anew from pyproject.toml
 airflow-setup: setup ## an Airflow environment of its own
 	sh infra/airflow/setup.sh
 
+airflow: setup airflow-setup ## Airflow and its UI on this machine; lakehouse airflow down stops it
+	$(BIN)/lakehouse airflow up
+
 clean: ## remove what make made
-	rm -rf .venv .venv-lock .jars .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf .venv .venv-lock .venv-airflow .jars .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info

@@ -174,7 +174,8 @@ def database(value: object) -> str:
             'this is no URL of a database for Airflow; expected "postgresql+psycopg2://user:password@host/name", '
             'or "sqlite:////absolute/path.db"'
         )
-    return value.strip()
+    # Without a driver SQLAlchemy takes another one than Airflow's environment has.
+    return re.sub(r"^postgresql:", "postgresql+psycopg2:", value.strip())
 
 
 def host(value: object) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from lakehouse.errors import AirflowError
 
-TIMEOUT_SECONDS = 5.0
+TIMEOUT_SECONDS = 15.0  # the first request of a kind takes seconds on a busy machine
 HEALTHY = "healthy"
 # What the health report calls the processes, and what we call them.
 COMPONENTS = {"scheduler": "scheduler", "triggerer": "triggerer", "dag_processor": "dag-processor"}

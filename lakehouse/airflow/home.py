@@ -71,7 +71,7 @@ class Home:
         path = self.folder / "keys.json"
         if not path.exists():
             fernet = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
-            made = {"fernet": fernet, "jwt": secrets.token_urlsafe(48), "session": secrets.token_urlsafe(32)}
+            made = {"fernet": fernet, "jwt": secrets.token_urlsafe(64), "session": secrets.token_urlsafe(64)}
             write_private(path, json.dumps(made) + "\n")
         return _texts(path, ("fernet", "jwt", "session"))
 
@@ -90,6 +90,15 @@ class Home:
 
     def write_settings(self, settings: config.Airflow, port: int) -> None:
         """Write airflow.cfg."""
+        write_private(self.folder / "airflow.cfg", self.rendered(settings, port))
+
+    def has_settings(self, settings: config.Airflow, port: int) -> bool:
+        """Whether airflow.cfg is what these settings give."""
+        path = self.folder / "airflow.cfg"
+        return path.is_file() and path.read_text() == self.rendered(settings, port)
+
+    def rendered(self, settings: config.Airflow, port: int) -> str:
+        """The text of airflow.cfg."""
         values = _values(self, settings, port) | {
             name: value.replace("\n", " ") for name, value in settings.options.items()
         }
@@ -103,7 +112,7 @@ class Home:
         text = io.StringIO("# Written by `lakehouse airflow up`, and written over at each start: docs/airflow.md.\n")
         text.seek(0, io.SEEK_END)
         file.write(text)
-        write_private(self.folder / "airflow.cfg", text.getvalue())
+        return text.getvalue()
 
 
 def _values(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
@@ -131,6 +140,10 @@ def _values(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
         "api.instance_name": "Lakehouse",
         "api.secret_key": keys["session"],
         "api_auth.jwt_secret": keys["jwt"],
+        # The scheduler may be up, and start tasks, before the api-server answers; or that is being started again.
+        "workers.execution_api_retries": "12",
+        "workers.execution_api_retry_wait_max": "10",
+        "workers.execution_api_timeout": "30",
         "scheduler.enable_health_check": "False",  # a server of its own, on every address
         # An application that is added is a new DAG of a file that did not change: files are read every few seconds.
         "dag_processor.parsing_processes": "1",

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 VARIABLE = "LAKEHOUSE_SUPERVISED_BY"
+SUPERVISOR = "lakehouse.airflow.supervisor"
 POLL_SECONDS = 0.05
 
 
@@ -29,8 +30,18 @@ def of(home: Path, part: str | None = None) -> list[psutil.Process]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             value = process.environ().get(VARIABLE, "") if process.pid != own else ""
-            wanted = value == mark(home, part) if part is not None else value.startswith(mark(home, ""))
-            if wanted and process.status() != psutil.STATUS_ZOMBIE:
+            of_home, _, of_part = value.rpartition("#")
+            if of_home == str(home) and part in (None, of_part) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+def supervisors(home: Path) -> list[psutil.Process]:
+    """The living supervisors of a home, by their command line: one that was killed while it started left no file."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.cmdline()[-3:] == ["-m", SUPERVISOR, str(home)] and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
     return found
 

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from lakehouse import config
 from lakehouse.airflow import api, environment, members
 from lakehouse.airflow.home import Home, url_of
@@ -52,6 +50,7 @@ class Running:
     pid: int
     created: float
     url: str
+    port: int
     parts: dict[str, dict[str, Any]]
 
 
@@ -60,7 +59,14 @@ def find(home: Home) -> Running | None:
     try:
         state = json.loads((home.folder / STATE_FILE).read_text())
         place = json.loads((home.folder / "address.json").read_text())
-        found = Running(home, int(state["pid"]), float(state["created"]), str(place["url"]), dict(state["parts"]))
+        found = Running(
+            home,
+            int(state["pid"]),
+            float(state["created"]),
+            str(place["url"]),
+            int(place["port"]),
+            dict(state["parts"]),
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if process.identify(found.pid, found.created, str(home.folder)) else None
@@ -70,14 +76,15 @@ def up(settings: config.Airflow, say: Say, timeout_seconds: float = START_TIMEOU
     """Start Airflow and wait until it is healthy; return it, and whether it was started now.
 
     `say` is told what takes long. Raises AirflowError when it can't be set up or does not become healthy, ConfigError
-    outside a checkout. Then nothing of it runs.
+    outside a checkout; then nothing of it runs. AirflowError, too, when one that runs already has given up a part.
     """
     home = Home(settings.home)
     home.make()
     with _locked(home):
         if (running := find(home)) is not None:
+            _look_at(running, settings, say)
             return running, False
-        if left := members.sweep(home.folder, None, GRACE_SECONDS):
+        if left := _end(home):
             say(f"Ended {left} processes that an Airflow which was killed had left behind.")
         airflow = environment.set_up()
         port = _choose_port(home, settings)
@@ -94,28 +101,48 @@ def up(settings: config.Airflow, say: Say, timeout_seconds: float = START_TIMEOU
         try:
             return _wait(home, child, timeout_seconds), True
         except BaseException:
-            down(settings)
+            _end(home)
             raise
 
 
+def _look_at(running: Running, settings: config.Airflow, say: Say) -> None:
+    """Say what is wrong with an Airflow that runs already. Raises AirflowError when a part of it was given up."""
+    home = running.home
+    if gone := [name for name, part in running.parts.items() if part["given_up"]]:
+        raise AirflowError(
+            f"Airflow runs at {running.url}, but without {', '.join(gone)}: ended too often, and was given up. "
+            f"The log: {home.logs / f'{gone[0]}.log'}. `lakehouse airflow down`, then `up`, starts all of it anew."
+        )
+    if not home.has_settings(settings, settings.port or running.port):
+        say("The settings were changed since it was started; `lakehouse airflow down`, then `up`, applies them.")
+
+
 def down(settings: config.Airflow) -> bool:
-    """End Airflow with everything that it started. Return whether there was something to end."""
+    """End Airflow with everything that it started. Return whether there was something to end.
+
+    While an `up` of this home is under way its end is waited for.
+    """
     home = Home(settings.home)
-    running = find(home)
-    if running is not None:
-        with contextlib.suppress(psutil.Error):
-            supervisor = psutil.Process(running.pid)
-            supervisor.terminate()
-            for late in members.alive_after([supervisor], STOP_TIMEOUT_SECONDS):
-                late.kill()
-    return bool(members.sweep(home.folder, None, GRACE_SECONDS)) or running is not None
+    if not home.folder.is_dir():
+        return False
+    with _locked(home):
+        return _end(home) > 0
+
+
+def _end(home: Home) -> int:
+    """End what runs on a home; return how many processes there were."""
+    supervisors = members.supervisors(home.folder)
+    count = len(supervisors) + len(members.of(home.folder))
+    members.end(supervisors, STOP_TIMEOUT_SECONDS)
+    members.sweep(home.folder, None, GRACE_SECONDS)
+    return count
 
 
 def _spawn(home: Home) -> subprocess.Popen[bytes]:
     """Start the supervisor in a session of its own: it lives on when the terminal, and the shell, are gone."""
     with (home.logs / "supervisor.log").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "lakehouse.airflow.supervisor", str(home.folder)],
+            [sys.executable, "-m", members.SUPERVISOR, str(home.folder)],
             cwd=home.folder,
             env={name: value for name, value in os.environ.items() if name != members.VARIABLE},
             stdin=subprocess.DEVNULL,

@@ -53,7 +53,8 @@ def up(
 
     settings = _settings(config, home)
     if app is not None:
-        _add(settings, app, name, None, None, None)
+        manifest, _ = _add(settings, app, name, None, None, None)
+        typer.echo(_added(manifest), err=True)
     started = time.monotonic()
     running, changed = service.up(settings.airflow, lambda text: typer.echo(text, err=True))
     seconds = time.monotonic() - started
@@ -103,7 +104,14 @@ def status(config: ConfigOption = None, home: HomeOption = None, json: JsonOptio
     else:
         typer.echo(f"Airflow {'is healthy' if found.healthy else 'is not healthy'}: {found.url}")
         rows = [
-            (one.name, one.pid, _seconds(one.uptime_seconds), one.memory_bytes // 2**20, _state(one), one.restarts)
+            (
+                one.name,
+                str(one.pid or show.ABSENT),
+                _seconds(one.uptime_seconds),
+                one.memory_bytes // 2**20,
+                _state(one),
+                one.restarts,
+            )
             for one in found.processes
         ]
         show.table("Processes", ("process", "pid", "up for", "MB", "state", "restarts"), rows)
@@ -143,8 +151,7 @@ def add(
     if json:
         show.as_json(manifest | {"file": str(path)})
     else:
-        tables = ", ".join(table["name"] for table in manifest["tables"]) or "none"
-        typer.echo(f"Added {manifest['name']} ({manifest['app']}), tables: {tables}. Its DAGs: {manifest['name']}__...")
+        typer.echo(_added(manifest))
 
 
 @airflow.command()
@@ -199,6 +206,11 @@ def _add(
     home = Home(settings.airflow.home)
     home.make()
     return made, manifest.write(home.applications, made)
+
+
+def _added(manifest: dict[str, Any]) -> str:
+    tables = ", ".join(table["name"] for table in manifest["tables"]) or "none"
+    return f"Added {manifest['name']} ({manifest['app']}), tables: {tables}. Its DAGs: {manifest['name']}__..."
 
 
 def _seconds(seconds: float | None) -> str:

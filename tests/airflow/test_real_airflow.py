@@ -5,82 +5,29 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from lakehouse.airflow import api, members
 from lakehouse.errors import AirflowError
-from lakehouse.kafka.process import free_port
+
+from .real import SETTINGS, Project
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600)]
 
 PARTS = ["supervisor", "scheduler", "triggerer", "dag-processor", "api-server"]
-SETTINGS = '[airflow]\nport = {port}\nworkers = 1\nusers = {{ admin = "admin", vera = "viewer" }}\n'
-APP = """
-import lakehouse as lh
-
-orders = lh.stream("orders", key="customer string", format="json", schema="amount double")
-app = lh.app(orders.latest("last_order"))
-"""
-
-
-@dataclass(frozen=True)
-class Project:
-    """A folder with settings and an application, and the command run in it."""
-
-    folder: Path
-    port: int
-
-    @property
-    def home(self) -> Path:
-        return self.folder / ".lakehouse" / "airflow"
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def run(self, *arguments: str) -> tuple[int, str]:
-        """A command's exit code and what it printed."""
-        command = [sys.executable, "-m", "lakehouse.cli.main", "airflow", *arguments]
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("LAKEHOUSE_")}
-        done = subprocess.run(
-            command, cwd=self.folder, env=environ, capture_output=True, text=True, timeout=400, check=False
-        )
-        return done.returncode, done.stdout or done.stderr
-
-    def json(self, *arguments: str) -> dict[str, Any]:
-        return dict(json.loads(self.run(*arguments, "--json")[1]))
-
-    def password(self, user: str) -> str:
-        return str(json.loads((self.home / "passwords.json").read_text())[user])
-
-    def down(self) -> None:
-        self.run("down")
-        members.sweep(self.home, None, 5.0)
-
-
-def project(folder: Path) -> Project:
-    folder.mkdir(parents=True, exist_ok=True)
-    made = Project(folder, free_port())
-    (folder / "lakehouse.toml").write_text(SETTINGS.format(port=made.port))
-    (folder / "app.py").write_text(APP)
-    return made
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """An Airflow that is up, with an application added on the way."""
-    made = project(tmp_path_factory.mktemp("shop"))
+    made = Project.make(tmp_path_factory.mktemp("shop"))
     try:
         code, said = made.run("up", "--app", "app.py", "--name", "shop")
         assert code == 0, said
@@ -191,7 +138,7 @@ def test_a_part_that_dies_is_started_again(running: Project) -> None:
 
 
 def test_a_second_home_on_another_port_beside_it(running: Project, tmp_path: Path) -> None:
-    other = project(tmp_path / "other")
+    other = Project.make(tmp_path / "other")
     try:
         code, said = other.run("up")
         assert code == 0, said
@@ -208,7 +155,7 @@ def test_a_second_home_on_another_port_beside_it(running: Project, tmp_path: Pat
 
 
 def test_a_port_that_is_taken_is_named(running: Project, tmp_path: Path) -> None:
-    other = project(tmp_path)
+    other = Project.make(tmp_path)
     (tmp_path / "lakehouse.toml").write_text(SETTINGS.format(port=running.port))
     code, said = other.run("up")
     assert code == 1

@@ -206,3 +206,12 @@ def test_a_large_log_is_put_aside_while_it_is_written(tmp_path: Path) -> None:
 def test_the_spec_is_private(home: Path) -> None:
     Spec({}, {}, "", "").write(home)
     assert (home / "supervisor.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_homes_whose_names_begin_alike_are_told_apart(home: Path, supervise: Callable[..., Any]) -> None:
+    supervise({"one": SLEEP})
+    until(lambda: running(home, "one"))
+    assert len(members.of(home)) == len(members.supervisors(home)) == 1
+    for other in (Path(str(home)[:-1]), home / "one", Path(f"{home}#one"), home.parent):
+        assert members.of(other) == members.supervisors(other) == []
+    assert members.of(home, "on") == []

@@ -1,0 +1,69 @@
+"""A folder with settings and an application, and `lakehouse airflow` run in it: for the tests on a real Airflow."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lakehouse.airflow import members
+from lakehouse.kafka.process import free_port
+
+SETTINGS = '[airflow]\nport = {port}\nworkers = 1\nusers = {{ admin = "admin", vera = "viewer" }}\n'
+APP = """
+import lakehouse as lh
+
+orders = lh.stream("orders", key="customer string", format="json", schema="amount double")
+app = lh.app(orders.latest("last_order"))
+"""
+
+
+@dataclass(frozen=True)
+class Project:
+    """The folder, and the port that its Airflow is to use."""
+
+    folder: Path
+    port: int
+
+    @classmethod
+    def make(cls, folder: Path, port: int | None = None, more: str = "") -> Project:
+        """Write the files. `more`: further settings of the section."""
+        folder.mkdir(parents=True, exist_ok=True)
+        made = cls(folder, port or free_port())
+        (folder / "lakehouse.toml").write_text(SETTINGS.format(port=made.port) + more)
+        (folder / "app.py").write_text(APP)
+        return made
+
+    @property
+    def home(self) -> Path:
+        return self.folder / ".lakehouse" / "airflow"
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        """A command's exit code and what it printed."""
+        command = [sys.executable, "-m", "lakehouse.cli.main", "airflow", *arguments]
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("LAKEHOUSE_")}
+        done = subprocess.run(
+            command, cwd=self.folder, env=environ, capture_output=True, text=True, timeout=400, check=False
+        )
+        return done.returncode, done.stdout or done.stderr
+
+    def json(self, *arguments: str) -> dict[str, Any]:
+        """What a command says for programs."""
+        return dict(json.loads(self.run(*arguments, "--json")[1]))
+
+    def password(self, user: str) -> str:
+        """A generated password."""
+        return str(json.loads((self.home / "passwords.json").read_text())[user])
+
+    def down(self) -> None:
+        """End it, whatever a test found wrong with ending it."""
+        self.run("down")
+        members.sweep(self.home, None, 5.0)

@@ -1,0 +1,5 @@
+"""An application that takes ten minutes to load: a job that is under way when Airflow ends."""
+
+import time
+
+time.sleep(600)
