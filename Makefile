@@ -52,6 +52,7 @@ test-ui: setup airflow-setup ## the page Streams & Tables in a real browser (chr
 		test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { echo "error: found no chromium and chromedriver; expected both. Install them: apt-get install chromium chromium-driver" >&2; exit 1; }; \
 		echo "test-ui: installing chromium"; apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium chromium-driver >/dev/null; }
 	$(BIN)/python -m pytest -m ui tests/ui
+
 test-airflow: setup ## the DAGs on a real Airflow, with Kafka and Spark (a quarter of an hour)
 	$(BIN)/python -m pytest -m airflow
 

@@ -1,6 +1,6 @@
 """What the page's tests stand on: a lake that Spark made out of Kafka, the real Airflow beside it, and a browser.
 
-shop       an application over the session's broker: orders in three batches, one commit of each table a batch
+shop       an application over the session's broker: orders in five batches, one commit of each table a batch
 airflow    `lakehouse airflow up` for it, with a home of its own; `lakehouse airflow down` at the end
 browser    chromium, signed in through Airflow's own form
 """
@@ -12,7 +12,6 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,12 +34,28 @@ totals = orders.group_by("customer").agg(orders=lh.count(), total=lh.sum("amount
 items = orders.group_by("customer", "item").agg(orders=lh.count()).table("customer_items")
 app = lh.app(current, items, totals.changes().to_topic({changelog!r}))
 """
-# Batches of (order, customer, item, amount); None deletes the order, a text instead is no order.
+# Batches of (order, customer, item, amount); None deletes the order, a text instead is no order. With `others` they
+# make a shop in which there is something to see.
 BATCHES: list[list[tuple[str, Any]]] = [
+    [],
+    [],
     [("1", ("ann", "tea", 2.5)), ("2", ("bob", "pie", 4)), ("3", ("ann", "jam", 3.25)), ("4", "no order")],
     [("5", ("cat", "cake", 9)), ("2", None), ("6", ("ann", "tea", 2.5)), ("7", (HOSTILE, "tea", 1))],
     [("8", ("bob", "pie", 4)), ("9", ("dan", "rye bread", 3.8)), ("10", ("ann", "pie", 4)), ("11", "nor this")],
 ]
+
+CUSTOMERS = ("eve", "fay", "gus", "hal", "ivy", "jon", "kim", "lee", "mia", "ned", "oda", "pam")
+ITEMS = {"tea": 2.5, "jam": 3.25, "pie": 4, "cake": 9, "rye bread": 3.8}
+
+
+def others(batch: int) -> list[tuple[str, Any]]:
+    """Orders of other customers, more of whom come with each batch."""
+    found: list[tuple[str, Any]] = []
+    for n in range(12 + 7 * batch):
+        item = list(ITEMS)[(n * 3 + batch) % len(ITEMS)]
+        customer = CUSTOMERS[(n * 5 + batch) % (4 + 2 * batch)]
+        found.append((f"{batch}-{n:02}", (customer, item, ITEMS[item] * (1 + n % 3))))
+    return [*found, *((f"{batch - 1}-{n:02}", None) for n in range(2 * batch))]
 
 
 @dataclass(frozen=True)
@@ -89,11 +104,11 @@ class Airflow:
 
 @pytest.fixture(scope="session")
 def shop(broker: Broker, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Shop:
-    """The application, its lake after three batches, and a drill of one table: all on Kafka and Spark."""
+    """The application, its lake after five batches, and a drill of one table: all on Kafka and Spark."""
     folder = tmp_path_factory.mktemp("ui") / "shop"
     folder.mkdir()
-    topic = f"orders-{uuid.uuid4().hex[:8]}"
-    (folder / "app.py").write_text(APP.format(topic=topic, changelog=f"{topic}-changelog"))
+    topic = "shop-orders"  # no other test has it
+    (folder / "app.py").write_text(APP.format(topic=topic, changelog="shop-totals-changelog"))
     (folder / "lakehouse.toml").write_text(
         f'[lake]\npath = "./lake"\n[kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n'
     )
@@ -113,7 +128,7 @@ def grow(shop: Shop, request: pytest.FixtureRequest) -> None:
     app = load_app(str(shop.folder / "app.py"))
     lake = Lake(settings=load(shop.folder / "lakehouse.toml", environ={}))
     for number, batch in enumerate(BATCHES):
-        lines = [json.dumps({"key": key, "value": _value(of)}) for key, of in batch]
+        lines = [json.dumps({"key": key, "value": _value(of)}) for key, of in (*batch, *others(number))]
         (shop.folder / "batch.jsonl").write_text("\n".join(lines) + "\n")
         shop.command("produce", shop.topic, "batch.jsonl", *(["--partitions", "2"] if number == 0 else []))
         lake.run(app, until="caught_up")

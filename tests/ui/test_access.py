@@ -85,7 +85,7 @@ def test_the_rows_over_time_are_those_of_each_version(airflow, shop):
     for one in said["versions"]:
         (counted,) = shop.query("SELECT count(*) AS rows FROM current_orders", "--version", str(one["version"]))
         assert one["rows"] == counted["rows"]
-    assert [one["rows"] for one in said["versions"] if not one["quiet"]] == [0, 3, 5, 8]
+    assert len({one["rows"] for one in said["versions"] if not one["quiet"]}) == 6  # made, and five batches
 
 
 @pytest.mark.parametrize(

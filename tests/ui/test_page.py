@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import urllib.parse
 from pathlib import Path
 
 import pytest
@@ -51,7 +53,7 @@ def test_it_is_in_airflows_navigation(browser, airflow):
     assert browser.complaints() == []
 
 
-def test_lineage_selects_by_click_and_by_key(browser, airflow):
+def test_lineage_selects_by_click_and_by_key(browser, airflow, shop):
     browser.open(airflow.url + TABLE)
     browser.find("h2", "totals")
     browser.find("table.rows tbody tr")
@@ -60,7 +62,8 @@ def test_lineage_selects_by_click_and_by_key(browser, airflow):
     browser.find("h2", "current_orders")
     assert "table=current_orders" in browser.url
     facts = browser.text(browser.find(".facts"))
-    assert "Rows\n8\n" in facts
+    (counted,) = shop.query("SELECT count(*) AS rows FROM current_orders")
+    assert f"Rows\n{counted['rows']}\n" in facts
     assert "Quarantined\n2\n" in facts
     browser.press("[data-node='stream:orders']", "Enter")
     browser.find("h2", "orders")
@@ -72,13 +75,17 @@ def test_lineage_selects_by_click_and_by_key(browser, airflow):
 def test_the_slider_shows_the_table_at_a_moment(browser, airflow, shop):
     browser.open(airflow.url + TABLE)
     browser.find("table.rows tbody tr")
-    browser.press("#at", "ArrowLeft")
-    browser.press("#at", "ArrowLeft")
-    browser.until(lambda: len(rows(browser)) == 2, "the first commit's rows")
-    assert rows(browser) == [["ann", "2", "5.75"], ["bob", "1", "4.00"]]
+    now = rows(browser)
+    browser.press("#at", "Home")
+    browser.find("#panel .hint", "No such row at this moment")
+    browser.press("#at", "ArrowRight")
+    browser.find("table.rows tbody tr")
     version = browser.run("return new URLSearchParams(location.search).get('at')")
-    then = shop.query("SELECT customer FROM totals ORDER BY customer", "--version", version)
-    assert [row["customer"] for row in then] == ["ann", "bob"]
+    then = shop.query("SELECT * FROM totals ORDER BY customer", "--version", version)
+    browser.until(lambda: rows(browser) == [[str(of) for of in row.values()] for row in then], f"version {version}")
+    assert len(then) < len(now)
+    browser.press("#at", "End")
+    browser.until(lambda: rows(browser) == now, "the newest version")
     browser.type("#named", "whenever")
     browser.click("#panel button", "Go")
     browser.find("#panel .problem", "names no moment")
@@ -96,16 +103,34 @@ def test_a_key_is_found_and_data_is_never_markup(browser, airflow):
     assert browser.run("return document.title") == "Streams & Tables"
 
 
-def test_what_changed_between_two_moments(browser, airflow):
+def counts(browser, shop) -> str:
+    """The line of counts for the moments of the address, as `lakehouse diff` counts them."""
+    said = browser.run("return Object.fromEntries(new URLSearchParams(location.search))")
+    found = [
+        json.loads(line) for line in shop.command("diff", "totals", said["from"], said["at"], "--json").splitlines()
+    ]
+    of = [shop.query("SELECT count(*) AS n FROM totals", "--version", said[side])[0]["n"] for side in ("from", "at")]
+    kinds = " ".join(f"{found[-1][kind]} {kind}" for kind in ("added", "removed", "changed"))
+    return f"{kinds} between version {said['from']} ({of[0]} rows) and version {said['at']} ({of[1]} rows)"
+
+
+def test_what_changed_between_two_moments(browser, airflow, shop):
     browser.open(airflow.url + TABLE + "&tab=changes")
     browser.find("#panel tbody tr")
     changed = {row[1]: row[0] for row in rows(browser)}
-    assert changed == {"customer ann": "changed", "customer bob": "changed", "customer dan": "added"}
+    for customer, change in (("ann", "changed"), ("bob", "changed"), ("dan", "added")):
+        assert changed[f"customer {customer}"] == change
+    assert "customer cat" not in changed
     picture(browser, "changes")
     browser.press("#from", "ArrowLeft")
-    browser.find("#panel .counts", "3 added")
+    browser.press("#from", "ArrowLeft")
+    browser.until(
+        lambda: browser.text(browser.find(".counts")) == counts(browser, shop), "the same as `lakehouse diff`"
+    )
     browser.press("#at", "ArrowLeft")
-    browser.find("#panel .counts", "1 changed")
+    browser.until(
+        lambda: browser.text(browser.find(".counts")) == counts(browser, shop), "the same as `lakehouse diff`"
+    )
     assert browser.complaints() == []
 
 
@@ -146,3 +171,17 @@ def test_it_fits_a_narrow_window_and_the_dark(chromium, airflow, tmp_path):
         assert ground == "rgb(20, 23, 26)"
         assert dark.run("return document.documentElement.scrollWidth <= innerWidth")
         picture(dark, "dark")
+
+
+def test_it_stands_beside_a_run_of_a_dag(browser, airflow):
+    token = airflow.token()
+    browser.until(lambda: airflow.ask("/api/v2/dags/shop__catch_up", token=token)[0] == 200, "the application's DAG")
+    body = {"logical_date": None, "dag_run_id": "by hand & <here>"}
+    status, _, said = airflow.ask("/api/v2/dags/shop__catch_up/dagRuns", token=token, body=body)
+    assert status == 200, said
+    browser.open(f"{airflow.url}/dags/shop__catch_up/runs/{urllib.parse.quote(body['dag_run_id'])}")
+    browser.click("a", "Streams & Tables")
+    browser.frame("iframe")
+    browser.find("#run", body["dag_run_id"])
+    browser.find(".node", "totals")
+    picture(browser, "run")

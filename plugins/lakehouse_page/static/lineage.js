@@ -5,6 +5,7 @@ import { number, plural } from "./format.js";
 
 const KINDS = ["topic", "stream", "table", "changelog"];
 const BOX = { width: 208, height: 54, gap: 12, between: 76, margin: 2 };
+const NAME_MAX = 24;
 
 function metric(node, facts) {
   switch (node.kind) {
@@ -87,13 +88,16 @@ export function lineage(container, facts, selected, onSelect) {
       s("title", null, `${node.kind} ${node.name}`),
       s("rect", { width: BOX.width, height: BOX.height, rx: 6 }),
       s("text", { x: 12, y: 16, class: "kind" }, node.kind),
-      s("text", { x: 12, y: 32, class: "name" }, node.name.length > 26 ? `${node.name.slice(0, 25)}…` : node.name),
+      s("text", { x: 12, y: 32, class: "name" }, node.name.length > NAME_MAX ? `${node.name.slice(0, NAME_MAX - 1)}…` : node.name),
       s("text", { x: 12, y: 46, class: "metric" }, metric(node, facts)),
       bad || behind ? s("circle", { cx: BOX.width - 14, cy: 14, r: 4, class: "mark" }) : null,
     );
   });
-  const focused = document.activeElement?.getAttribute?.("data-node");
+  const [scrolled, focused] = [container.scrollLeft, document.activeElement?.getAttribute?.("data-node")];
   const picture = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "Lineage" }, edges, nodes);
   show(container, picture);
+  const { x = 0 } = found.get(selected) || {};
+  const isSeen = x >= scrolled && x + BOX.width <= scrolled + container.clientWidth;
+  container.scrollLeft = isSeen ? scrolled : x - (container.clientWidth - BOX.width) / 2;
   if (focused) [...picture.querySelectorAll(".node")].find((node) => node.dataset.node === focused)?.focus();
 }

@@ -5,6 +5,7 @@ import { colour, h } from "./dom.js";
 import { number, time, version } from "./format.js";
 
 const HEIGHT = 156;
+const WHOLE = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12].flatMap((power) => [1, 2, 5].map((digit) => digit * 10 ** power)); // of rows
 
 // Times of the axis, in UTC as everywhere: as exact as the distance between them.
 const clock = (every) => (at) => {
@@ -47,12 +48,13 @@ export function plot(container, versions, by, marks, onPick) {
     width: Math.max(container.clientWidth, 200),
     height: HEIGHT,
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"),
+    padding: [10, 12, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
     scales: { x: { time: by === "time" }, y: { range: (_, low, high) => [0, Math.max(high ?? 0, 1) * 1.1] } },
     axes: [
       by === "time" ? { ...axis, size: 28, space: 96, values: (_, at, axisAt, space, every) => at.map(clock(every)) } : { ...axis, size: 28, values: (_, at) => at.map((n) => (Number.isInteger(n) && versions[n] ? `v${versions[n].version}` : "")) },
-      { ...axis, size: 56, values: (_, at) => at.map(number) },
+      { ...axis, size: 56, incrs: WHOLE, values: (_, at) => at.map(number) },
     ],
     series: [
       {},
