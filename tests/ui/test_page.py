@@ -110,7 +110,7 @@ def counts(browser, shop) -> str:
         json.loads(line) for line in shop.command("diff", "totals", said["from"], said["at"], "--json").splitlines()
     ]
     of = [shop.query("SELECT count(*) AS n FROM totals", "--version", said[side])[0]["n"] for side in ("from", "at")]
-    kinds = " ".join(f"{found[-1][kind]} {kind}" for kind in ("added", "removed", "changed"))
+    kinds = " ".join(f"{found[kind]} {kind}" for kind in ("added", "removed", "changed"))
     return f"{kinds} between version {said['from']} ({of[0]} rows) and version {said['at']} ({of[1]} rows)"
 
 
