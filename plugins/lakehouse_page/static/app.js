@@ -78,8 +78,8 @@ function tellLag(found) {
 function glance() {
   const waits = Object.values(lag?.topics || {}).filter((count) => count !== null);
   const total = waits.reduce((a, b) => a + b, 0);
-  const kafka = lag === null ? "asking Kafka …" : lag.error ? "Kafka can't be asked" : waits.length ? `${plural(total, "record")} wait in Kafka` : "Kafka does not run";
-  const last = Math.max(...Object.values(facts.topics).map((one) => one?.last_commit_ms || 0));
+  const kafka = lag === null ? "asking Kafka …" : lag.error ? "Kafka can't be asked" : lag.running === false ? "Kafka does not answer" : waits.length ? `${plural(total, "record")} waiting in Kafka` : "";
+  const last = Math.max(0, ...Object.values(facts.topics).map((one) => one?.last_commit_ms || 0));
   show(at("glance"), h("span", { title: facts.lake }, `bronze at tick ${number(facts.tick)}`), last ? h("span", { title: time(last) }, `last commit ${ago(last)}`) : null, h("span", { title: lag?.error || null }, kafka));
 }
 

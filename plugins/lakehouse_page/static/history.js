@@ -51,7 +51,7 @@ export function history(container, view) {
     }
     button.disabled = !view.key;
   }
-  function ask_for(key) {
+  function askFor(key) {
     view.key = key;
     input.value = key;
     button.disabled = !key;
@@ -61,7 +61,7 @@ export function history(container, view) {
   }
   const submit = (event) => {
     event.preventDefault();
-    if (input.value) ask_for(input.value);
+    if (input.value) askFor(input.value);
   };
   show(container,
     h("form", { class: "bar", onsubmit: submit }, h("label", { for: "key" }, "Key"), input, h("button", { type: "submit", class: "quiet" }, "Show"), h("span", { class: "grow" }), button),
