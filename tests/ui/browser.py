@@ -20,7 +20,7 @@ from typing import Any, Self
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the protocol's own name of an element's id
 KEYS = {"Enter": "\ue007", "ArrowLeft": "\ue012", "ArrowRight": "\ue014", "Home": "\ue011", "End": "\ue010"}
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",

@@ -7,7 +7,7 @@ import urllib.parse
 
 import pytest
 
-pytestmark = pytest.mark.ui
+pytestmark = [pytest.mark.ui, pytest.mark.timeout(1200)]  # the first one waits for Kafka, Spark and Airflow
 
 APP = "/lakehouse/api/applications/shop"
 PATHS = [

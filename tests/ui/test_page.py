@@ -12,7 +12,7 @@ import pytest
 from .browser import Browser
 from .conftest import HOSTILE, sign_in
 
-pytestmark = pytest.mark.ui
+pytestmark = [pytest.mark.ui, pytest.mark.timeout(1200)]  # the first one waits for Kafka, Spark and Airflow
 
 PICTURES = Path(__file__).parents[2] / "docs"
 NAV = "/plugin/lakehouse"
