@@ -1,4 +1,4 @@
-"""Values of rows as a browser can show them: JSON that loses nothing, and no cell longer than a screen."""
+"""Values of rows as a browser can show them: JSON that loses nothing, no more of them than fit a page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
+from lakehouse.errors import ConfigError
+
+ROWS_MAX = 500
 TEXT_MAX = 2_000
+KEY_MAX = 1_000
 EXACT_MAX = 2**53  # JavaScript has no larger exact integers
 
 
@@ -37,6 +41,13 @@ def cells(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
 def cut(text: str) -> str:
     """Return a text, its end left out where it is too long to be shown."""
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}… ({len(text):,} characters)"
+
+
+def checked_key(text: str | None) -> str | None:
+    """Return a key's text, None for none; ConfigError for one that is too long to be looked for."""
+    if text is not None and len(text) > KEY_MAX:
+        raise ConfigError(f"key: found {len(text):,} characters; expected {KEY_MAX:,} at the most.")
+    return text or None
 
 
 def _nested(value: Any) -> Any:

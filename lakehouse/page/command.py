@@ -16,8 +16,7 @@ from typing import Any
 
 from lakehouse.errors import ConfigError, LakehouseError, NotFound, TimedOut
 from lakehouse.page.applications import Application
-from lakehouse.page.cells import cell, cut
-from lakehouse.page.past import checked_key
+from lakehouse.page.cells import cell, checked_key, cut
 
 EXPLAIN_SECONDS = 60.0
 STATUS_SECONDS = 10.0

@@ -13,14 +13,12 @@ from lakehouse.delta.rows_at import Snapshot, snapshot
 from lakehouse.delta.sql import engine, literal, quote, visible
 from lakehouse.errors import ConfigError, StorageError, TimedOut
 from lakehouse.page.applications import Application, TableOf
-from lakehouse.page.cells import cell, cells, cut
+from lakehouse.page.cells import KEY_MAX, ROWS_MAX, cell, cells, checked_key, cut
 from lakehouse.semantics.moment import At, parsed
 
 if TYPE_CHECKING:
     from lakehouse.delta.sql import Rows
 
-ROWS_MAX = 500
-KEY_MAX = 1_000
 COMPARED_MAX = 2_000_000
 READ_SECONDS = 20.0
 
@@ -30,13 +28,6 @@ def moment(text: str) -> At | None:
     if len(text) > KEY_MAX:
         raise ConfigError(f"moment: found {len(text):,} characters; expected a moment such as tick:7, 12, or now.")
     return parsed(text)
-
-
-def checked_key(text: str | None) -> str | None:
-    """Return a key's text, None for none; ConfigError for one that is too long to be looked for."""
-    if text is not None and len(text) > KEY_MAX:
-        raise ConfigError(f"key: found {len(text):,} characters; expected {KEY_MAX:,} at the most.")
-    return text or None
 
 
 def rows(app: Application, table: TableOf, at: str, prefix: str | None, limit: int) -> dict[str, Any]:

@@ -14,8 +14,7 @@ from lakehouse.delta.history import History
 from lakehouse.delta.sql import engine, quote, visible
 from lakehouse.errors import ConfigError, NotFound, StorageError
 from lakehouse.page.applications import Application, TableOf
-from lakehouse.page.cells import cell, cells
-from lakehouse.page.past import ROWS_MAX, checked_key
+from lakehouse.page.cells import ROWS_MAX, cell, cells, checked_key
 
 if TYPE_CHECKING:
     from lakehouse.delta.sql import Rows

@@ -3,6 +3,7 @@
 Reading a lake is work for threads: a few of the page's own, so that it never takes all of the api-server's.
 """
 
+import importlib
 import logging
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -17,8 +18,9 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from lakehouse.errors import ConfigError, LakehouseError, NotFound, PlanError, TimedOut
-from lakehouse.page import applications, command, drills, overview, past, row_history, versions
-from lakehouse_page import access, settings
+from lakehouse.page import applications, command
+from lakehouse.page.cells import KEY_MAX, ROWS_MAX
+from lakehouse_page import access, kafka, settings
 from lakehouse_page.access import ApplicationOf
 
 READERS = 4
@@ -35,7 +37,7 @@ STATUS = ((NotFound, 404), (TimedOut, 504), (ConfigError, 422), (PlanError, 422)
 SIGNED_OUT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Streams &amp; Tables</title>
 <p>You are signed out of Airflow. <a href="{login}">Sign in</a>, then open this page again.</p></html>"""
 
-Limit = Annotated[int, Query(ge=1, le=past.ROWS_MAX)]
+Limit = Annotated[int, Query(ge=1, le=ROWS_MAX)]
 Version = Annotated[int | None, Query(ge=0, lt=2**62)]
 
 log = logging.getLogger(__name__)
@@ -48,13 +50,21 @@ app = FastAPI(dependencies=access.SIGNED_IN, docs_url=None, redoc_url=None, open
 class Asked(BaseModel):
     """Which row is to be explained: its key's text, at a version or now."""
 
-    key: str = Field(min_length=1, max_length=past.KEY_MAX)
+    key: str = Field(min_length=1, max_length=KEY_MAX)
     version: int | None = Field(default=None, ge=0, lt=2**62)
 
 
-async def read(function: Callable[..., Any], *arguments: Any) -> JSONResponse:
-    """Answer with what a function returns, run in one of the page's own threads."""
-    return JSONResponse(await anyio.to_thread.run_sync(function, *arguments, limiter=readers))
+async def read(name: str, *arguments: Any) -> JSONResponse:
+    """Answer with what a function of `lakehouse.page` returns, run in one of the page's own threads.
+
+    It is imported there: what reads a lake is 90 MB, of which an Airflow whose page nobody opens has no use.
+    """
+
+    def answer() -> Any:
+        module, _, function = name.partition(".")
+        return getattr(importlib.import_module(f"lakehouse.page.{module}"), function)(*arguments)
+
+    return JSONResponse(await anyio.to_thread.run_sync(answer, limiter=readers))
 
 
 @app.get("/")
@@ -79,44 +89,44 @@ async def all_applications(request: Request, user: GetUserDep) -> JSONResponse:
             "problems": problems,
         }
 
-    return await read(named)
+    return JSONResponse(await anyio.to_thread.run_sync(named, limiter=readers))
 
 
 @app.get("/api/applications/{app}")
 async def one_application(app: ApplicationOf) -> JSONResponse:
-    return await read(overview.overview, app)
+    return await read("overview.overview", app)
 
 
 @app.get("/api/applications/{app}/lag")
 async def lag(app: ApplicationOf) -> JSONResponse:
-    return JSONResponse(await _command(command.lag, settings.python(), app))
+    return JSONResponse(await kafka.lag(app))
 
 
 @app.get("/api/applications/{app}/drills")
 async def all_drills(app: ApplicationOf) -> JSONResponse:
-    return await read(drills.history, app, None)
+    return await read("drills.history", app, None)
 
 
 @app.get("/api/applications/{app}/tables/{table}/versions")
 async def all_versions(app: ApplicationOf, table: str) -> JSONResponse:
-    return await read(versions.versions, app, app.table(table))
+    return await read("versions.versions", app, app.table(table))
 
 
 @app.get("/api/applications/{app}/tables/{table}/rows")
 async def rows(app: ApplicationOf, table: str, at: str = "now", prefix: str = "", limit: Limit = 50) -> JSONResponse:
-    return await read(past.rows, app, app.table(table), at, prefix, limit)
+    return await read("past.rows", app, app.table(table), at, prefix, limit)
 
 
 @app.get("/api/applications/{app}/tables/{table}/difference")
 async def difference(
     app: ApplicationOf, table: str, a: str, b: str = "now", key: str = "", limit: Limit = 50
 ) -> JSONResponse:
-    return await read(past.compared, app, app.table(table), a, b, key, limit)
+    return await read("past.compared", app, app.table(table), a, b, key, limit)
 
 
 @app.get("/api/applications/{app}/tables/{table}/history")
 async def history(app: ApplicationOf, table: str, key: str, before: Version = None, limit: Limit = 50) -> JSONResponse:
-    return await read(row_history.row_history, app, app.table(table), key, before, limit)
+    return await read("row_history.row_history", app, app.table(table), key, before, limit)
 
 
 @app.post("/api/applications/{app}/tables/{table}/explain")  # it starts a process: no link of another site may

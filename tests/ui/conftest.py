@@ -37,9 +37,9 @@ app = lh.app(current, items, totals.changes().to_topic({changelog!r}))
 # Batches of (order, customer, item, amount); None deletes the order, a text instead is no order. With `others` they
 # make a shop in which there is something to see.
 BATCHES: list[list[tuple[str, Any]]] = [
-    [],
-    [],
     [("1", ("ann", "tea", 2.5)), ("2", ("bob", "pie", 4)), ("3", ("ann", "jam", 3.25)), ("4", "no order")],
+    [],
+    [],
     [("5", ("cat", "cake", 9)), ("2", None), ("6", ("ann", "tea", 2.5)), ("7", (HOSTILE, "tea", 1))],
     [("8", ("bob", "pie", 4)), ("9", ("dan", "rye bread", 3.8)), ("10", ("ann", "pie", 4)), ("11", "nor this")],
 ]

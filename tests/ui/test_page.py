@@ -124,6 +124,7 @@ def test_what_changed_between_two_moments(browser, airflow, shop):
     picture(browser, "changes")
     browser.press("#from", "ArrowLeft")
     browser.press("#from", "ArrowLeft")
+    browser.until(lambda: "at=" in browser.url, "the moments in the address")
     browser.until(
         lambda: browser.text(browser.find(".counts")) == counts(browser, shop), "the same as `lakehouse diff`"
     )
@@ -176,7 +177,7 @@ def test_it_fits_a_narrow_window_and_the_dark(chromium, airflow, tmp_path):
 def test_it_stands_beside_a_run_of_a_dag(browser, airflow):
     token = airflow.token()
     browser.until(lambda: airflow.ask("/api/v2/dags/shop__catch_up", token=token)[0] == 200, "the application's DAG")
-    body = {"logical_date": None, "dag_run_id": "by hand & <here>"}
+    body = {"logical_date": None, "dag_run_id": "by_hand"}
     status, _, said = airflow.ask("/api/v2/dags/shop__catch_up/dagRuns", token=token, body=body)
     assert status == 200, said
     browser.open(f"{airflow.url}/dags/shop__catch_up/runs/{urllib.parse.quote(body['dag_run_id'])}")
