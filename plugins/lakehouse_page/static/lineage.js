@@ -96,8 +96,9 @@ export function lineage(container, facts, selected, onSelect) {
   const [scrolled, focused] = [container.scrollLeft, document.activeElement?.getAttribute?.("data-node")];
   const picture = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "Lineage" }, edges, nodes);
   show(container, picture);
-  const { x = 0 } = found.get(selected) || {};
-  const isSeen = x >= scrolled && x + BOX.width <= scrolled + container.clientWidth;
-  container.scrollLeft = isSeen ? scrolled : x - (container.clientWidth - BOX.width) / 2;
+  const scale = picture.getBoundingClientRect().width / width;
+  const [left, right] = [0, BOX.width].map((more) => ((found.get(selected)?.x ?? 0) + more) * scale);
+  const isSeen = left >= scrolled && right <= scrolled + container.clientWidth;
+  container.scrollLeft = isSeen ? scrolled : (left + right - container.clientWidth) / 2;
   if (focused) [...picture.querySelectorAll(".node")].find((node) => node.dataset.node === focused)?.focus();
 }
