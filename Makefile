@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := infra/python/requirements.lock
 .DELETE_ON_ERROR:
-.PHONY: help setup lint format test test-all demo bench lock airflow airflow-setup clean
+.PHONY: help setup lint format test test-all test-ui demo bench lock airflow-setup clean test-airflow airflow
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -47,8 +47,18 @@ IN_TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 test: lint ## lint and the core tests
 	$(BIN)/python -m pytest $(IN_TWO)
 
-test-all: lint ## lint and every test, the slow ones too
-	$(BIN)/python -m pytest -m "" $(IN_TWO)
+test-all: lint ## lint and every test but the browser's (make test-ui), the slow ones too
+	$(BIN)/python -m pytest -m "not ui" $(IN_TWO)
+
+# Debian's own browser and its driver; nothing else is needed, and nothing else is installed.
+test-ui: setup airflow-setup ## the page Streams & Tables in a real browser (chromium)
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { echo "error: found no chromium and chromedriver; expected both. Install them: apt-get install chromium chromium-driver" >&2; exit 1; }; \
+		echo "test-ui: installing chromium"; apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium chromium-driver >/dev/null; }
+	$(BIN)/python -m pytest -m ui tests/ui
+
+test-airflow: setup ## the DAGs on a real Airflow, with Kafka and Spark (a quarter of an hour)
+	$(BIN)/python -m pytest -m airflow
 
 demo: setup ## the guided demonstration
 	$(BIN)/lakehouse demo

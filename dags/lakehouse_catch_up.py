@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow.sdk import DAG, BaseOperator, Context, Param
 from airflow.sdk.exceptions import AirflowFailException
+
 from lakehouse_jobs import (
     APP_PATTERN,
     CONFIG_PATTERN,

@@ -3,8 +3,9 @@
 Standard library only: a scheduler's parser may import it for nothing, and the tests need no scheduler.
 
 A job writes one JSON object a line to its stdout, {"event": "progress" | "done" | "error", ...}, and ends
-with 0 (its last event is "done"), 2 (bad input, which a retry can't mend) or anything else (it may work next
-time).
+with 0 (its last event is "done"), 2 (bad input, which a retry can't mend), 3 (another process holds a table's
+lease) or anything else (it may work next time). A command of `lakehouse` does the same, but its results have no
+"event", and what it tells meanwhile stands on stderr.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import re
 import selectors
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +26,7 @@ __all__ = [
     "CONFIG_PATTERN",
     "Job",
     "JobFailed",
+    "JobHeld",
     "JobRefused",
     "job_argv",
     "job_environment",
@@ -44,13 +47,16 @@ _PASSED_ON = (
     "HADOOP_CONF_DIR", "HOME", "JAVA_HOME", "LANG", "LC_ALL", "PATH", "SPARK_CONF_DIR", "SSL_CERT_DIR",
     "SSL_CERT_FILE", "TMPDIR",
 )  # fmt: skip
-_PASSED_ON_PREFIX = "LAKEHOUSE_"  # the jobs' settings
-_NOT_PASSED_ON = ("LAKEHOUSE_PYTHON", "LAKEHOUSE_ROOT")  # the DAG's own
+# The jobs' settings, by section, and by what `lakehouse airflow down` finds them; the rest is the DAGs' own.
+_SETTINGS = re.compile(r"LAKEHOUSE_(JARS|SUPERVISED_BY|(LAKE|KAFKA|SPARK|RUN|UPKEEP)_\w+)")
 
+_LEASH = Path(__file__).with_name("lakehouse_leash.py")
 _EXIT_BAD_INPUT = 2
+_EXIT_HELD = 3
 _GRACE_S = 3.0
 _POLL_S = 0.2
 _LINE_MAX_BYTES = 64 * 1024
+_RESULTS_MAX = 10_000
 
 
 class JobRefused(Exception):
@@ -59,6 +65,10 @@ class JobRefused(Exception):
 
 class JobFailed(Exception):
     """The job ended badly, or was stopped; another try may succeed."""
+
+
+class JobHeld(JobFailed):
+    """Another process holds the lease of a table that the job would write; it is worth waiting for."""
 
 
 def locations(environ: Mapping[str, str] = os.environ) -> tuple[Path, Path]:
@@ -91,11 +101,7 @@ def job_argv(
 
 def job_environment(python: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """What a job may see of this process's environment, with the project's Python first on the PATH."""
-    passed = {
-        name: value
-        for name, value in environ.items()
-        if name in _PASSED_ON or (name.startswith(_PASSED_ON_PREFIX) and name not in _NOT_PASSED_ON)
-    }
+    passed = {name: value for name, value in environ.items() if name in _PASSED_ON or _SETTINGS.fullmatch(name)}
     # Airflow wants its own bin folder on the PATH; Spark starts its workers with the first python3 there.
     path = os.pathsep.join([str(python.parent), passed.get("PATH", os.defpath)])
     # A progress line that waits in a buffer is no progress.
@@ -109,12 +115,18 @@ def _checked(name: str, value: object, pattern: str, example: str) -> str:
 
 
 class Job:
-    """One run of a job in its own process group."""
+    """One run of a job in its own process group, on a leash (lakehouse_leash.py): it ends with this process.
+
+    name: for messages. is_command: it is a command of `lakehouse`, so exit code 0 is success whatever it printed.
+    """
 
     def __init__(
-        self, argv: Sequence[str], *, cwd: Path, environ: Mapping[str, str], grace_s: float = _GRACE_S
-    ) -> None:
+        self, argv: Sequence[str], *, cwd: Path, environ: Mapping[str, str], grace_s: float = _GRACE_S,
+        name: str | None = None, is_command: bool = False,
+    ) -> None:  # fmt: skip
         self._argv = list(argv)
+        self._name = name or Path(self._argv[1]).name
+        self._is_command = is_command
         self._cwd = cwd
         self._environ = dict(environ)
         self._grace_s = grace_s
@@ -122,28 +134,36 @@ class Job:
         self._stopped = False
         self._group_ended = False
         self._last_event: dict[str, Any] | None = None
+        self._parent = os.getppid()
+        self.results: list[dict[str, Any]] = []  # the JSON objects of stdout, the first of them if there are very many
 
-    def run(self, on_line: Callable[[str], None]) -> dict[str, Any]:
-        """Run to the end and give the last event. Lines of stdout and stderr go to `on_line` as they come.
+    def run(
+        self, on_line: Callable[[str], None], on_event: Callable[[dict[str, Any]], None] = lambda event: None
+    ) -> dict[str, Any]:
+        """Run to the end and give the last event; a command's last JSON object. Raises JobRefused, JobFailed, JobHeld.
+
+        Lines of stdout and stderr go to `on_line` as they come, events on either to `on_event`.
 
         However this ends, by the job, by a failure here or by an exception out of a signal handler, the whole
         process group is gone afterwards.
         """
         try:
             self._process = subprocess.Popen(
-                self._argv,
+                [sys.executable, "-I", "-S", str(_LEASH), *self._argv],
                 cwd=self._cwd,
                 env=self._environ,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,  # held open, never written: its end is the end of this process
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
             if self._stopped:  # stop() came while the process was being made, and found none
                 self._end_group()
-            self._follow(self._process, on_line)
+            self._follow(self._process, on_line, on_event)
         finally:
             self._end_group()
+            if self._process is not None and self._process.stdin is not None:
+                self._process.stdin.close()
         return self._outcome(self._process.returncode)
 
     def stop(self) -> None:
@@ -151,7 +171,12 @@ class Job:
         self._stopped = True
         self._end_group()
 
-    def _follow(self, process: subprocess.Popen[bytes], on_line: Callable[[str], None]) -> None:
+    def _follow(
+        self,
+        process: subprocess.Popen[bytes],
+        on_line: Callable[[str], None],
+        on_event: Callable[[dict[str, Any]], None],
+    ) -> None:
         """Pass lines on until both pipes end, or the job has ended and what it left open is silent."""
         assert process.stdout is not None
         assert process.stderr is not None
@@ -161,6 +186,8 @@ class Job:
             for fd in pending:
                 selector.register(fd, selectors.EVENT_READ)
             while selector.get_map():
+                if os.getppid() != self._parent:
+                    raise JobFailed(f"{self._name}: the process that started this task is gone, so it is stopped")
                 ended = process.poll() is not None  # asked before the pipes: what it wrote last is still read
                 ready = selector.select(timeout=_POLL_S)
                 if ended and not ready:
@@ -172,18 +199,28 @@ class Job:
                         lines, rest = [*lines, rest], b""
                     pending[key.fd] = rest
                     for line in filter(None, lines):
-                        self._take(line, is_stdout=key.fd == stdout_fd, on_line=on_line)
+                        self._take(line, key.fd == stdout_fd, on_line, on_event)
                     if not chunk:
                         selector.unregister(key.fd)
         # Not wait(): it would hold the lock that poll() needs when stop() comes in a signal handler.
         while process.poll() is None:
             time.sleep(_POLL_S)
 
-    def _take(self, line: bytes, *, is_stdout: bool, on_line: Callable[[str], None]) -> None:
+    def _take(
+        self, line: bytes, is_stdout: bool, on_line: Callable[[str], None], on_event: Callable[[dict[str, Any]], None]
+    ) -> None:
         text = line.decode("utf-8", "replace").rstrip("\r")
         on_line(text)
+        found = _json_object(text)
+        if found is None:
+            return
+        if "event" in found:
+            on_event(found)
         if is_stdout:
-            self._last_event = _event(text) or self._last_event
+            if "event" in found or self._is_command:
+                self._last_event = found
+            if len(self.results) < _RESULTS_MAX:
+                self.results.append(found)
 
     def _end_group(self) -> None:
         if self._process is None or self._group_ended:
@@ -204,14 +241,18 @@ class Job:
 
     def _outcome(self, code: int) -> dict[str, Any]:
         event = self._last_event
-        name = Path(self._argv[1]).name
+        name = self._name
         said = f"; its last event: {json.dumps(event)[:1000]}" if event else ""
         if self._stopped:
             raise JobFailed(f"{name} was stopped{said}")
         if code == _EXIT_BAD_INPUT:
             raise JobRefused(f"{name} refused its input (exit code 2){said}")
+        if code == _EXIT_HELD:
+            raise JobHeld(f"{name}: another process holds a table (exit code 3){said}")
         if code != 0:
             raise JobFailed(f"{name} ended with {_describe(code)}{said}")
+        if self._is_command:
+            return event or {}
         if event is None or event["event"] != "done":
             raise JobFailed(f"{name} ended with exit code 0 but without a 'done' event{said}")
         return event
@@ -236,12 +277,14 @@ def _runs_in(group: int, stat: Path) -> bool:
     return of_group == str(group) and state not in "ZX"
 
 
-def _event(text: str) -> dict[str, Any] | None:
+def _json_object(text: str) -> dict[str, Any] | None:
+    if not text.startswith("{"):
+        return None
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) and "event" in value else None
+    return value if isinstance(value, dict) else None
 
 
 def _describe(code: int) -> str:

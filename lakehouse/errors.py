@@ -14,6 +14,7 @@
      +-- NotFound               a table, a topic, a version, a tick that does not exist
      +-- StorageError           a table in the lake is not what its log or its plan says
      +-- JobFailed              a streaming job ended with an error; the cause is in the message
+     +-- TimedOut               an answer took longer than whoever asked can wait
 
 A message says what was found, what was expected and what to do next.
 """
@@ -75,3 +76,7 @@ class StorageError(LakehouseError):
 
 class JobFailed(LakehouseError):
     """A streaming job ended with an error; the message has the cause, the log has the trace."""
+
+
+class TimedOut(LakehouseError):
+    """An answer took longer than whoever asked can wait; what was begun for it has been ended."""

@@ -26,5 +26,9 @@ echo "airflow-setup: installing Airflow into .venv-airflow (about a minute)" >&2
 "$python" -m venv --clear "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
     --require-hashes --requirement "$lock"
+# The page "Streams & Tables" (plugins/) reads the lake by the project's own readers. A path, not an installed package:
+# that would put a `lakehouse` command here, which lacks Spark and Kafka, before the project's own on Airflow's PATH.
+"$venv/bin/python" -c 'import pathlib, sys, sysconfig
+pathlib.Path(sysconfig.get_path("purelib"), "lakehouse-checkout.pth").write_text(sys.argv[1] + "\n")' "$root"
 cp "$lock" "$stamp"
 echo "airflow-setup: $("$venv/bin/airflow" version) is ready" >&2

@@ -50,7 +50,7 @@ def audit(
     wanted = application.table(table)
     with ExitStack() as stack:
         found = Lake(settings=settings_of(config, lake)).audit(
-            application, wanted, deep=deep, listen=_progress(stack)
+            application, wanted, deep=deep, listen=_told if json else _progress(stack)
         )  # fmt: skip
     if json:
         show.as_json(found.plain())
@@ -58,6 +58,11 @@ def audit(
         _print(found)
     if not found.ok:
         raise typer.Exit(FAILED)
+
+
+def _told(part: str) -> None:
+    """What is looked at, for a program that waits."""
+    show.as_json({"event": "progress", "part": part}, stderr=True)
 
 
 def _progress(stack: ExitStack) -> Callable[[str], None]:

@@ -37,6 +37,9 @@ def backfill(
     ] = None,
     reason: ReasonOption = "",
     plan: PlanOption = False,
+    discard: Annotated[
+        bool, typer.Option("--discard", help="Remove what a --plan, or a killed backfill, left beside the table.")
+    ] = False,
     config: ConfigOption = None,
     lake: LakeOption = None,
     json: JsonOption = False,
@@ -53,7 +56,16 @@ def backfill(
 
     application, of = load_app(app), range_of(start, end, offsets)
     one = Lake(settings=settings_of(config, lake))
-    with progress(quiet=json) as listen:
+    if discard:
+        if of is not None or plan:
+            raise ConfigError("backfill --discard: found a range, or --plan; it only removes what was built beside.")
+        discarded = one.discard(application.table(table))
+        if json:
+            show.as_json({"table": table, "discarded": discarded})
+        else:
+            typer.echo(f"{table}: what was built beside it {'was removed' if discarded else 'is not there'}.")
+        return
+    with progress(as_json=json) as listen:
         done = one.backfill(
             application, application.table(table), of=of, reason=reason, dry_run=plan, listen=listen
         )  # fmt: skip
@@ -83,12 +95,17 @@ def range_of(start: str | None, end: str | None, offsets: str | None) -> Range |
 
 
 @contextmanager
-def progress(*, quiet: bool) -> Iterator[Progress]:
-    """Show a build on stderr while it goes on; give what listens to it."""
+def progress(*, as_json: bool) -> Iterator[Progress]:
+    """Show a build on stderr while it goes on; give what listens to it. as_json: a line for each step, for programs."""
+    if as_json:
+        yield lambda phase, done, total: show.as_json(
+            {"event": "progress", "phase": phase, "records": done, "of": total}, stderr=True
+        )
+        return
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description:8}"), BarColumn(), TextColumn("{task.fields[said]}"))
-    with Progress(*columns, TimeElapsedColumn(), console=show.console(stderr=True), disable=quiet) as bars:
+    with Progress(*columns, TimeElapsedColumn(), console=show.console(stderr=True)) as bars:
         task = bars.add_task("start", total=None, said="")
 
         def listen(phase: str, done: int, total: int) -> None:

@@ -32,7 +32,7 @@ def backtest(
 
     first, second = load_app(app).table(table), load_app(other).table(table)
     one = Lake(settings=settings_of(config, lake))
-    with progress(quiet=json) as listen:
+    with progress(as_json=json) as listen:
         found = one.backtest(first, second, to=to, listen=listen)
     contents = {app: found.first, other: found.second}
     if json:

@@ -65,7 +65,7 @@ def drill(
         spark.sparkContext.setLogLevel("OFF")
         done = drill(
             spark, layout, wanted, published, tuple(damage or DAMAGES),
-            lambda case: None if json else _shown(case),
+            _told if json else _shown,
         )  # fmt: skip
     if json:
         show.as_json(asdict(done))
@@ -89,6 +89,14 @@ def _published(stack: ExitStack, settings: Settings, topic: str, *, needed: bool
         if needed:
             raise
         return None
+
+
+def _told(case: Case) -> None:
+    """A line for each damage, for a program that waits; stdout has the result alone."""
+    way = {one.way: one.seconds for one in case.restored}
+    show.as_json(
+        {"event": "progress", "damage": case.damage, "found_by": case.found_by, "restored_seconds": way}, stderr=True
+    )
 
 
 def _shown(case: Case) -> None:

@@ -101,6 +101,7 @@ def _topics(settings: Settings, layout: Layout, known: dict[str, Any], kafka: di
         {
             "name": name,
             "rows": (facts := reader.facts(layout, "bronze", name)).rows,
+            "next": known.get(name, {}).get("next", {}),  # by partition, the first offset that bronze does not have
             "partitions": here[name].partitions if name in here else len(known.get(name, {}).get("next", {})),
             "made_anew": name in here and name in known and here[name].id != known[name]["id"],
             "last_commit_ms": facts.last_commit_ms,

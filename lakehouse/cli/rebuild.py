@@ -56,6 +56,9 @@ def checkout(
     at: AtOption = None,
     clock: ClockOption = Clocks.event,
     offsets: OffsetsOption = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="NEW may exist, if it was made of this moment of this table: it is kept.")
+    ] = False,
     config: ConfigOption = None,
     lake: LakeOption = None,
     json: JsonOption = False,
@@ -69,7 +72,7 @@ def checkout(
 
     application, moment = load_app(app), required(moment_of(version, tick, at, clock, offsets))
     wanted, name = application.table(table), free_name(application, new)
-    made = Lake(settings=settings_of(config, lake)).checkout(wanted, name, moment)
+    made = Lake(settings=settings_of(config, lake)).checkout(wanted, name, moment, again=again)
     _say_made(name, f"{table} at {moment}", made, json)
 
 

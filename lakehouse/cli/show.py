@@ -88,9 +88,9 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def as_json(value: Any) -> None:
-    """Print a value as one line of JSON."""
-    typer.echo(json.dumps(_finite(value), default=plain, ensure_ascii=False))
+def as_json(value: Any, *, stderr: bool = False) -> None:
+    """Print a value as one line of JSON. stderr: of what goes on meanwhile, so that stdout has the result alone."""
+    typer.echo(json.dumps(_finite(value), default=plain, ensure_ascii=False), err=stderr)
 
 
 def _finite(value: Any) -> Any:

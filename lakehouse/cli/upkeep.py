@@ -16,6 +16,10 @@ def upkeep(
         list[str] | None, typer.Argument(metavar="[TABLE]...", help="These tables; all, and bronze, if left out.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    keep_at_least: Annotated[
+        str | None,
+        typer.Option("--keep-at-least", metavar="TIME", help="Keep versions so long, if keep_versions is less."),
+    ] = None,
     config: ConfigOption = None,
     lake: LakeOption = None,
     json: JsonOption = False,
@@ -28,14 +32,15 @@ def upkeep(
     from lakehouse.delta.layout import Layout
     from lakehouse.run.application import load_app
     from lakehouse.run.lake import Lake
-    from lakehouse.run.upkeeping import by_command
+    from lakehouse.run.upkeeping import at_least, by_command
 
     application = load_app(app)
     for name in tables or ():
         application.table(name)  # said before Spark starts
     used = Lake(settings=settings_of(config, lake))
     layout = Layout(used.settings.lake.path)
-    done = by_command(used.spark, layout, application, used.settings.upkeep, tables or (), dry_run=dry_run)
+    policy = at_least(used.settings.upkeep, keep_at_least)
+    done = by_command(used.spark, layout, application, policy, tables or (), dry_run=dry_run)
     if json:
         for one in done:
             show.as_json({**asdict(one), "dry_run": dry_run})

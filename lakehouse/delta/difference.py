@@ -145,16 +145,26 @@ def _change(keys: tuple[str, ...], row: dict[str, Any]) -> dict[str, Any]:
 
 
 def key_condition(rows: Rows, keys: tuple[str, ...], text: str) -> str:
-    """Return the SQL for the rows of one key, named by its text: columns of a key of several are joined by commas.
-
-    A windowed table's key is meant without the window, as in the changelog per event. A null column is empty text.
-    """
-    wanted = keys[: -len(WINDOW_COLUMNS)] if keys[-len(WINDOW_COLUMNS) :] == WINDOW_COLUMNS else keys
+    """Return the SQL for the rows of one key, named by its text, see `key_text`."""
+    wanted = without_window(keys)
     if len(wanted) == 1 and text:
         # One that statistics can be asked about.
         return f"{_as_text(rows, wanted[0])} = {literal(text)}"
-    parts = ", ".join(f"coalesce({_as_text(rows, name)}, '')" for name in wanted)
-    return f"concat_ws(',', {parts}) = {literal(text)}"
+    return f"{key_text(rows, keys)} = {literal(text)}"
+
+
+def key_text(rows: Rows, keys: tuple[str, ...]) -> str:
+    """Return the SQL for the text of a row's key: columns of a key of several are joined by commas.
+
+    A windowed table's key is meant without the window, as in the changelog per event. A null column is empty text.
+    """
+    parts = ", ".join(f"coalesce({_as_text(rows, name)}, '')" for name in without_window(keys))
+    return f"concat_ws(',', {parts})"
+
+
+def without_window(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the key's columns but for the window's."""
+    return keys[: -len(WINDOW_COLUMNS)] if keys[-len(WINDOW_COLUMNS) :] == WINDOW_COLUMNS else keys
 
 
 def _as_text(rows: Rows, name: str) -> str:

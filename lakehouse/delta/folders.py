@@ -15,6 +15,12 @@ def opened(spark: SparkSession, path: str) -> tuple[Any, Any]:
     return folder, folder.getFileSystem(jsession.sessionState().newHadoopConf())
 
 
+def exists(spark: SparkSession, path: str) -> bool:
+    """Return whether there is such a folder."""
+    folder, system = opened(spark, path)
+    return bool(system.exists(folder))
+
+
 def remove(spark: SparkSession, path: str) -> None:
     """Remove a folder and what is in it; nothing happens where there is none."""
     folder, system = opened(spark, path)

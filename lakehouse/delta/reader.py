@@ -212,10 +212,11 @@ def interventions(layout: Layout) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: (-row["at"], row["table"]))
 
 
-def changes(layout: Layout, name: str, first: int | None, last: int | None) -> pa.Table:
+def changes(layout: Layout, name: str, first: int | None, last: int | None, where: str | None = None) -> pa.Table:
     """Return the net changes of a keyed table (visits, state.visits), from Delta's change data feed.
 
-    first, last: versions. Raises NotFound for those that do not exist, or whose changes are gone.
+    first, last: versions. where: SQL for those that are meant. Raises NotFound for versions that do not exist, or whose
+    changes are gone.
     """
     table = open_table(path_of(layout, *split(name)), f"table {name!r}")
     newest = table.version()
@@ -226,7 +227,7 @@ def changes(layout: Layout, name: str, first: int | None, last: int | None) -> p
         raise ConfigError(f"--from {first} comes after --to {last}; expected the smaller version first.")
     last = newest if last is None else last
     try:
-        return arrow(table.load_cdf(starting_version=first or 0, ending_version=last).read_all())
+        return arrow(table.load_cdf(first or 0, last, predicate=where).read_all())
     except Exception as error:  # deltalake raises that very class for a file that is gone
         raise NotFound(
             f"table {name!r}: the changes of versions {first or 0} to {last} can't be read; VACUUM, and the retention "

@@ -152,6 +152,18 @@ def backfill(
         return _done(Backfilled(found, at, records, changed=changed))
 
 
+def discard(spark: SparkSession, layout: Layout, table: Table) -> bool:
+    """Remove what a dry run, or a killed backfill, built beside a table; return whether there was something.
+
+    Raises LeaseHeld while a backfill works on it.
+    """
+    beside = replace(layout, beside=check_name(table.name, "build"))
+    with _alone(layout, table):
+        found = folders.exists(spark, beside.tables)
+        folders.remove(spark, beside.tables)
+        return found
+
+
 def build(
     spark: SparkSession, layout: Layout, table: Table, name: str, *, to: int | None = None, listen: Progress = silent
 ) -> Layout:

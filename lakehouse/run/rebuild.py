@@ -18,7 +18,7 @@ from lakehouse.delta.cut import Cut
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
 from lakehouse.delta.moments import Past
-from lakehouse.delta.transaction import quoted
+from lakehouse.delta.transaction import properties, quoted
 from lakehouse.delta.travel import read_version
 from lakehouse.errors import ConfigError, NotFound, StorageError
 from lakehouse.plan.schema import check_name
@@ -57,12 +57,20 @@ class Backtested:
     examples: list[dict[str, Any]]
 
 
-def checkout(spark: SparkSession, layout: Layout, table: Table, name: str, at: At | None) -> Content:
+def checkout(
+    spark: SparkSession, layout: Layout, table: Table, name: str, at: At | None, *, again: bool = False
+) -> Content:
     """Make a new table of what people see of a table at a moment; return its content.
 
-    Raises StorageError when there is a table of that name, NotFound for a moment that can't be had.
+    again: a table of that name which was made of the same moment is kept, and its content returned: for who can't know
+    whether an earlier try got so far. Raises StorageError when there is another table of that name, NotFound for a
+    moment that can't be had.
     """
-    return _made(spark, layout, table, name, reading.read(spark, layout, table, at), {"at": str(at or "now")})
+    said = {"at": str(at or "now")}
+    path = layout.silver(check_name(name, "table"))
+    if again and tables.exists(spark, path) and properties(spark, path).get(MADE_OF) == _made_of(table, said):
+        return content(read_version(spark, path))
+    return _made(spark, layout, table, name, reading.read(spark, layout, table, at), said)
 
 
 def rebuild(
@@ -182,6 +190,9 @@ def _made(
             raise StorageError(f"table {name!r} exists in {layout.root}. Give the new table another name.")
         seen = frame.select(*[f"`{column}`" for column in frame.columns if not column.startswith("_")])
         writer = seen.writeTo(f"delta.{quoted(path)}").using("delta")
-        of = json.dumps({"table": table.name, **said})
-        writer.tableProperty(tables.KEY, ",".join(table.key)).tableProperty(MADE_OF, of).create()
+        writer.tableProperty(tables.KEY, ",".join(table.key)).tableProperty(MADE_OF, _made_of(table, said)).create()
     return content(read_version(spark, path))
+
+
+def _made_of(table: Table, said: Mapping[str, str]) -> str:
+    return json.dumps({"table": table.name, **said})

@@ -72,6 +72,20 @@ class Repairs(Opened):
             reason=reason, dry_run=dry_run, listen=listen or backfill.silent,
         )  # fmt: skip
 
+    def discard(self, table: Table) -> bool:
+        """Remove what a dry run, or a killed backfill, built beside a table; return whether there was something.
+
+        Raises LeaseHeld while a backfill works on it.
+        """
+        from pathlib import Path
+
+        from lakehouse.run import backfill
+
+        root = self._layout.root
+        if "://" not in root and not Path(root, "beside", table.name).is_dir():
+            return False  # without Spark: most often there is nothing
+        return backfill.discard(self.spark, self._layout, table)
+
     def replay(self, app: App, stream: str, fixed: Iterable[Fixed], *, reason: str = "") -> int:
         """Let quarantined records of a stream count with other bytes, at their original positions; return the tick.
 
@@ -95,11 +109,14 @@ class Repairs(Opened):
         version = reading.version_meant(self.spark, self._layout, table, at)
         return revert(self.spark, self._layout, app, table, cut, version=version, reason=reason, dry_run=dry_run)
 
-    def checkout(self, table: Table, name: str, at: At | None = None) -> Content:
-        """Make a new table of what people see of a table at a moment; return its row count and hash."""
+    def checkout(self, table: Table, name: str, at: At | None = None, *, again: bool = False) -> Content:
+        """Make a new table of what people see of a table at a moment; return its row count and hash.
+
+        again: where the table is there already, made of this moment, it is kept, and its content returned.
+        """
         from lakehouse.run.rebuild import checkout
 
-        return checkout(self.spark, self._layout, table, name, at)
+        return checkout(self.spark, self._layout, table, name, at, again=again)
 
     def rebuild(
         self, table: Table, name: str, origin: Origin, at: At | None = None, *, topic: str | None = None

@@ -23,6 +23,7 @@ from lakehouse.delta.lease import Lease
 from lakehouse.delta.silver import own_topics
 from lakehouse.delta.upkeep import Done, Policy
 from lakehouse.plan.app import App
+from lakehouse.plan.duration import milliseconds
 from lakehouse.plan.table import Table
 
 if TYPE_CHECKING:
@@ -96,6 +97,16 @@ def of_tables(spark: SparkSession, layout: Layout, app: App, policy: Policy, tab
     for table in tables:
         done += upkeep.upkeep(spark, layout, table, policy, now, _published(layout, app, table))
     return done
+
+
+def at_least(settings: Upkeep, keep: str | None) -> Upkeep:
+    """Return settings that keep versions for a time such as "168 hours" at least; longer where they say so.
+
+    Raises PlanError for a text that is no duration.
+    """
+    if keep is None or milliseconds(keep, "keep-at-least") <= milliseconds(settings.keep_versions, "keep_versions"):
+        return settings
+    return replace(settings, keep_versions=keep)
 
 
 def by_command(

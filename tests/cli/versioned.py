@@ -115,7 +115,7 @@ class VersionedTable:
         source = [{**dict.fromkeys(self.schema.names), **row, "_tombstone": False} for row in rows]
         source += [{**dict.fromkeys(self.schema.names), **row, "_tombstone": True} for row in gone]
         schema = self.schema.append(pa.field("_tombstone", pa.bool_()))
-        same = " AND ".join(f"t.`{name}` IS NOT DISTINCT FROM s.`{name}`" for name in self.key)
+        same = " AND ".join(f"(t.`{name}` IS NOT DISTINCT FROM s.`{name}`)" for name in self.key)
         values = {f"`{name}`": f"s.`{name}`" for name in self.schema.names}
         table = pa.Table.from_pylist(source, schema)
         merging = DeltaTable(self.path).merge(table, same, "s", "t", commit_properties=commit)

@@ -42,14 +42,55 @@ def inspect(_: None) -> dict[str, Any]:
     }
 
 
+def inspect_all(_: None) -> dict[str, Any]:
+    """All DAGs as Airflow sees them, and what parsing them costs."""
+    import airflow.sdk  # noqa: F401  a parser has it loaded already
+
+    bag = _dag_bag()
+    return {
+        "import_errors": bag.import_errors,
+        "dags": {
+            name: {
+                "doc": dag.doc_md,
+                "max_active_runs": dag.max_active_runs,
+                "catchup": dag.catchup,
+                "deadlines": len(dag.deadline) if isinstance(dag.deadline, list) else int(dag.deadline is not None),
+                "paused_at_first": bool(dag.is_paused_upon_creation),
+                "outlets": sorted({asset.name for task in dag.tasks for asset in task.outlets}),
+                "pools": {task.task_id: task.pool for task in dag.tasks},
+                "setups": [task.task_id for task in dag.tasks if task.is_setup],
+                "next_run": _next_run(dag),
+                "teardowns": [task.task_id for task in dag.tasks if task.is_teardown],
+            }
+            for name, dag in bag.dags.items()
+        },
+        "file_s": max(stat.duration.total_seconds() for stat in bag.dagbag_stats),
+        "heavy_modules": sorted({name.split(".")[0] for name in sys.modules} & {"lakehouse", "pyspark", "delta"}),
+    }
+
+
+def _next_run(dag: Any) -> str | None:
+    """When the scheduler would make the first run of a DAG that it sees for the first time."""
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    stored = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    info = stored.next_dagrun_info(last_automated_run_info=None)
+    return None if info is None else info.run_after.isoformat()
+
+
 def judge(confs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Which confs a new run of DAG_ID would refuse."""
+    return judge_of({"dag_id": DAG_ID, "confs": confs})
+
+
+def judge_of(order: dict[str, Any]) -> dict[str, Any]:
     """Which confs a new run would refuse: the check that creating a run makes, on the DAG as it is stored."""
     from airflow.sdk.exceptions import ParamValidationError
     from airflow.serialization.serialized_objects import DagSerialization
 
-    dag = DagSerialization.from_dict(DagSerialization.to_dict(_dag_bag().dags[DAG_ID]))
+    dag = DagSerialization.from_dict(DagSerialization.to_dict(_dag_bag().dags[order["dag_id"]]))
     refused = []
-    for conf in confs:
+    for conf in order["confs"]:
         try:
             dag.params.deep_merge(conf).validate()
             refused.append(False)
@@ -78,7 +119,68 @@ def run(order: dict[str, Any]) -> dict[str, Any]:
     return {"state": dag_run.state, "tasks": tasks, "test_s": time.perf_counter() - started}
 
 
+def run_of(order: dict[str, Any]) -> dict[str, Any]:
+    """One run of a DAG of an application: its tasks by id (mapped ones: id/index), the events of an asset so far.
+
+    {"dag_id", "conf"}; "mark_success": a task that isn't run; "pause_s", "wait_s": for a table that is held.
+    """
+    dag = _dag_bag().dags[order["dag_id"]]
+    import lakehouse_dags.operator as operator  # the bag has put its folder on the path
+
+    if "pause_s" in order:
+        operator.LEASE_PAUSE = timedelta(seconds=order["pause_s"])
+    for task in dag.tasks:
+        if task.is_mapped:
+            task.partial_kwargs["retry_delay"] = timedelta(0)
+            continue
+        task.retry_delay = timedelta(0)
+        if "wait_s" in order and hasattr(task, "lease_wait"):
+            task.lease_wait = timedelta(seconds=order["wait_s"])
+    dag_run = dag.test(run_conf=order["conf"], mark_success_pattern=order.get("mark_success"))
+    tasks = {_name(ti): _said(ti) for ti in dag_run.get_task_instances()}
+    return {"state": dag_run.state, "tasks": tasks, "events": _events(order.get("events_of"))}
+
+
+def _name(ti: Any) -> str:
+    return ti.task_id if ti.map_index < 0 else f"{ti.task_id}/{ti.map_index}"
+
+
+def _said(ti: Any) -> dict[str, Any]:
+    from airflow.models.task_state_store import TaskStateStoreModel
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        here = {"dag_id": ti.dag_id, "run_id": ti.run_id, "task_id": ti.task_id, "map_index": ti.map_index}
+        states = session.scalars(select(TaskStateStoreModel).filter_by(**here)).all()
+        links = session.scalars(select(XComModel).filter_by(**here, key="_link_TableLink")).all()
+        return {
+            "state": ti.state,
+            "tries": ti.try_number,
+            "xcom": ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index),
+            "label": ti.rendered_map_index,
+            "progress": next((json.loads(one.value) for one in states if one.key == "progress"), None),
+            "link": next((str(one.value).strip('"') for one in links), None),
+        }
+
+
+def _events(asset: str | None) -> list[dict[str, Any]]:
+    from airflow.models.asset import AssetEvent, AssetModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        wanted = select(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id)
+        found = session.scalars(wanted.where(AssetModel.name == asset).order_by(AssetEvent.id)).all()
+        return [event.extra for event in found]
+
+
+COMMANDS = {
+    "inspect": inspect, "inspect_all": inspect_all, "judge": judge, "judge_of": judge_of, "run": run, "run_of": run_of,
+}  # fmt: skip
+
 if __name__ == "__main__":
     out, command, argument = sys.argv[1:]
-    found = {"inspect": inspect, "judge": judge, "run": run}[command](json.loads(argument))
+    found = COMMANDS[command](json.loads(argument))
     Path(out).write_text(json.dumps(found, default=str))

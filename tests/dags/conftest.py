@@ -6,6 +6,7 @@ The tests run in the project's environment and never import Airflow; they start 
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DRIVER = Path(__file__).with_name("airflow_driver.py")
+# As the bundle does it: the helpers of the DAGs that need no Airflow are tested where the project's tests run.
+sys.path.append(str(ROOT / "dags"))
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,32 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Airflow:
     )
     assert migrated.returncode == 0, migrated.stdout + migrated.stderr
     return Airflow(bin_folder / "python", environ)
+
+
+MANIFEST = {
+    "version": 1, "name": "shop", "app": "/srv/shop/app.py", "config": "/srv/shop/lakehouse.toml",
+    "lake": "/srv/shop/lake", "topics": ["orders"], "streams": ["orders"],
+    "tables": [
+        {"name": "current_orders", "key": ["order_id"], "windowed": False, "source_topics": ["orders"]},
+        {"name": "totals", "key": ["customer"], "windowed": False, "source_topics": ["orders"]},
+    ],
+    "sinks": [{"table": "totals", "topic": "totals-changelog"}], "lineage": {"nodes": [], "edges": []},
+    "schedule": None, "backfill_schedule": None, "freshness_minutes": None,
+}  # fmt: skip
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Callable[..., Path]:
+    """Write a manifest: manifest(name="bank", schedule="@hourly"); the folder is the file's parent."""
+
+    def write(**fields: Any) -> Path:
+        said = {**MANIFEST, **fields}
+        path = tmp_path / "applications" / f"{said['name']}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(said))
+        return path
+
+    return write
 
 
 @pytest.fixture

@@ -1,0 +1,29 @@
+"""The DAGs of every application that `lakehouse airflow add` made known: see docs/airflow-dags.md.
+
+A manifest that can't be used costs the others nothing: it is named by a DAG of its own, which does nothing else.
+"""
+
+from airflow.sdk import DAG
+
+from lakehouse_dags import keeping, writing
+from lakehouse_dags.manifest import applications
+
+found, refused = applications()
+
+for application in found:
+    for make in (
+        writing.catch_up, writing.backfill_range, writing.backfill_interval, writing.quarantine_replay,
+        keeping.reconstruct_point_in_time, keeping.recovery_drill, keeping.table_maintenance,
+    ):  # fmt: skip
+        dag = make(application)
+        globals()[dag.dag_id] = dag
+
+if refused:
+    lines = "\n".join(f"    {name}: {why}" for name, why in refused.items())
+    refused_manifests = DAG(
+        dag_id="lakehouse_refused_manifests",
+        description=f"{len(refused)} applications have no DAGs: their manifests can't be used",
+        doc_md=f"### These applications have no DAGs\n\n{lines}\n",
+        schedule=None,
+        tags=["lakehouse"],
+    )

@@ -1,0 +1,183 @@
+"""The argument lists of the `lakehouse` command, and what is kept of its results. Standard library only.
+
+A value of a request is one argument, joined to its option by "=": whatever it is, it can't become an option, and no
+shell ever sees it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Where = Mapping[str, Any]
+Request = Mapping[str, Any]
+EXAMPLES = 5
+TABLE_FACTS = ("name", "rows", "version", "tick", "behind", "late")
+
+
+def argv(python: Path, where: Where, command: str, request: Request) -> list[str]:
+    """Return the argument list of a command, by its name in COMMANDS.
+
+    -P: the folder that it runs in, which is the application's, is not searched for Python's own modules.
+    """
+    arguments = [str(part) for part in COMMANDS[command](where, request)]
+    config = ["--lake=" + where["lake"]] if where["config"] is None else ["--config=" + where["config"]]
+    found = [str(python), "-P", "-m", "lakehouse.cli.main", *arguments, *config]
+    return found if command == "check" else [*found, "--json"]
+
+
+def folder(where: Where) -> Path:
+    """Return the folder that a command runs in: that of the configuration, so that what is relative stays so."""
+    return Path(where["config"] or where["app"].partition(".py:")[0]).parent
+
+
+def result(command: str, last: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what is kept of a command's results: the last one, or of those of many lines a summary."""
+    kept = dict(SUMMARIES[command](results) if command in SUMMARIES else last)
+    return {**kept, "event": "done"}
+
+
+def complaint(command: str, last: Mapping[str, Any]) -> str | None:
+    """Return why a command's own result, whatever its exit code, is not good enough; another try would be no better."""
+    if command == "prove" and len(set(hashes(last))) > 1:
+        return "the ways to rebuild the table do not agree"
+    if command == "drill" and last.get("ok") is False:
+        return "a damage was not found, or a restored table is not what it was"
+    if command == "reconcile" and last.get("ok") is False:
+        return f"the audit found problems: {last['problems']!r:.1000}"
+    if command == "reconcile" and (left := sum(last.get(name, 0) for name in ("added", "removed", "changed"))):
+        return f"after the backfill {left} rows still differ from what bronze gives"
+    return None
+
+
+def is_enough(command: str, last: Mapping[str, Any]) -> bool:
+    """Return whether a result is good though the command ended with 1: there was one way to prove a table, no more."""
+    return command == "prove" and len(hashes(last)) == 1
+
+
+def hashes(proof: Mapping[str, Any]) -> list[str]:
+    """Return the content's hash by each way that could tell the moment."""
+    return [way["hash"] for way in proof.get("ways", ()) if way["hash"] is not None]
+
+
+def _run(part: str) -> Callable[[Where, Request], list[str]]:
+    return lambda where, _: ["run", where["app"], "--until=caught-up", f"--only={part}"]
+
+
+def _range(request: Request) -> list[str]:
+    return [f"--{name}={request[name]}" for name in ("from", "to", "offsets") if request.get(name) is not None]
+
+
+def _backfill(where: Where, request: Request) -> list[str]:
+    return ["backfill", where["app"], request["table"], *_range(request), f"--reason={request.get('reason', '')}"]
+
+
+def _plan(where: Where, request: Request) -> list[str]:
+    return ["backfill", where["app"], request["table"], *_range(request), "--plan"]
+
+
+def _discard(where: Where, request: Request) -> list[str]:
+    return ["backfill", where["app"], request["table"], "--discard"]
+
+
+def _reconcile(where: Where, request: Request) -> list[str]:
+    """Of a range: what would a backfill change now? Of all rows: do they equal a fold from bronze?"""
+    return _plan(where, request) if _range(request) else ["audit", request["table"], f"--app={where['app']}", "--deep"]
+
+
+def _moment(request: Request) -> list[str]:
+    clock, moment = request["clock"], request["moment"]
+    if clock in ("event", "commit"):
+        return [f"--at={moment}", f"--clock={clock}"]
+    return [f"--{clock}={moment}"]
+
+
+def _checkout(where: Where, request: Request) -> list[str]:
+    return ["checkout", where["app"], request["table"], request["target"], *_moment(request), "--again"]
+
+
+def _prove(where: Where, request: Request) -> list[str]:
+    return ["rebuild", where["app"], request["table"], "--prove", *_moment(request)]
+
+
+def _drill(where: Where, request: Request) -> list[str]:
+    damage = [] if request["damage"] is None else [f"--damage={request['damage']}"]
+    return ["drill", request["table"], f"--app={where['app']}", *damage]
+
+
+def _upkeep(where: Where, request: Request) -> list[str]:
+    keep = f"--keep-at-least={request['keep_hours']} hours"
+    dry_run = ["--dry-run"] if request["dry_run"] else []
+    return ["upkeep", *(request["tables"] or ()), f"--app={where['app']}", keep, *dry_run]
+
+
+def _quarantine(where: Where, request: Request) -> list[str]:
+    chosen = [] if request["contains"] is None else [f"--reason={request['contains']}"]
+    fix = [] if request["fix"] is None else [f"--fix={request['fix']}"]
+    return ["quarantine", request["stream"], f"--app={where['app']}", *chosen, *fix]
+
+
+COMMANDS: dict[str, Callable[[Where, Request], list[str]]] = {
+    "ingest": _run("ingest"),
+    "silver": _run("silver"),
+    "check": lambda where, _: ["check", where["app"]],
+    "status": lambda where, _: ["status"],
+    "plan": _plan,
+    "backfill": _backfill,
+    "discard": _discard,
+    "reconcile": _reconcile,
+    "checkout": _checkout,
+    "prove": _prove,
+    "drill": _drill,
+    "upkeep": _upkeep,
+    "try": lambda where, request: [*_quarantine(where, request), "--dry-run"],
+    "replay": lambda where, request: [*_quarantine(where, request), "--replay", f"--why={request['reason']}"],
+}
+
+
+def _upkept(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    names = ("name", "files_before", "files_after", "bytes_before", "bytes_after", "anchor", "kept", "dry_run")
+    return {"tables": [{name: one.get(name) for name in names} for one in results if "name" in one]}
+
+
+def _tried(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    fit = [one for one in results if one.get("fits") is True]
+    bad = [one for one in results if one.get("fits") is False]
+    ticks = [one["replayed_at"] for one in fit if one.get("replayed_at") is not None]
+    return {
+        "fit": len(fit), "still_bad": len(bad), "tick": max(ticks, default=None),
+        "examples": [f"{one['topic']}/{one['partition']}/{one['offset']}: {one['reason']}" for one in bad[:EXAMPLES]],
+    }  # fmt: skip
+
+
+def _status(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    last = results[-1] if results else {}
+    return {
+        "tick": last.get("tick"),
+        "tables": [{name: one.get(name) for name in TABLE_FACTS} for one in last.get("tables", ())],
+        "topics": [{name: one.get(name) for name in ("name", "next", "lag")} for one in last.get("topics", ())],
+    }
+
+
+SUMMARIES: dict[str, Callable[[Sequence[Mapping[str, Any]]], dict[str, Any]]] = {
+    "upkeep": _upkept,
+    "try": _tried,
+    "replay": _tried,
+    "status": _status,
+}
+
+
+def table_facts(status: Mapping[str, Any], table: str) -> dict[str, Any] | None:
+    """Return what `lakehouse status` says of a table, for an asset event; None where the table is not there yet."""
+    for one in status["tables"]:
+        if one["name"] == table:
+            offsets = {topic["name"]: topic["next"] for topic in status["topics"]}
+            return {"rows": one["rows"], "version": one["version"], "tick": one["tick"], "offsets": offsets}
+    return None
+
+
+def plain(text: object, longest: int = 300) -> str:
+    """Return a text as it is to be seen in Markdown: nothing in it is markup, a link or a line of its own."""
+    return re.sub(r"([^\w ])", r"\\\1", re.sub(r"\s+", " ", str(text))[:longest], flags=re.ASCII)

@@ -1,0 +1,89 @@
+"""What the DAGs have in common: their arguments, and the params that are made from an application's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import Param
+
+from lakehouse_dags import requests
+from lakehouse_dags.manifest import Application
+
+# Of a schedule whose last run that has passed is to be made at once. Without one a schedule begins with its next.
+BEGUN = datetime(1970, 1, 1, tzinfo=UTC)
+DEFAULTS = {
+    "retries": 2,
+    "retry_delay": timedelta(seconds=30),
+    "execution_timeout": timedelta(hours=6),
+}
+
+
+def dag(app: Application, kind: str, description: str, doc: str) -> dict[str, Any]:
+    """Return the arguments of a DAG but its schedule: `DAG(schedule=None, **dag(...))`."""
+    return {
+        "dag_id": f"{app.name}__{kind}",
+        "description": f"{app.name}: {description}",
+        "doc_md": doc,
+        "catchup": False,
+        "max_active_runs": 1,  # a second run waits for the first one, and does what is left then: most often nothing
+        "default_args": DEFAULTS,
+        "tags": ["lakehouse", app.name],
+    }
+
+
+def waits(schedule: str | None) -> dict[str, bool]:
+    """Return the argument that keeps a DAG paused until somebody wants its default schedule."""
+    return {"is_paused_upon_creation": True} if schedule is None else {}
+
+
+def writer(app: Application) -> dict[str, Any]:
+    """Return the arguments of a task that runs a command: the application, and a slot of its pool."""
+    return {"where": app.where(), **({} if app.pool is None else {"pool": app.pool})}
+
+
+def table(app: Application, *, every: bool = False) -> Param:
+    """Return the param "table": one of the application's; `every`: or "all", which is the default."""
+    allowed = [*([requests.ALL] if every else []), *app.tables]
+    more = {"default": requests.ALL} if every else {"default": allowed[0]} if len(allowed) == 1 else {}
+    return Param(**more, type="string", enum=allowed, title="Table")
+
+
+def time(title: str, description: str) -> Param:
+    """Return a param for a time, or nothing."""
+    return _nullable(requests.TIME, 40, title, f"{description}; UTC unless it names a zone")
+
+
+def line(title: str, description: str) -> Param:
+    """Return a param for a line of text, which may be empty."""
+    return Param("", type="string", pattern=requests.LINE, maxLength=300, title=title, description=description)
+
+
+def optional(pattern: str, longest: int, title: str, description: str) -> Param:
+    """Return a param for a text of a pattern, or nothing."""
+    return _nullable(pattern, longest, title, description)
+
+
+def flag(default: bool, title: str, description: str) -> Param:
+    """Return a param that is on or off."""
+    return Param(default, type="boolean", title=title, description=description)
+
+
+def choice(default: str, allowed: Sequence[str], title: str, description: str) -> Param:
+    """Return a param that is one of some texts."""
+    return Param(default, type="string", enum=list(allowed), title=title, description=description)
+
+
+def decided() -> dict[str, Param]:
+    """Return the params "dry_run" and "reason"."""
+    return {
+        "dry_run": flag(True, "Dry run", "only say what would change; off: a person is asked, then it is done"),
+        "reason": line("Reason", "why; needed when it is no dry run, and kept in the lake's interventions"),
+    }
+
+
+def _nullable(pattern: str, longest: int, title: str, description: str) -> Param:
+    return Param(
+        None, type=["null", "string"], pattern=pattern, maxLength=longest, title=title, description=description
+    )  # fmt: skip

@@ -1,0 +1,111 @@
+"""The DAGs that change no live row: reconstruct_point_in_time, recovery_drill, table_maintenance."""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, CronTriggerTimetable, Param
+
+from lakehouse_dags import common, requests
+from lakehouse_dags.manifest import Application
+from lakehouse_dags.operator import LakehouseOperator
+from lakehouse_dags.steps import CheckRequest, Compare, EachOf, if_to_prove
+
+LABELLED = "{{ task.request['label'] }}"
+SUNDAY_NIGHT = "0 3 * * 0"
+EVERY_NIGHT = "0 4 * * *"
+
+POINT_IN_TIME = """
+### Reconstruct a point in time
+
+Makes a new table `target` of what `table` was at a `moment`, by one of five clocks:
+
+| clock | moment | what it is |
+|---|---|---|
+| `event` | `2013-06-30T23:59Z` | the world then: the records that had happened, whenever they came |
+| `commit` | `2013-06-30T23:59Z` | what was known then |
+| `tick`, `version` | `41` | after this tick, this version |
+| `offsets` | `orders/0=120,orders/1=80` | before these offsets |
+
+`prove` rebuilds it in every way that there is (Delta's version, bronze, the changelog), `compare` fails unless all of
+them give the hash of the new table. The live table is not touched. Repeated, the target that is there is kept.
+"""
+
+
+def reconstruct_point_in_time(app: Application) -> DAG:
+    """Return the DAG `reconstruct_point_in_time`."""
+    params = {
+        "table": common.table(app),
+        "clock": common.choice("event", requests.CLOCKS, "Clock", "by which the moment is meant"),
+        "moment": Param(
+            type="string", minLength=1, maxLength=2000, pattern=requests.LINE, title="Moment",
+            description="a time, a number, or offsets, as the clock has it",
+        ),
+        "target": Param(
+            type="string", pattern=requests.NAME, title="New table", description="a name that no table has yet"
+        ),
+        "prove": common.flag(True, "Prove", "rebuild it in every way that there is, and compare"),
+    }  # fmt: skip
+    about = common.dag(app, "reconstruct_point_in_time", "a moment of a table as a new table", POINT_IN_TIME)
+    with DAG(schedule=None, params=params, **about) as dag:
+        checkout = LakehouseOperator(task_id="checkout", command="checkout", **common.writer(app))
+        prove = LakehouseOperator(task_id="prove", command="prove", **common.writer(app))
+        check = CheckRequest(application=app, kind="reconstruct_point_in_time", names=list(params))
+        check >> checkout >> if_to_prove() >> prove >> Compare(task_id="compare")
+    return dag
+
+
+DRILL = """
+### Recovery drill
+
+Damages a *copy* of each table in six ways, looks for the damage, restores the copy in every way that there is, and
+compares with the live table, which is only read. Weekly, and by hand. A task fails, without another try, where a damage
+was not found or a restored table is not what it was. Recovery times stand in the result, and in
+`lakehouse drill --history`.
+"""
+
+
+def recovery_drill(app: Application) -> DAG:
+    """Return the DAG `recovery_drill`, on Sunday nights."""
+    params = {
+        "table": common.table(app, every=True),
+        "damage": common.choice(requests.ALL, (requests.ALL, *requests.DAMAGES), "Damage", "this one, or all of them"),
+    }
+    about = common.dag(app, "recovery_drill", "a copy is damaged, and restored", DRILL)
+    schedule = CronTriggerTimetable(SUNDAY_NIGHT, timezone="UTC")
+    with DAG(schedule=schedule, params=params, **about) as dag:
+        each = EachOf(task_id="each_table")
+        drills = LakehouseOperator.partial(
+            task_id="drill", command="drill", max_active_tis_per_dag=1, map_index_template=LABELLED,
+            **common.writer(app),
+        ).expand(request=each.output)  # fmt: skip
+        CheckRequest(application=app, kind="recovery_drill", names=list(params)) >> each >> drills
+    return dag
+
+
+MAINTENANCE = """
+### Table maintenance
+
+OPTIMIZE where there are many small files, VACUUM of what is older than the versions that are kept, anchors. Versions
+are kept for `keep_hours` at the least, which is never less than 168; for longer where `lakehouse.toml` says so, or
+where a changelog that is not published yet needs them (`kept` in the result says why). A longer time here is for a
+reader that needs one.
+
+Where a job keeps running it does all this itself, and the task is skipped. Repeating it is safe.
+"""
+
+
+def table_maintenance(app: Application) -> DAG:
+    """Return the DAG `table_maintenance`, every night."""
+    params = {
+        "table": common.table(app, every=True),
+        "keep_hours": Param(
+            requests.LEAST_KEEP_HOURS, type="integer", minimum=requests.LEAST_KEEP_HOURS,
+            maximum=requests.MOST_KEEP_HOURS, title="Hours that versions are kept",
+        ),
+        "dry_run": common.flag(False, "Dry run", "only say what would be done"),
+    }  # fmt: skip
+    about = common.dag(app, "table_maintenance", "OPTIMIZE, VACUUM, anchors", MAINTENANCE)
+    schedule = CronTriggerTimetable(EVERY_NIGHT, timezone="UTC")
+    with DAG(schedule=schedule, params=params, **about) as dag:
+        upkeep = LakehouseOperator(task_id="upkeep", command="upkeep", skip_if_held=True, **common.writer(app))
+        CheckRequest(application=app, kind="table_maintenance", names=list(params)) >> upkeep
+    return dag

@@ -1,0 +1,158 @@
+"""The operator that runs one command of `lakehouse`, and its link to the table's page."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from airflow.sdk import BaseOperator, BaseOperatorLink, Context
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from lakehouse_dags import commands
+from lakehouse_jobs import Job, JobFailed, JobHeld, JobRefused, job_environment, locations
+
+REQUEST_TASK = "check_request"
+LEASE_PAUSE = timedelta(seconds=30)
+LEASE_WAIT = timedelta(hours=2)
+STATE_KEY = "progress"
+HELD_KEY = "held_since"
+STATE_PAUSE_SECONDS = 2.0
+
+
+class TableLink(BaseOperatorLink):
+    """To the page of the table that a task worked on; known when the task has run."""
+
+    name = "Streams & Tables"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:
+        """Return the page's address, below Airflow's own."""
+        where, table = getattr(operator, "where", {}), getattr(operator, "shown_table", None)
+        query = {"app": where.get("name", ""), **({} if table is None else {"table": table})}
+        return f"/lakehouse/?{urlencode(query)}"
+
+
+class LakehouseOperator(BaseOperator):
+    """Runs one command of `lakehouse` for an application, as a process of its own that ends with the task.
+
+    where: `Application.where()`. command: a name in `commands.COMMANDS`. request: what the command is for; left out, it
+    is what the run's first task returned, or nothing where the DAG has none.
+
+    Returns the command's result, with "event": "done". Its lines go to the log, its progress also to the task's state
+    (key "progress"). Bad input (exit code 2), and a result that another try would only repeat, fail at once; other
+    failures are tried again. A table that another process holds (exit code 3) is waited for without a worker:
+    after `lease_wait` the task fails, or is skipped if `skip_if_held`, and no try is spent meanwhile.
+    """
+
+    template_fields = ()  # nothing here is a template: braces in a reason, or in a path, are braces
+    ui_color = "#d6eaf8"
+    operator_extra_links = (TableLink(),)
+
+    def __init__(
+        self,
+        *,
+        where: dict[str, str | None],
+        command: str,
+        request: dict[str, Any] | None = None,
+        lease_wait: timedelta = LEASE_WAIT,
+        skip_if_held: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.where = where
+        self.command = command
+        self.request = request
+        self.lease_wait = lease_wait
+        self.skip_if_held = skip_if_held
+        self.shown_table: str | None = None
+        self._running: Job | None = None
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Run the command. Raises AirflowFailException where a retry can't help; defers while a table is held."""
+        context["task_state_store"].delete(HELD_KEY)  # of an earlier try, or of before the task was cleared
+        return self._run(context)
+
+    def execute_again(self, context: Context, event: Any = None) -> dict[str, Any]:
+        """Run the command after a pause, which it needed because another process held a table."""
+        return self._run(context)
+
+    def _run(self, context: Context) -> dict[str, Any]:
+        request = self.request if self.request is not None else requested(context)
+        self.shown_table = request.get("table") or request.get("target")
+        try:
+            _, python = locations()
+            argv = commands.argv(python, self.where, self.command, request)
+            folder = commands.folder(self.where)
+            if not folder.is_dir():
+                raise AirflowFailException(f"{folder}: no such folder, where the application's settings should be")
+            self.log.info("in %s: %s", folder, argv)
+            self._running = Job(
+                argv, cwd=folder, environ=job_environment(python), name=f"lakehouse {self.command}", is_command=True
+            )
+            last = self._running.run(self.log.info, _progress(context))
+        except JobRefused as refused:
+            raise AirflowFailException(str(refused)) from refused
+        except JobHeld as held:
+            self._wait(context, held)
+        except JobFailed as failed:
+            last = self._running.results[-1] if self._running is not None and self._running.results else {}
+            if (why := commands.complaint(self.command, last)) is not None:
+                raise AirflowFailException(f"lakehouse {self.command}: {why}. The log has it all.") from failed
+            if not commands.is_enough(self.command, last):
+                raise
+        if (why := commands.complaint(self.command, last)) is not None:
+            raise AirflowFailException(f"lakehouse {self.command}: {why}. The log has it all.")
+        return commands.result(self.command, last, self._running.results)
+
+    def _wait(self, context: Context, held: JobHeld) -> None:
+        store, now = context["task_state_store"], datetime.now(UTC)
+        since = store.get(HELD_KEY)
+        if since is None:
+            since = now.isoformat()
+            store.set(HELD_KEY, since)
+        waited_s = (now - datetime.fromisoformat(since)).total_seconds()
+        if waited_s >= self.lease_wait.total_seconds():
+            said = f"{held}. It was waited for {round(waited_s)} s; a running job keeps its tables up itself."
+            if self.skip_if_held:
+                raise AirflowSkipException(said)
+            raise AirflowFailException(f"{said} Stop it, or clear this task later.")
+        from airflow.providers.standard.triggers.temporal import DateTimeTrigger
+
+        self.log.info("%s; the next look is in %s", held, LEASE_PAUSE)
+        self.defer(
+            trigger=DateTimeTrigger(moment=now + LEASE_PAUSE),
+            method_name="execute_again",
+        )
+
+    def on_kill(self) -> None:
+        # Airflow gives a task 5 s between SIGTERM and SIGKILL; the command's group gets 3 of them.
+        if self._running is not None:
+            self._running.stop()
+
+
+def requested(context: Context) -> dict[str, Any]:
+    """Return what the run's first task made of its params; nothing where there is no such task."""
+    if REQUEST_TASK not in context["dag"].task_ids:
+        return {}
+    request = context["ti"].xcom_pull(task_ids=REQUEST_TASK)
+    if not isinstance(request, dict):
+        raise AirflowFailException(f"task {REQUEST_TASK} left no request; clear it together with this one.")
+    return request
+
+
+def _progress(context: Context) -> Callable[[dict[str, Any]], None]:
+    """Give what writes a command's events into the task's state, not more than one in some seconds."""
+    store = context["task_state_store"]
+    told_at = -STATE_PAUSE_SECONDS
+
+    def tell(event: dict[str, Any]) -> None:
+        nonlocal told_at
+        if time.monotonic() < told_at + STATE_PAUSE_SECONDS:
+            return
+        told_at = time.monotonic()
+        store.set(STATE_KEY, {**event, "at": datetime.now(UTC).isoformat(timespec="seconds"), "pid": os.getpid()})
+
+    return tell

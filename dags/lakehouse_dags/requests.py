@@ -1,0 +1,250 @@
+"""What a run asks for: its params looked at together, before anything starts. Standard library only.
+
+Airflow checks each param by its schema when a run is made; here unknown ones are refused, each is checked again (a
+run's conf has more ways in than the form), and so is what two of them mean together. A request is a plain JSON object:
+the first task returns it, and the other tasks of the run read it from there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+from lakehouse_dags.manifest import END, NAME, Application
+
+ALL = "all"
+CLOCKS = ("event", "commit", "tick", "version", "offsets")
+DAMAGES = ("lost file", "broken log entry", "missing log entry", "flipped bit", "wrong merge", "lost checkpoint")
+LEAST_KEEP_HOURS = 168
+MOST_KEEP_HOURS = 24 * 3660
+CHUNKS_MAX = 200
+
+_DAY, _CLOCK = r"[0-9]{4}-[0-9]{2}-[0-9]{2}", r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
+TIME = rf"^{_DAY}([T ]{_CLOCK}(Z|[+-][0-9]{{2}}:[0-9]{{2}})?)?{END}"
+_PLACE = r"[A-Za-z0-9._-]{1,249}/[0-9]{1,9}"
+OFFSET_RANGES = rf"^{_PLACE}=[0-9]{{1,18}}\.\.[0-9]{{1,18}}(,{_PLACE}=[0-9]{{1,18}}\.\.[0-9]{{1,18}})*{END}"
+OFFSETS = rf"^{_PLACE}=[0-9]{{1,18}}(,{_PLACE}=[0-9]{{1,18}})*{END}"
+NUMBER = rf"^[0-9]{{1,18}}{END}"
+FUNCTION = rf"^[A-Za-z_][A-Za-z0-9_]{{0,99}}{END}"
+LINE = rf"^[^\x00-\x1f\x7f]*{END}"  # one line of text: it stands in the interventions, in logs and in the UI
+
+# JSON may hold half a character; an argument can't. Not in LINE: JavaScript sees halves in good characters, too.
+SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+Request = dict[str, Any]
+
+
+class BadRequest(Exception):
+    """A run can't be what was asked for; the message says what was found, what was expected, what to do."""
+
+
+def known(conf: Mapping[str, Any] | None, names: Iterable[str]) -> None:
+    """Raise BadRequest for params that the DAG doesn't have: Airflow would pass over a mistyped one."""
+    expected = sorted(names)
+    unknown = sorted(str(name)[:80] for name in set(conf or ()) - set(expected))
+    if unknown:
+        wanted = ", ".join(expected) or "none"
+        raise BadRequest(f"found params that this DAG does not have: {unknown!r:.500}; expected some of {wanted}.")
+
+
+def backfill_range(app: Application, params: Mapping[str, Any]) -> Request:
+    """Return {"table", "from", "to", "offsets", "dry_run", "reason", "chunk_hours"} of a `backfill_range` run."""
+    start, end = _time(params, "from"), _time(params, "to")
+    offsets = _text(params, "offsets", OFFSET_RANGES, 2000, nullable=True)
+    if offsets is not None and (start is not None or end is not None):
+        raise BadRequest("found offsets beside from or to; expected event times, or offsets, or neither for all rows.")
+    _ordered(start, end)
+    for part in (offsets or "").split(",") if offsets else ():
+        topic, first, last = part.partition("/")[0], *part.partition("=")[2].split("..")
+        if topic not in app.topics:
+            raise BadRequest(f"offsets: found topic {topic!r}, expected one of {', '.join(app.topics)}.")
+        if int(first) > int(last):
+            raise BadRequest(f"offsets: found {part!r}, expected the smaller offset first.")
+    request = {
+        "table": _choice(params, "table", app.tables),
+        "from": _written(start),
+        "to": _written(end),
+        "offsets": offsets,
+        "chunk_hours": _number(params, "chunk_hours", 1, 24 * 366),
+        **_decided(params),
+    }
+    chunks(request)
+    return request
+
+
+def backfill_interval(
+    app: Application, params: Mapping[str, Any], interval: tuple[datetime, datetime] | None
+) -> Request:
+    """Return {"tables", "from", "to", "reason"}: the params' times if given, else the run's data interval."""
+    start, end = _time(params, "from"), _time(params, "to")
+    if (start is None) != (end is None):
+        raise BadRequest("found one of from and to; expected both, or neither in a run that has a data interval.")
+    if start is None or end is None:
+        if interval is None or interval[0] >= interval[1]:
+            raise BadRequest("this run has no data interval: expected the params from and to, such as 2013-06-01.")
+        start, end = interval
+    _ordered(start, end)
+    span = {"from": _written(start), "to": _written(end)}
+    return {"tables": _tables(app, params), **span, "reason": "by interval"}
+
+
+def point_in_time(app: Application, params: Mapping[str, Any]) -> Request:
+    """Return {"table", "clock", "moment", "target", "prove"} of a `reconstruct_point_in_time` run."""
+    clock = _choice(params, "clock", CLOCKS)
+    pattern = {"offsets": OFFSETS, "tick": NUMBER, "version": NUMBER}.get(clock, TIME)
+    try:
+        moment = _text(params, "moment", pattern, 2000)
+    except BadRequest:
+        example = {"offsets": "orders/0=120", "tick": "41", "version": "41"}.get(clock, "2013-06-30T23:59Z")
+        raise BadRequest(
+            f"moment is {params.get('moment')!r:.200}, expected one by the clock {clock!r}, such as {example}."
+        ) from None
+    if pattern is TIME:
+        moment = _written(_parsed(moment, "moment"))
+    target = _text(params, "target", NAME, 63)
+    if target.lower() in {table.lower() for table in app.tables}:
+        raise BadRequest(f"target is {target!r}, which the application keeps; expected the name of a new table.")
+    return {
+        "table": _choice(params, "table", app.tables), "clock": clock, "moment": moment, "target": target,
+        "prove": _flag(params, "prove"),
+    }  # fmt: skip
+
+
+def drill(app: Application, params: Mapping[str, Any]) -> Request:
+    """Return {"tables", "damage"} of a `recovery_drill` run; damage is None for all."""
+    damage = _choice(params, "damage", (ALL, *DAMAGES))
+    return {"tables": _tables(app, params), "damage": None if damage == ALL else damage}
+
+
+def maintenance(app: Application, params: Mapping[str, Any]) -> Request:
+    """Return {"tables", "keep_hours", "dry_run"} of a `table_maintenance` run; tables is None for all, and bronze."""
+    return {
+        "tables": None if params.get("table") == ALL else _tables(app, params),
+        "keep_hours": _number(params, "keep_hours", LEAST_KEEP_HOURS, MOST_KEEP_HOURS),
+        "dry_run": _flag(params, "dry_run"),
+    }
+
+
+def quarantine_replay(app: Application, params: Mapping[str, Any]) -> Request:
+    """Return {"stream", "contains", "fix", "dry_run", "reason"} of a `quarantine_replay` run."""
+    return {
+        "stream": _choice(params, "stream", app.streams),
+        "contains": _text(params, "contains", LINE, 300, nullable=True) or None,
+        "fix": _text(params, "fix", FUNCTION, 100, nullable=True),
+        **_decided(params),
+    }
+
+
+def chunks(request: Request) -> list[Request]:
+    """Return the parts that a backfill is done in, each one run of the command, each safe to repeat.
+
+    A range of event times in steps of chunk_hours; offsets partition by partition; all rows, or a range with an open
+    end, as one. The order doesn't matter: a key is made anew with all the records that it has. Raises BadRequest.
+    """
+    if request["offsets"] is not None:
+        return [{**request, "offsets": part, "label": part} for part in request["offsets"].split(",")]
+    if request["from"] is None or request["to"] is None:
+        return [{**request, "label": label(request)}]
+    start, end = datetime.fromisoformat(request["from"]), datetime.fromisoformat(request["to"])
+    step = timedelta(hours=request["chunk_hours"])
+    count = -(-(end - start) // step)
+    if count > CHUNKS_MAX:
+        hours = -(-(end - start) // (timedelta(hours=1) * CHUNKS_MAX))
+        raise BadRequest(
+            f"from {request['from']} to {request['to']} in chunks of {request['chunk_hours']} hours are {count} "
+            f"chunks; expected {CHUNKS_MAX} at the most. Choose chunk_hours of {hours} or more."
+        )
+    bounds = [min(start + number * step, end) for number in range(count + 1)]
+    parts = [{**request, "from": _written(a), "to": _written(b)} for a, b in pairwise(bounds)]
+    return [{**part, "label": label(part)} for part in parts]
+
+
+def label(request: Request) -> str:
+    """Return what a backfill is of, for people."""
+    if request.get("offsets") is not None:
+        return str(request["offsets"])
+    if request["from"] is None and request["to"] is None:
+        return "all rows"
+    return f"{request['from'] or 'the first record'} to {request['to'] or 'the last one'}"
+
+
+def nothing(app: Application, params: Mapping[str, Any]) -> Request:
+    """Return the request of a run that has no params."""
+    return {}
+
+
+CHECKS: dict[str, Callable[[Application, Mapping[str, Any]], Request]] = {
+    "catch_up": nothing,
+    "backfill_range": backfill_range,
+    "reconstruct_point_in_time": point_in_time,
+    "recovery_drill": drill,
+    "table_maintenance": maintenance,
+    "quarantine_replay": quarantine_replay,
+}
+
+
+def _decided(params: Mapping[str, Any]) -> Request:
+    dry_run, reason = _flag(params, "dry_run"), _text(params, "reason", LINE, 300).strip()
+    if not dry_run and not reason:
+        raise BadRequest("reason is empty; expected why, when dry_run is off: it stands in the interventions.")
+    return {"dry_run": dry_run, "reason": reason}
+
+
+def _tables(app: Application, params: Mapping[str, Any]) -> list[str]:
+    chosen = _choice(params, "table", (ALL, *app.tables))
+    return list(app.tables) if chosen == ALL else [chosen]
+
+
+def _choice(params: Mapping[str, Any], name: str, allowed: Iterable[str]) -> str:
+    value, wanted = params.get(name), tuple(allowed)
+    if not isinstance(value, str) or value not in wanted:
+        raise BadRequest(f"{name} is {value!r:.200}, expected one of {', '.join(wanted)}.")
+    return value
+
+
+def _flag(params: Mapping[str, Any], name: str) -> bool:
+    value = params.get(name)
+    if not isinstance(value, bool):
+        raise BadRequest(f"{name} is {value!r:.200}, expected true or false.")
+    return value
+
+
+def _number(params: Mapping[str, Any], name: str, least: int, most: int) -> int:
+    value = params.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise BadRequest(f"{name} is {value!r:.200}, expected a whole number from {least} to {most}.")
+    return value
+
+
+def _text(params: Mapping[str, Any], name: str, pattern: str, longest: int, *, nullable: bool = False) -> Any:
+    value = params.get(name)
+    if value is None and nullable:
+        return None
+    if not isinstance(value, str) or len(value) > longest or not re.match(pattern, value) or SURROGATE.search(value):
+        raise BadRequest(f"{name} is {value!r:.200}, expected a text of {longest} characters at the most: {pattern}")
+    return value
+
+
+def _time(params: Mapping[str, Any], name: str) -> datetime | None:
+    value = _text(params, name, TIME, 40, nullable=True)
+    return None if value is None else _parsed(value, name)
+
+
+def _parsed(value: str, name: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(value)
+        return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise BadRequest(f"{name} is {value!r}, which is no day or time; expected such as 2013-06-01T18:00Z.") from None
+
+
+def _ordered(start: datetime | None, end: datetime | None) -> None:
+    if start is not None and end is not None and start >= end:
+        raise BadRequest(f"from is {_written(start)}, to is {_written(end)}; expected the earlier first: to is not in.")
+
+
+def _written(time: datetime | None) -> str | None:
+    return None if time is None else time.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,161 @@
+"""The small tasks around the commands: the look at a request, the gate, the approval, the chunks, the asset events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.providers.standard.operators.python import ShortCircuitOperator
+from airflow.sdk import Asset, BaseOperator, Context, TaskGroup
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from lakehouse_dags import commands, requests
+from lakehouse_dags.manifest import Application
+from lakehouse_dags.operator import REQUEST_TASK, requested
+
+APPROVAL_TIME = timedelta(days=1)
+FACTS_TASK = "facts"
+
+
+class CheckRequest(BaseOperator):
+    """The first task: refuses unknown params and those that can't be meant together; returns the request.
+
+    kind: the DAG's, as in `requests`. names: of its params.
+    """
+
+    template_fields = ()
+    ui_color = "#fdebd0"
+
+    def __init__(self, *, application: Application, kind: str, names: Sequence[str], **kwargs: Any) -> None:
+        super().__init__(task_id=REQUEST_TASK, retries=0, **kwargs)
+        self.application = application
+        self.kind = kind
+        self.names = list(names)
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Return the request. Raises AirflowFailException: what was asked for stays what it is."""
+        app, params = self.application, dict(context["params"])
+        try:
+            requests.known(context["dag_run"].conf, self.names)
+            if self.kind == "backfill_interval":
+                start, end = context.get("data_interval_start"), context.get("data_interval_end")
+                interval = None if start is None or end is None else (start, end)
+                return requests.backfill_interval(app, params, interval)
+            return requests.CHECKS[self.kind](app, params)
+        except requests.BadRequest as bad:
+            raise AirflowFailException(str(bad)) from bad
+
+
+class EachOf(BaseOperator):
+    """Returns the requests that a mapped task runs: of a backfill its chunks, else one for each table."""
+
+    template_fields = ()
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Return them, each with its "label"."""
+        request = requested(context)
+        if "chunk_hours" in request:
+            return requests.chunks(request)
+        return [{**request, "table": table, "label": table} for table in request["tables"]]
+
+
+class Announce(BaseOperator):
+    """Makes an asset event of a table that has changed since the last one; is skipped where it hasn't.
+
+    So it doesn't matter how often it runs: a retry, a cleared task, a second run tell nothing twice.
+    """
+
+    template_fields = ()
+    ui_color = "#d5f5e3"
+
+    def __init__(self, *, asset: Asset, table: str, **kwargs: Any) -> None:
+        super().__init__(inlets=[asset], outlets=[asset], **kwargs)
+        self.asset = asset
+        self.table = table
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Return what the event says: {"rows", "version", "tick", "offsets"}."""
+        request = requested(context)
+        if request.get("table", self.table) != self.table:
+            raise AirflowSkipException(f"this run is about table {request['table']}")
+        found = commands.table_facts(context["ti"].xcom_pull(task_ids=FACTS_TASK), self.table)
+        if found is None:
+            raise AirflowSkipException(f"table {self.table} does not exist yet")
+        before = list(context["inlet_events"][self.asset].ascending(False).limit(1))
+        if before and (before[0].extra or {}).get("tick") == found["tick"]:
+            raise AirflowSkipException(f"table {self.table} is at tick {found['tick']}, as it was at the last event")
+        context["outlet_events"][self.asset].extra = {**found, "reason": request.get("reason", "")}
+        return found
+
+
+class Compare(BaseOperator):
+    """Is the new table what every way of rebuilding gives? Fails where it isn't."""
+
+    template_fields = ()
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Return {"hash", "rows", "ways"}: by how many ways it was confirmed."""
+        made, proof = (context["ti"].xcom_pull(task_ids=task) for task in ("checkout", "prove"))
+        told = commands.hashes(proof)
+        if set(told) != {made["hash"]}:
+            raise AirflowFailException(
+                f"table {made['table']} has the hash {made['hash']}, the ways of rebuilding gave {told}. If it was "
+                "made earlier, and late records came since, make another one; else compare: lakehouse diff."
+            )
+        return {"hash": made["hash"], "rows": made["rows"], "ways": len(told)}
+
+
+def asset(app: Application, table: str) -> Asset:
+    """Return the asset of a table."""
+    return Asset(name=f"{app.name}.{table}", uri=f"lakehouse://{app.name}/{table}", group="lakehouse")
+
+
+def announcements(app: Application) -> TaskGroup:
+    """Return a task for each table of the application that tells of its changes."""
+    with TaskGroup(group_id="tables", tooltip="an asset event for each table that changed") as group:
+        for table in app.tables:
+            Announce(task_id=table, asset=asset(app, table), table=table)
+    return group
+
+
+def unless_dry_run() -> ShortCircuitOperator:
+    """Return the task behind which a dry run does nothing."""
+    return ShortCircuitOperator(
+        task_id="unless_dry_run",
+        python_callable=lambda ti: not ti.xcom_pull(task_ids=REQUEST_TASK)["dry_run"],
+        ignore_downstream_trigger_rules=False,
+    )
+
+
+def if_to_prove() -> ShortCircuitOperator:
+    """Return the task behind which a run that asked for no proof does nothing."""
+    return ShortCircuitOperator(
+        task_id="if_to_prove", python_callable=lambda ti: ti.xcom_pull(task_ids=REQUEST_TASK)["prove"]
+    )
+
+
+class Approval(ApprovalOperator):
+    """Asks a person. What is shown is made of what the tasks before found out, not of templates."""
+
+    template_fields = ()
+
+    def __init__(self, *, shown: str, **kwargs: Any) -> None:
+        super().__init__(
+            task_id="approve", body="", defaults=self.REJECT, response_timeout=APPROVAL_TIME, retries=0,
+            execution_timeout=None, **kwargs,
+        )  # fmt: skip
+        self.shown = shown
+
+    def execute(self, context: Context) -> Any:
+        """Say what would be done, and wait for the answer; none within a day is a refusal."""
+        request, found = requested(context), context["ti"].xcom_pull(task_ids=self.shown)
+        lines = [
+            f"* {commands.plain(name)}: **{commands.plain(value, 1000)}**"
+            for said in (request, found)
+            for name, value in said.items()
+            if value is not None and name not in ("event", "plan", "dry_run", "chunk_hours")
+        ]
+        self.body = "\n".join(lines)
+        return super().execute(context)

@@ -1,0 +1,196 @@
+"""The DAGs that bring tables forward or make their rows anew: catch_up, backfill_range, backfill_interval."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import (
+    DAG,
+    CronDataIntervalTimetable,
+    DeadlineAlert,
+    DeadlineReference,
+    Param,
+    SyncCallback,
+    TriggerRule,
+)
+
+from lakehouse_dags import common, requests
+from lakehouse_dags.manifest import Application
+from lakehouse_dags.operator import LakehouseOperator
+from lakehouse_dags.steps import FACTS_TASK, Approval, CheckRequest, EachOf, announcements, unless_dry_run
+
+__all__ = ["backfill_interval", "backfill_range", "catch_up"]
+
+LABELLED = "{{ task.request['label'] }}"
+DAILY = "0 0 * * *"
+
+CATCH_UP = """
+### Catch up
+
+`ingest` takes what the topics hold into bronze, `silver` brings the tables to bronze's last tick and publishes their
+changelogs, `check` accounts for every offset. Then an asset event for each table that changed: its rows, version, tick
+and offsets. A table that did not change has none, so nothing downstream runs for it.
+
+Where a job keeps running (`lakehouse run`), it holds the tables: `ingest` and `silver` wait a minute and are skipped,
+and the events tell what the job did.
+
+Repeating any of it is safe: a tick that was written is not written twice, and an event that was told is not told again.
+"""
+
+
+def catch_up(app: Application) -> DAG:
+    """Return the DAG `catch_up`, with the application's schedule and its freshness."""
+    late = (
+        DeadlineAlert(
+            name="freshness",
+            reference=DeadlineReference.DAGRUN_QUEUED_AT,
+            interval=timedelta(minutes=app.freshness_minutes),
+            callback=SyncCallback(
+                "lakehouse_dags.late.tell", {"application": app.name, "minutes": app.freshness_minutes}
+            ),
+        )
+        if app.freshness_minutes is not None
+        else None
+    )
+    about = common.dag(app, "catch_up", "topics to bronze to tables, checked", CATCH_UP)
+    with DAG(schedule=app.schedule, start_date=common.BEGUN, deadline=late, **about) as dag:
+        held = {"skip_if_held": True, "lease_wait": timedelta(minutes=1)}
+        refuse = CheckRequest(application=app, kind="catch_up", names=())
+        ingest = LakehouseOperator(task_id="ingest", command="ingest", request={}, **held, **common.writer(app))
+        silver = LakehouseOperator(
+            task_id="silver", command="silver", request={}, trigger_rule=TriggerRule.NONE_FAILED,
+            **held, **common.writer(app),
+        )  # fmt: skip
+        check = LakehouseOperator(
+            task_id="check", command="check", request={}, trigger_rule=TriggerRule.NONE_FAILED, where=app.where()
+        )
+        refuse >> ingest >> silver >> check >> _facts(app) >> announcements(app)
+    return dag
+
+
+BACKFILL_RANGE = """
+### Backfill a range
+
+Makes the rows anew that a range of records touches: `from` (in the range) and `to` (not in it) are event times,
+`offsets` has the form `orders/0=120..180,orders/1=80..95`. With neither, all rows: the table is built beside the live
+one and swapped in, with the declaration that the application has now.
+
+1. `check_request` looks at the params together; `plan` counts the rows that would be added, removed, changed.
+2. A dry run, which is the default, ends here. Else a person approves, within a day (*Required Actions*).
+3. `backfill` runs chunk by chunk. The job of the table goes on meanwhile.
+4. `reconcile` compares: no row may differ from what bronze gives. Of all rows it is the audit, with a fold from bronze.
+5. One asset event, if the table changed. `discard` removes what was built beside it, however the run ended.
+
+Any task may be cleared and any run repeated: what is right already is not written again.
+"""
+
+
+def backfill_range(app: Application) -> DAG:
+    """Return the DAG `backfill_range`."""
+    params = {
+        "table": common.table(app),
+        "from": common.time("From", "event time of the first records, such as 2013-06-01T18:00Z"),
+        "to": common.time("To", "event time before which the range ends"),
+        "offsets": common.optional(
+            requests.OFFSET_RANGES, 2000, "Offsets", "instead of times: TOPIC/PARTITION=FIRST..LAST, with commas"
+        ),
+        "chunk_hours": Param(24, type="integer", minimum=1, maximum=24 * 366, title="Hours in a chunk"),
+        **common.decided(),
+    }
+    about = common.dag(app, "backfill_range", "rows made anew from bronze, after approval", BACKFILL_RANGE)
+    with DAG(schedule=None, params=params, **about) as dag:
+        plan = LakehouseOperator(task_id="plan", command="plan", **common.writer(app)).as_setup()
+        each = EachOf(task_id="chunks")
+        backfill = LakehouseOperator.partial(
+            task_id="backfill", command="backfill", max_active_tis_per_dagrun=1, map_index_template=LABELLED,
+            **common.writer(app),
+        ).expand(request=each.output)  # fmt: skip
+        reconcile = LakehouseOperator(task_id="reconcile", command="reconcile", **common.writer(app))
+        discard = LakehouseOperator(task_id="discard", command="discard", **common.writer(app))
+        check = CheckRequest(application=app, kind="backfill_range", names=list(params))
+        approve = Approval(shown="plan", subject=f"Backfill of {app.name}: shall it be done?")
+        (
+            check
+            >> plan
+            >> unless_dry_run()
+            >> approve
+            >> each
+            >> backfill
+            >> reconcile
+            >> _facts(app)
+            >> announcements(app)
+        )
+        reconcile >> discard.as_teardown(setups=plan)
+    return dag
+
+
+BACKFILL_INTERVAL = """
+### Backfill by interval
+
+Each run makes the rows anew that the records of its *data interval* touch, by event time. So Airflow's own **Backfill**
+button (or `airflow backfill create`) repairs any stretch of time, a run for each interval. There are no asset events:
+nothing downstream is started a hundred times. Run `catch_up` afterwards, it tells once.
+
+Unless the application has a schedule for it (`lakehouse airflow add --backfill-schedule`), the DAG is paused at first;
+a backfill's runs wait until it is not. Unpaused, it also looks at each day that has passed.
+
+A run by hand without a logical date has no data interval: give it `from` and `to`.
+"""
+
+
+def backfill_interval(app: Application) -> DAG:
+    """Return the DAG `backfill_interval`: by the application's schedule for it, or daily."""
+    params = {
+        "table": common.table(app, every=True),
+        "from": common.time("From", "event time of the first records; empty: the run's data interval"),
+        "to": common.time("To", "event time before which the range ends"),
+    }
+    # A cron text alone would make runs without a data interval.
+    schedule = CronDataIntervalTimetable(app.backfill_schedule or DAILY, timezone="UTC")
+    about = common.dag(app, "backfill_interval", "each interval's rows made anew from bronze", BACKFILL_INTERVAL)
+    paused = common.waits(app.backfill_schedule)
+    with DAG(schedule=schedule, start_date=common.BEGUN, params=params, **paused, **about) as dag:
+        each = EachOf(task_id="each_table")
+        backfill = LakehouseOperator.partial(
+            task_id="backfill", command="backfill", max_active_tis_per_dag=1, map_index_template=LABELLED,
+            **common.writer(app),
+        ).expand(request=each.output)  # fmt: skip
+        CheckRequest(application=app, kind="backfill_interval", names=list(params)) >> each >> backfill
+    return dag
+
+
+QUARANTINE_REPLAY = """
+### Replay quarantined records
+
+Records that did not fit their stream's schema are tried again by what the application declares now, or by `fix`, the
+name of a function in its file. `try` says how many fit. A dry run, which is the default, ends there; else a person
+approves, and those that fit count from now on, at the place where they came.
+
+A record that was replayed is not replayed again, so repeating it is safe.
+"""
+
+
+def quarantine_replay(app: Application) -> DAG:
+    """Return the DAG `quarantine_replay`."""
+    params = {
+        "stream": Param(**_first(app.streams), type="string", enum=list(app.streams), title="Stream"),
+        "contains": common.optional(requests.LINE, 300, "Contains", "only records whose reason contains this text"),
+        "fix": common.optional(requests.FUNCTION, 100, "Fix", "a function in the application's file; empty: none"),
+        **common.decided(),
+    }
+    about = common.dag(app, "quarantine_replay", "records that fit now count after all", QUARANTINE_REPLAY)
+    with DAG(schedule=None, params=params, **about) as dag:
+        tried = LakehouseOperator(task_id="try", command="try", where=app.where())
+        replay = LakehouseOperator(task_id="replay", command="replay", **common.writer(app))
+        approve = Approval(shown="try", subject=f"Replay of quarantined records of {app.name}: shall it be done?")
+        check = CheckRequest(application=app, kind="quarantine_replay", names=list(params))
+        check >> tried >> unless_dry_run() >> approve >> replay >> _facts(app) >> announcements(app)
+    return dag
+
+
+def _first(values: tuple[str, ...]) -> dict[str, str]:
+    return {"default": values[0]} if len(values) == 1 else {}
+
+
+def _facts(app: Application) -> LakehouseOperator:
+    return LakehouseOperator(task_id=FACTS_TASK, command="status", request={}, where=app.where())

@@ -1,0 +1,51 @@
+"""The versions of a table over time: what made each, how many rows it has, and from which one on they can be read."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from lakehouse.delta import reader
+from lakehouse.delta.history import History
+from lakehouse.delta.version import QUIET
+from lakehouse.page.applications import Application, TableOf
+
+VERSIONS_MAX = 500
+NO_CHANGE = (*QUIET, "open epoch")
+
+
+def versions(app: Application, table: TableOf, limit: int = VERSIONS_MAX) -> dict[str, Any]:
+    """Return the newest versions, the oldest of them first: {"versions", "first_readable", "more"}.
+
+    rows: counted back from the newest version by what each commit says it inserted and deleted; None before a commit
+    that does not say so. quiet: no row is another one than before. first_readable: VACUUM has taken files of those
+    before it. more: older ones were left out.
+    """
+    history = History(app.layout, table.name)
+    found = list(islice(reader.versions(app.layout, table.name), limit + 1))
+    rows: int | None = reader.count_rows(reader.open_table(history.path, history.what, found[0]["version"]))
+    said = []
+    for commit in found[:limit]:
+        names = ("version", "time_ms", "operation", "tick", "from_tick", "records", "inserted", "updated", "deleted")
+        said.append({**{name: commit[name] for name in names}, "rows": rows, "quiet": commit["operation"] in NO_CHANGE})
+        rows = _rows_before(commit, rows)
+    said.reverse()
+    return {"versions": said, "first_readable": _first_readable(history, said), "more": len(found) > limit}
+
+
+def _rows_before(commit: dict[str, Any], rows: int | None) -> int | None:
+    if commit["operation"] in NO_CHANGE:
+        return rows
+    if rows is None or commit["inserted"] is None:
+        return None
+    before = rows - commit["inserted"] + (commit["deleted"] or 0)
+    return before if before >= 0 else None
+
+
+def _first_readable(history: History, said: list[dict[str, Any]]) -> int:
+    """VACUUM takes the oldest files first, so a search by halves finds where the rest begins."""
+    low, high = said[0]["version"], said[-1]["version"]
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if history.readable(middle) else (middle + 1, high)
+    return int(low)

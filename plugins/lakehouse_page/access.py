@@ -1,0 +1,37 @@
+"""Who may see what: Airflow's own users, by Airflow's own rules.
+
+The page, and each of its files, is for everybody who may read assets, as tables are assets. What lies in an
+application's lake is for those who may read its DAGs.
+"""
+
+from typing import Annotated
+
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_asset, requires_access_dag
+from fastapi import Depends, HTTPException, Request
+
+from lakehouse.errors import NotFound
+from lakehouse.page import applications
+from lakehouse.page.applications import Application
+from lakehouse_page import settings
+
+SIGNED_IN = [Depends(requires_access_asset(method="GET"))]
+
+
+def allows(name: str, request: Request, user: BaseUser) -> bool:
+    """Say whether a user may read an application's DAGs; the one that every application has stands for all."""
+    try:
+        requires_access_dag(method="GET", param_dag_id=f"{name}__catch_up")(request, user)
+    except HTTPException:
+        return False
+    return True
+
+
+def application(app: str, request: Request, user: GetUserDep) -> Application:
+    """The application of a path, for who may see it. To all others it does not exist."""
+    if applications.NAME.fullmatch(app) is not None and not allows(app, request, user):
+        raise NotFound(f"there is no application {app!r} that you may see.")
+    return applications.application(settings.applications_folder(), app)
+
+
+ApplicationOf = Annotated[Application, Depends(application)]

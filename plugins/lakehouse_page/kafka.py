@@ -1,0 +1,23 @@
+"""How many records wait in Kafka: asked once at a time for each application, however many pages are open."""
+
+import asyncio
+import time
+
+from lakehouse.page import command
+from lakehouse.page.applications import Application
+from lakehouse_page import settings
+
+FRESH_SECONDS = 10.0
+asked: dict[str, tuple[float, asyncio.Task]] = {}
+
+
+async def lag(app: Application) -> dict:
+    """Return what Kafka says, or said some seconds ago; who asks while it is being asked gets the same answer.
+
+    Raises as `command.lag` does.
+    """
+    begun, task = asked.get(app.name, (0.0, None))
+    if task is None or (task.done() and time.monotonic() - begun > FRESH_SECONDS):
+        task = asyncio.create_task(command.lag(settings.python(), app))
+        asked[app.name] = (time.monotonic(), task)
+    return await asyncio.shield(task)  # a page that is closed does not take the answer from the others

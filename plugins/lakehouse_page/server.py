@@ -1,0 +1,173 @@
+"""The page's server: its files, and what it asks for as JSON. It reads, and changes nothing.
+
+Reading a lake is work for threads: a few of the page's own, so that it never takes all of the api-server's.
+"""
+
+import importlib
+import logging
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import anyio
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from lakehouse.errors import ConfigError, LakehouseError, NotFound, PlanError, TimedOut
+from lakehouse.page import applications, command
+from lakehouse.page.cells import KEY_MAX, ROWS_MAX
+from lakehouse_page import access, kafka, settings
+from lakehouse_page.access import ApplicationOf
+
+READERS = 4
+COMMANDS = 2
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+FILES = {str(path.relative_to(settings.STATIC)): path for path in settings.STATIC.rglob("*") if path.is_file()}
+STATUS = ((NotFound, 404), (TimedOut, 504), (ConfigError, 422), (PlanError, 422), (LakehouseError, 500))
+SIGNED_OUT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Streams &amp; Tables</title>
+<p>You are signed out of Airflow. <a href="{login}">Sign in</a>, then open this page again.</p></html>"""
+
+Limit = Annotated[int, Query(ge=1, le=ROWS_MAX)]
+Version = Annotated[int | None, Query(ge=0, lt=2**62)]
+
+log = logging.getLogger(__name__)
+readers = anyio.CapacityLimiter(READERS)
+commands = anyio.CapacityLimiter(COMMANDS)
+# No schema and no documentation: they would be the only pages that somebody signed out can read.
+app = FastAPI(dependencies=access.SIGNED_IN, docs_url=None, redoc_url=None, openapi_url=None)
+
+
+class Asked(BaseModel):
+    """Which row is to be explained: its key's text, at a version or now."""
+
+    key: str = Field(min_length=1, max_length=KEY_MAX)
+    version: int | None = Field(default=None, ge=0, lt=2**62)
+
+
+async def read(name: str, *arguments: Any) -> JSONResponse:
+    """Answer with what a function of `lakehouse.page` returns, run in one of the page's own threads.
+
+    It is imported there: what reads a lake is 90 MB, of which an Airflow whose page nobody opens has no use.
+    """
+
+    def answer() -> Any:
+        module, _, function = name.partition(".")
+        return getattr(importlib.import_module(f"lakehouse.page.{module}"), function)(*arguments)
+
+    return JSONResponse(await anyio.to_thread.run_sync(answer, limiter=readers))
+
+
+@app.get("/")
+def page() -> FileResponse:
+    return FileResponse(FILES["index.html"])
+
+
+@app.get("/static/{name:path}")
+def file(name: str) -> FileResponse:
+    if name not in FILES:
+        raise NotFound(f"there is no file {name[:100]!r}.")
+    return FileResponse(FILES[name])
+
+
+@app.get("/api/applications")
+async def all_applications(request: Request, user: GetUserDep) -> JSONResponse:
+    def named() -> dict[str, Any]:
+        found, problems = applications.applications(settings.applications_folder())
+        seen = [one for one in found if access.allows(one.name, request, user)]
+        return {
+            "applications": [{"name": one.name, "tables": [table.name for table in one.tables]} for one in seen],
+            "problems": problems,
+        }
+
+    return JSONResponse(await anyio.to_thread.run_sync(named, limiter=readers))
+
+
+@app.get("/api/applications/{app}")
+async def one_application(app: ApplicationOf) -> JSONResponse:
+    return await read("overview.overview", app)
+
+
+@app.get("/api/applications/{app}/lag")
+async def lag(app: ApplicationOf) -> JSONResponse:
+    return JSONResponse(await kafka.lag(app))
+
+
+@app.get("/api/applications/{app}/drills")
+async def all_drills(app: ApplicationOf) -> JSONResponse:
+    return await read("drills.history", app, None)
+
+
+@app.get("/api/applications/{app}/tables/{table}/versions")
+async def all_versions(app: ApplicationOf, table: str) -> JSONResponse:
+    return await read("versions.versions", app, app.table(table))
+
+
+@app.get("/api/applications/{app}/tables/{table}/rows")
+async def rows(app: ApplicationOf, table: str, at: str = "now", prefix: str = "", limit: Limit = 50) -> JSONResponse:
+    return await read("past.rows", app, app.table(table), at, prefix, limit)
+
+
+@app.get("/api/applications/{app}/tables/{table}/difference")
+async def difference(
+    app: ApplicationOf, table: str, a: str, b: str = "now", key: str = "", limit: Limit = 50
+) -> JSONResponse:
+    return await read("past.compared", app, app.table(table), a, b, key, limit)
+
+
+@app.get("/api/applications/{app}/tables/{table}/history")
+async def history(app: ApplicationOf, table: str, key: str, before: Version = None, limit: Limit = 50) -> JSONResponse:
+    return await read("row_history.row_history", app, app.table(table), key, before, limit)
+
+
+@app.post("/api/applications/{app}/tables/{table}/explain")  # it starts a process: no link of another site may
+async def explain(app: ApplicationOf, table: str, asked: Asked) -> JSONResponse:
+    return JSONResponse(await _command(command.explain, settings.python(), app, table, asked.key, asked.version))
+
+
+async def _command(function: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        commands.acquire_nowait()
+    except anyio.WouldBlock:
+        raise HTTPException(429, f"{COMMANDS} commands of this page run already; try again in a moment.") from None
+    try:
+        return await function(*arguments)
+    finally:
+        commands.release()
+
+
+@app.exception_handler(LakehouseError)
+async def refused(request: Request, error: LakehouseError) -> JSONResponse:
+    status = next(status for kind, status in STATUS if isinstance(error, kind))
+    if status == 500:
+        log.error("%s: %s", request.url.path, error)
+    return JSONResponse({"error": str(error)}, status)
+
+
+@app.exception_handler(RequestValidationError)
+async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+    said = "; ".join(f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors())
+    return JSONResponse({"error": said}, 422)
+
+
+@app.exception_handler(HTTPException)
+async def denied(request: Request, error: HTTPException) -> Response:
+    if error.status_code == 401 and request.url.path.rstrip("/") == request.scope["root_path"].rstrip("/"):
+        return HTMLResponse(SIGNED_OUT.format(login=get_auth_manager().get_url_login()), 401)
+    return JSONResponse({"error": str(error.detail)}, error.status_code)
+
+
+@app.middleware("http")
+async def headers(request: Request, call_next: Callable[..., Any]) -> Response:
+    response: Response = await call_next(request)
+    response.headers.update(HEADERS)
+    return response

@@ -1,0 +1,129 @@
+"""A real Airflow that is up, with an application on a real Kafka and a real lake: asked over its REST API."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PATIENCE_S = 900.0
+ENDED = ("success", "failed")
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class Refused(Exception):
+    """What the REST API said no to: (status code, what it said)."""
+
+
+def wait(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S, pause_s: float = 1.0) -> Any:
+    """Return what `condition` gives as soon as that is something."""
+    deadline = time.monotonic() + patience_s
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"waited in vain: {what}"
+        time.sleep(pause_s)
+    return found
+
+
+@dataclass
+class Living:
+    """The folder with the application and its settings; where Airflow answers; who asks."""
+
+    folder: Path
+    name: str
+    url: str = ""
+    bearer: str = field(default="", repr=False)
+
+    def lakehouse(self, *arguments: str) -> str:
+        """Run a command of `lakehouse` in the folder; return what it printed."""
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("LAKEHOUSE_")}
+        done = subprocess.run(
+            [sys.executable, "-m", "lakehouse.cli.main", *arguments],
+            cwd=self.folder, env=environ, capture_output=True, text=True, timeout=600, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def sign_in(self) -> None:
+        """Wait for the application's DAGs, as the user admin."""
+        self.url = json.loads(self.lakehouse("airflow", "status", "--json"))["url"]
+        password = json.loads((self.folder / ".lakehouse" / "airflow" / "passwords.json").read_text())["admin"]
+        self.bearer = self.ask("POST", "/auth/token", {"username": "admin", "password": password})["access_token"]
+        wait(lambda: self.ask("GET", f"/api/v2/dags?dag_id_pattern={self.name}__")["total_entries"] == 7, "the DAGs")
+
+    def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        """Return what the REST API answers. Raises Refused for 4xx."""
+        headers = {"Content-Type": "application/json"} | (
+            {"Authorization": f"Bearer {self.bearer}"} if self.bearer else {}
+        )
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data=data, method=method, headers=headers)
+        try:
+            with _OPENER.open(request, timeout=60) as answer:
+                return dict(json.loads(answer.read() or b"{}"))
+        except urllib.error.HTTPError as error:
+            raise Refused(error.code, error.read().decode()[:2000]) from None
+
+    def trigger(self, kind: str, **conf: Any) -> str:
+        """Start a run by hand, without a logical date; return its id."""
+        body = {"logical_date": None, "conf": conf}
+        return str(self.ask("POST", f"/api/v2/dags/{self.name}__{kind}/dagRuns", body)["dag_run_id"])
+
+    def pause(self, kind: str, paused: bool) -> None:
+        self.ask("PATCH", f"/api/v2/dags/{self.name}__{kind}", {"is_paused": paused})
+
+    def tasks(self, kind: str, run: str) -> dict[str, dict[str, Any]]:
+        """Return a run's task instances by id, mapped ones as id/index."""
+        found = self.ask("GET", f"/api/v2/dags/{self.name}__{kind}/dagRuns/{run}/taskInstances")["task_instances"]
+        return {
+            one["task_id"] + (f"/{one['map_index']}" if one["map_index"] >= 0 else ""): one for one in found
+        }  # fmt: skip
+
+    def state(self, kind: str, run: str) -> str:
+        return str(self.ask("GET", f"/api/v2/dags/{self.name}__{kind}/dagRuns/{run}")["state"])
+
+    def end(self, kind: str, run: str) -> dict[str, str]:
+        """Wait for a run's good end; return the state of each task."""
+        state = wait(lambda: (found := self.state(kind, run)) in ENDED and found, f"the end of {kind}")
+        states = {task: of["state"] for task, of in self.tasks(kind, run).items()}
+        assert state == "success", (states, self.logs(kind, run, states))
+        return states
+
+    def logs(self, kind: str, run: str, states: dict[str, str]) -> str:
+        """Return the ends of the logs of the tasks that failed."""
+        folder = self.folder / ".lakehouse" / "airflow" / "logs" / f"dag_id={self.name}__{kind}" / f"run_id={run}"
+        failed = [task.partition("/")[0] for task, state in states.items() if state == "failed"]
+        files = [path for one in failed for path in sorted(folder.glob(f"task_id={one}/**/*.log"))]
+        return "\n".join(path.read_text()[-3000:] for path in files)
+
+    def xcom(self, kind: str, run: str, task: str, key: str = "return_value", index: int = -1) -> Any:
+        path = f"/api/v2/dags/{self.name}__{kind}/dagRuns/{run}/taskInstances/{task}/xcomEntries/{key}"
+        return self.ask("GET", f"{path}?map_index={index}&deserialize=false")["value"]
+
+    def approve(self, kind: str, run: str, task: str = "approve") -> str:
+        """Wait for the question, say yes; return what a person reads."""
+        path = f"/api/v2/dags/{self.name}__{kind}/dagRuns/{run}/taskInstances/{task}/-1/hitlDetails"
+        wait(lambda: self.tasks(kind, run)[task]["state"] == "awaiting_input", "the question")
+        shown = str(self.ask("GET", path)["body"])
+        self.ask("PATCH", path, {"chosen_options": ["Approve"], "params_input": {}})
+        return shown
+
+    def events(self, table: str) -> list[dict[str, Any]]:
+        """Return what the events of a table's asset said, the oldest first."""
+        found = self.ask("GET", "/api/v2/assets/events?order_by=timestamp&limit=100")["asset_events"]
+        return [one["extra"] for one in found if one["name"] == f"{self.name}.{table}"]
+
+    def rows(self, table: str) -> list[tuple[Any, ...]]:
+        """Return a table's visible rows, in order, read without Spark."""
+        from lakehouse.delta import reader
+        from lakehouse.delta.layout import Layout
+
+        found = reader.query(Layout(str(self.folder / "lake")), f'SELECT * FROM "{table}" ORDER BY 1').fetchall()
+        return [tuple(row) for row in found]

@@ -1,0 +1,212 @@
+"""The DAGs of applications on a real Airflow: they parse, refuse bad params, and treat their commands as they say.
+
+The commands here are a few lines each, made to end in a given way; the real ones are run by test_applications_real.py.
+"""
+
+import json
+import re
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.airflow
+
+KINDS = (
+    "backfill_interval", "backfill_range", "catch_up", "quarantine_replay", "reconstruct_point_in_time",
+    "recovery_drill", "table_maintenance",
+)  # fmt: skip
+STATUS = {
+    "tick": 7, "topics": [{"name": "orders", "next": {"0": 3}, "lag": 0}],
+    "tables": [{"name": name, "rows": 2, "version": 4, "tick": 7} for name in ("current_orders", "totals")],
+}  # fmt: skip
+# What stands in for the project's Python: it is given `-P -m lakehouse.cli.main COMMAND ...`.
+PYTHON = """#!/bin/sh
+printf '%s\\n' "$*" >> {calls}
+cd {folder}
+case "$4" in
+status) printf '%s\\n' '{status}' ;;
+{cases}
+*) printf '{{"event": "progress", "records": 1}}\\n' >&2; printf '{{"table": "totals", "added": 0}}\\n' ;;
+esac
+"""
+
+
+@dataclass(frozen=True)
+class Shop:
+    """An application, and how Airflow finds it. Its name is its own: Airflow remembers what was told of its tables."""
+
+    name: str
+    environ: dict[str, str]
+
+
+@pytest.fixture
+def shop(tmp_path: Path, manifest: Callable[..., Path]) -> Callable[..., Shop]:
+    """Make an application whose commands end as they are told: shop("run) exit 2 ;;")."""
+
+    def make(cases: str = "") -> Shop:
+        python = tmp_path / "python"
+        calls = tmp_path / "calls"
+        python.write_text(PYTHON.format(calls=calls, folder=tmp_path, cases=cases, status=json.dumps(STATUS)))
+        python.chmod(0o755)
+        name = f"shop_{uuid.uuid4().hex[:8]}"
+        folder = manifest(name=name, app=str(tmp_path / "app.py"), config=None, lake=str(tmp_path / "lake")).parent
+        return Shop(name, {"LAKEHOUSE_APPLICATIONS": str(folder), "LAKEHOUSE_PYTHON": str(python)})
+
+    return make
+
+
+@pytest.fixture
+def run(airflow, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Run a DAG of an application: run(shop(), "catch_up", {}, pause_s=0.1)."""
+
+    def ask(of: Shop, kind: str, conf: dict[str, Any], **order: Any) -> dict[str, Any]:
+        order = {"dag_id": f"{of.name}__{kind}", "conf": conf, "events_of": f"{of.name}.totals", **order}
+        return airflow.ask(tmp_path, "run_of", order, **of.environ)
+
+    return ask
+
+
+def _calls(folder: Path) -> list[str]:
+    lines = (folder / "calls").read_text().splitlines() if (folder / "calls").exists() else []
+    return [line.removeprefix("-P -m lakehouse.cli.main ") for line in lines]
+
+
+def _states(found: dict[str, Any]) -> dict[str, str]:
+    return {task: of["state"] for task, of in found["tasks"].items()}
+
+
+def test_each_application_has_its_dags_and_a_bad_manifest_is_named(airflow, tmp_path, manifest):
+    folder = manifest(schedule="@hourly", freshness_minutes=30, pool="lakehouse_shop").parent
+    manifest(name="bank", backfill_schedule="0 * * * *", streams=["orders", "prices"])
+    (folder / "broken.json").write_text("{")
+    found = airflow.ask(tmp_path, "inspect_all", LAKEHOUSE_APPLICATIONS=str(folder))
+    assert found["import_errors"] == {}
+    made = {f"{name}__{kind}" for name in ("bank", "shop") for kind in KINDS}
+    assert set(found["dags"]) == made | {"lakehouse_catch_up", "lakehouse_refused_manifests"}
+    assert "broken.json: broken.json: can't be read" in found["dags"]["lakehouse_refused_manifests"]["doc"]
+    dags = {name: found["dags"][name] for name in made}
+    assert {dag["max_active_runs"] for dag in dags.values()} == {1}
+    assert {dag["catchup"] for dag in dags.values()} == {False}
+    assert dags["shop__catch_up"]["deadlines"] == 1
+    assert dags["bank__catch_up"]["deadlines"] == 0
+    assert dags["shop__backfill_interval"]["paused_at_first"]
+    assert not dags["bank__backfill_interval"]["paused_at_first"]
+    for kind in ("recovery_drill", "table_maintenance"):
+        first = datetime.fromisoformat(dags[f"shop__{kind}"]["next_run"])
+        assert first > datetime.now(UTC), "an application that was just added has no tables to drill yet"
+    assert dags["shop__backfill_range"]["next_run"] is None
+    assert dags["shop__backfill_range"]["teardowns"] == ["discard"]
+    assert dags["shop__backfill_range"]["setups"] == ["plan"]
+    outlets = {"shop.current_orders", "shop.totals"}
+    assert set(dags["shop__catch_up"]["outlets"]) == set(dags["shop__backfill_range"]["outlets"]) == outlets
+    assert dags["shop__backfill_interval"]["outlets"] == [], "a backfill of many intervals floods nobody"
+    assert dags["shop__backfill_range"]["pools"]["backfill"] == "lakehouse_shop"
+    assert dags["shop__backfill_range"]["pools"]["approve"] == "default_pool"
+    assert found["heavy_modules"] == []
+    assert found["file_s"] < 1.5, "the processor parses this file again and again"
+
+
+def test_bad_params_are_refused_when_a_run_is_made(airflow, tmp_path, shop):
+    one = shop()
+    good = [
+        {"table": "totals"}, {"table": "totals", "from": "2013-07-04", "to": "2013-07-05T00:00Z"},
+        {"table": "totals", "offsets": "orders/0=1..9,orders/1=3..3"},
+        {"table": "totals", "dry_run": False, "reason": "'; rm -rf / # {{ x }} ä 😀"},
+    ]  # fmt: skip
+    bad = [
+        {}, {"table": "orders"}, {"table": "totals; id"}, {"table": None}, {"table": "totals", "dry_run": "no"},
+        {"table": "totals", "from": "yesterday"}, {"table": "totals", "from": "2013-07-04; id"},
+        {"table": "totals", "from": "2013-07-04\n"}, {"table": "totals", "from": "{{ ds }}"},
+        {"table": "totals", "offsets": "orders/0=1"}, {"table": "totals", "offsets": "$(id)/0=1..2"},
+        {"table": "totals", "chunk_hours": 0}, {"table": "totals", "chunk_hours": "24"},
+        {"table": "totals", "reason": "a\nb"}, {"table": "totals", "reason": "x" * 301},
+    ]  # fmt: skip
+    refused = airflow.ask(
+        tmp_path, "judge_of", {"dag_id": f"{one.name}__backfill_range", "confs": good + bad}, **one.environ
+    )["refused"]
+    assert refused == [False] * len(good) + [True] * len(bad)
+
+
+@pytest.mark.parametrize(
+    ("kind", "conf", "said"),
+    [
+        ("backfill_range", {"table": "totals", "tabel": "totals"}, r"does not have: \['tabel'\]"),
+        ("backfill_range", {"table": "totals", "dry_run": False}, "reason is empty"),
+        ("catch_up", {"app": "/etc/passwd"}, "does not have"),
+        ("backfill_interval", {}, "no data interval: expected the params from and to"),
+    ],
+)
+def test_what_is_unknown_or_can_not_be_meant_together_fails_the_first_task(run, tmp_path, shop, kind, conf, said):
+    found = run(shop(), kind, conf)
+    assert found["state"] == "failed"
+    assert found["tasks"]["check_request"]["tries"] == 1
+    assert re.search(said, found["log"])
+    assert _calls(tmp_path) == []
+
+
+def test_a_dry_run_plans_and_clears_up_and_changes_nothing(run, tmp_path, shop):
+    found = run(shop(), "backfill_range", {"table": "totals", "from": "2013-07-04", "to": "2013-07-05"})
+    states = _states(found)
+    assert found["state"] == "success", found["log"]
+    assert [states[task] for task in ("check_request", "plan", "unless_dry_run", "discard")] == ["success"] * 4
+    assert [states[task] for task in ("approve", "reconcile", "facts")] == ["skipped"] * 3
+    assert [re.findall("--(plan|discard|reason)", call) for call in _calls(tmp_path)] == [["plan"], ["discard"]]
+    assert found["tasks"]["plan"]["xcom"] == {"table": "totals", "added": 0, "event": "done"}
+
+
+def test_an_approved_backfill_runs_its_chunks_and_tells_once(run, tmp_path, shop):
+    conf = {"table": "totals", "from": "2013-07-04", "to": "2013-07-06", "dry_run": False, "reason": "{{ 7*7 }} a bug"}
+    one = shop()
+    found = run(one, "backfill_range", conf, mark_success="approve")
+    states = _states(found)
+    assert found["state"] == "success", found["log"]
+    assert (states["backfill/0"], states["backfill/1"], states["reconcile"]) == ("success",) * 3
+    assert (states["tables.totals"], states["tables.current_orders"]) == ("success", "skipped")
+    assert found["tasks"]["backfill/1"]["label"] == "2013-07-05T00:00:00Z to 2013-07-06T00:00:00Z"
+    done = [call for call in _calls(tmp_path) if "--reason" in call]
+    assert {*re.findall(r"--from=(\S+)", str(done))} == {"2013-07-04T00:00:00Z", "2013-07-05T00:00:00Z"}
+    assert len(done) == 2
+    assert all("--reason={{ 7*7 }} a bug --lake" in call for call in done), "braces are no template"
+    told = {"rows": 2, "version": 4, "tick": 7, "offsets": {"orders": {"0": 3}}, "reason": "{{ 7*7 }} a bug"}
+    assert found["events"] == [told]
+    assert found["tasks"]["plan"]["link"] == f"/lakehouse/?app={one.name}&table=totals"
+    assert found["tasks"]["plan"]["progress"]["records"] == 1, "what a command tells meanwhile is the task's state"
+    again = run(one, "backfill_range", conf, mark_success="approve")
+    assert _states(again)["tables.totals"] == "skipped", "nothing changed since, so nothing is told"
+    assert again["events"] == [told]
+
+
+@pytest.mark.parametrize(
+    ("case", "state", "tries", "said"),
+    [
+        ("run) exit 2 ;;", "failed", 1, "refused its input"),
+        ("run) exit 1 ;;", "failed", 3, "exit code 1"),
+        ("run) test -e tried && echo '{{}}' || {{ touch tried; exit 1; }} ;;", "success", 2, "exit code 1"),
+    ],
+)
+def test_exit_codes_tell_give_up_from_try_again(run, shop, case, state, tries, said):
+    found = run(shop(case.format()), "catch_up", {})
+    assert (found["tasks"]["ingest"]["state"], found["tasks"]["ingest"]["tries"]) == (state, tries), found["log"]
+    assert said in found["log"]
+
+
+def test_a_held_table_is_waited_for_without_spending_a_try(run, tmp_path, shop):
+    held = "backfill) test $(wc -l < calls) -gt 2 && echo '{}' || exit 3 ;;"
+    conf = {"table": "totals", "from": "2013-07-04", "to": "2013-07-05"}
+    found = run(shop(held), "backfill_interval", conf, pause_s=0.1)
+    assert found["tasks"]["backfill/0"]["state"] == "success", found["log"]
+    assert found["tasks"]["backfill/0"]["tries"] == 1
+    assert len(_calls(tmp_path)) == 3
+
+
+def test_what_a_running_job_holds_is_left_to_it_and_its_changes_are_told(run, shop):
+    found = run(shop("run) exit 3 ;;"), "catch_up", {}, pause_s=0.1, wait_s=0.1)
+    states = _states(found)
+    assert found["state"] == "success", found["log"]
+    assert (states["ingest"], states["silver"], states["check"]) == ("skipped", "skipped", "success")
+    assert [event["tick"] for event in found["events"]] == [7]

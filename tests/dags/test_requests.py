@@ -1,0 +1,316 @@
+"""What runs ask for: params looked at together, and the argument lists that they become. Without Airflow.
+
+Hostile ones are made ten thousand at a time: each is refused, or it is one argument that can't be an option.
+"""
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse_dags import commands, requests
+from lakehouse_dags.manifest import Application
+from lakehouse_dags.requests import BadRequest
+
+APP = Application(
+    "shop", "/srv/shop/app.py", "/srv/shop/lakehouse.toml", "/srv/shop/lake", ("orders",), ("orders",),
+    ("current_orders", "totals"),
+)  # fmt: skip
+PYTHON = Path("/venv/bin/python")
+# As the DAGs' params are when nothing is chosen but the table, the stream, the moment.
+GOOD: dict[str, dict[str, Any]] = {
+    "backfill_range": {
+        "table": "totals", "from": None, "to": None, "offsets": None, "chunk_hours": 24, "dry_run": True, "reason": "",
+    },
+    "reconstruct_point_in_time": {
+        "table": "totals", "clock": "event", "moment": "2013-06-30T23:59Z", "target": "then", "prove": True,
+    },
+    "recovery_drill": {"table": "all", "damage": "all"},
+    "table_maintenance": {"table": "all", "keep_hours": 168, "dry_run": False},
+    "quarantine_replay": {"stream": "orders", "contains": None, "fix": None, "dry_run": True, "reason": ""},
+}  # fmt: skip
+OF: dict[str, tuple[str, ...]] = {
+    "backfill_range": ("plan", "backfill", "reconcile", "discard"),
+    "reconstruct_point_in_time": ("checkout", "prove"),
+    "recovery_drill": ("drill",),
+    "table_maintenance": ("upkeep",),
+    "quarantine_replay": ("try", "replay"),
+}
+DAY = {"from": "2013-07-04", "to": "2013-07-05"}
+
+
+def asked(kind: str, **params: Any) -> dict[str, Any]:
+    return requests.CHECKS[kind](APP, {**GOOD[kind], **params})
+
+
+def line(command: str, request: dict[str, Any]) -> list[str]:
+    """The arguments behind the program and before the configuration."""
+    found = commands.argv(PYTHON, APP.where(), command, request)
+    assert found[:4] == [str(PYTHON), "-P", "-m", "lakehouse.cli.main"]
+    assert found[-2:] == ["--config=/srv/shop/lakehouse.toml", "--json"]
+    return found[4:-2]
+
+
+# -- what is meant --
+
+
+def test_a_range_of_event_times_is_done_in_chunks_that_cover_it():
+    request = asked("backfill_range", **{"from": "2013-07-04", "to": "2013-07-06T12:00+02:00"})
+    parts = requests.chunks(request)
+    assert [(one["from"], one["to"]) for one in parts] == [
+        ("2013-07-04T00:00:00Z", "2013-07-05T00:00:00Z"),
+        ("2013-07-05T00:00:00Z", "2013-07-06T00:00:00Z"),
+        ("2013-07-06T00:00:00Z", "2013-07-06T10:00:00Z"),
+    ]
+    assert line("backfill", {**parts[0], "reason": "a bug"}) == [
+        "backfill", "/srv/shop/app.py", "totals", "--from=2013-07-04T00:00:00Z", "--to=2013-07-05T00:00:00Z",
+        "--reason=a bug",
+    ]  # fmt: skip
+    assert line("reconcile", request)[-1] == "--plan"
+
+
+def test_offsets_are_done_partition_by_partition_and_all_rows_at_once():
+    request = asked("backfill_range", offsets="orders/0=1..9,orders/1=3..3")
+    assert [one["offsets"] for one in requests.chunks(request)] == ["orders/0=1..9", "orders/1=3..3"]
+    everything = asked("backfill_range")
+    (one,) = requests.chunks(everything)
+    assert one["label"] == "all rows"
+    assert line("plan", one) == ["backfill", "/srv/shop/app.py", "totals", "--plan"]
+    assert line("reconcile", one) == ["audit", "totals", "--app=/srv/shop/app.py", "--deep"]
+
+
+@given(
+    start=st.datetimes(min_value=datetime(1971, 1, 1), max_value=datetime(2100, 1, 1)),
+    span=st.timedeltas(min_value=timedelta(milliseconds=1), max_value=timedelta(days=199)),
+    hours=st.integers(min_value=24, max_value=24 * 366),
+)
+def test_chunks_leave_no_gap_and_do_not_overlap(start: datetime, span: timedelta, hours: int) -> None:
+    texts = {"from": start.isoformat(), "to": (start + span).isoformat()}
+    parts = requests.chunks(asked("backfill_range", chunk_hours=hours, **texts))
+    bounds = [datetime.fromisoformat(parts[0]["from"]), *(datetime.fromisoformat(one["to"]) for one in parts)]
+    assert [one["from"] for one in parts[1:]] == [one["to"] for one in parts[:-1]]
+    assert (bounds[0], bounds[-1]) == (start.replace(tzinfo=UTC), (start + span).replace(tzinfo=UTC))
+    assert all(timedelta(0) < b - a <= timedelta(hours=hours) for a, b in pairwise(bounds))
+
+
+def test_an_interval_is_the_runs_own_or_the_params():
+    own = (datetime(2013, 7, 4, tzinfo=UTC), datetime(2013, 7, 5, tzinfo=UTC))
+    none: dict[str, Any] = {"table": "all", "from": None, "to": None}
+    found = requests.backfill_interval(APP, none, own)
+    assert (found["tables"], found["from"]) == (["current_orders", "totals"], "2013-07-04T00:00:00Z")
+    given_by_hand = {"table": "totals", "from": "2020-01-01", "to": "2020-01-02"}
+    assert requests.backfill_interval(APP, given_by_hand, None)["to"] == "2020-01-02T00:00:00Z"
+    assert requests.backfill_interval(APP, given_by_hand, own)["to"] == "2020-01-02T00:00:00Z"
+    with pytest.raises(BadRequest, match="no data interval: expected the params from and to"):
+        requests.backfill_interval(APP, none, None)
+    with pytest.raises(BadRequest, match="found one of from and to"):
+        requests.backfill_interval(APP, {**none, "from": "2013-07-04"}, own)
+    with pytest.raises(BadRequest, match="no data interval"):
+        requests.backfill_interval(APP, none, (own[0], own[0]))
+
+
+@pytest.mark.parametrize(
+    ("clock", "moment", "options"),
+    [
+        ("event", "2013-06-30T23:59Z", ["--at=2013-06-30T23:59:00Z", "--clock=event"]),
+        ("commit", "2013-06-30", ["--at=2013-06-30T00:00:00Z", "--clock=commit"]),
+        ("tick", "41", ["--tick=41"]),
+        ("version", "0", ["--version=0"]),
+        ("offsets", "orders/0=120,orders/1=80", ["--offsets=orders/0=120,orders/1=80"]),
+    ],
+)
+def test_the_clocks_of_a_moment(clock, moment, options):
+    request = asked("reconstruct_point_in_time", clock=clock, moment=moment)
+    assert line("checkout", request) == [
+        "checkout", "/srv/shop/app.py", "totals", "then", *options, "--again",
+    ]  # fmt: skip
+    assert line("prove", request) == ["rebuild", "/srv/shop/app.py", "totals", "--prove", *options]
+
+
+def test_the_other_commands():
+    assert line("drill", {"table": "totals", "damage": "lost file"}) == [
+        "drill", "totals", "--app=/srv/shop/app.py", "--damage=lost file",
+    ]  # fmt: skip
+    assert line("upkeep", asked("table_maintenance", keep_hours=400)) == [
+        "upkeep", "--app=/srv/shop/app.py", "--keep-at-least=400 hours",
+    ]  # fmt: skip
+    assert line("upkeep", asked("table_maintenance", table="totals", dry_run=True))[1:2] == ["totals"]
+    request = asked("quarantine_replay", contains="field amount", fix="repair", dry_run=False, reason="units")
+    assert line("replay", request) == [
+        "quarantine", "orders", "--app=/srv/shop/app.py", "--reason=field amount", "--fix=repair", "--replay",
+        "--why=units",
+    ]  # fmt: skip
+    assert commands.argv(PYTHON, APP.where(), "check", {})[-1] == "--config=/srv/shop/lakehouse.toml"
+    assert "--lake=/srv/shop/lake" in commands.argv(PYTHON, {**APP.where(), "config": None}, "check", {})
+
+
+# -- what is refused --
+
+
+@pytest.mark.parametrize(
+    ("kind", "params", "said"),
+    [
+        ("backfill_range", {**DAY, "offsets": "orders/0=1..2"}, "found offsets beside from or to"),
+        ("backfill_range", {"from": "2013-07-05", "to": "2013-07-04"}, "the earlier first"),
+        ("backfill_range", {"from": "2013-07-04", "to": "2013-07-04"}, "the earlier first"),
+        ("backfill_range", {"from": "2013-02-30"}, "no day or time"),
+        ("backfill_range", {"from": "2013-07-04T25:00Z"}, "no day or time"),
+        ("backfill_range", {"from": "0001-01-01T00:00+23:59"}, "no day or time"),
+        ("backfill_range", {"offsets": "prices/0=1..2"}, "found topic 'prices', expected one of orders"),
+        ("backfill_range", {"offsets": "orders/0=9..1"}, "the smaller offset first"),
+        ("backfill_range", {"from": "1970-01-01", "to": "2020-01-01"}, "Choose chunk_hours of 2192 or more"),
+        ("backfill_range", {"dry_run": False}, "reason is empty"),
+        ("backfill_range", {"dry_run": False, "reason": "  "}, "reason is empty"),
+        ("backfill_range", {"dry_run": "false"}, "expected true or false"),
+        ("backfill_range", {"table": "orders"}, "expected one of current_orders, totals"),
+        ("backfill_range", {"chunk_hours": 0}, "whole number"),
+        ("backfill_range", {"chunk_hours": True}, "whole number"),
+        ("backfill_range", {"reason": "a\nb"}, "reason is"),
+        ("backfill_range", {"reason": "x" * 301}, "reason is"),
+        ("reconstruct_point_in_time", {"target": "TOTALS"}, "which the application keeps"),
+        ("reconstruct_point_in_time", {"clock": "tick"}, "expected one by the clock 'tick', such as 41"),
+        ("reconstruct_point_in_time", {"clock": "offsets", "moment": "41"}, "such as orders/0=120"),
+        ("reconstruct_point_in_time", {"moment": "41"}, "such as 2013-06-30T23:59Z"),
+        ("reconstruct_point_in_time", {"clock": "tick", "moment": "\u0661"}, "such as 41"),
+        ("recovery_drill", {"damage": "fire"}, "expected one of all, lost file"),
+        ("table_maintenance", {"keep_hours": 167}, "whole number from 168"),
+        ("table_maintenance", {"keep_hours": 168.5}, "whole number from 168"),
+        ("quarantine_replay", {"fix": "os.system"}, "fix is"),
+        ("quarantine_replay", {"fix": "/etc/passwd:x"}, "fix is"),
+        ("quarantine_replay", {"stream": "../orders"}, "expected one of orders"),
+    ],
+)
+def test_what_can_not_be_meant_is_refused_with_a_reason(kind, params, said):
+    with pytest.raises(BadRequest, match=said):
+        asked(kind, **params)
+
+
+def test_unknown_params_are_refused_by_name():
+    names = tuple(GOOD["recovery_drill"])
+    requests.known({"table": "totals"}, names)
+    requests.known(None, names)
+    with pytest.raises(BadRequest, match=r"does not have: \['tabel'\]; expected some of damage, table"):
+        requests.known({"tabel": "totals"}, names)
+
+
+# -- hostile --
+
+PIECES = st.sampled_from([
+    "'", '"', "`", "$(id)", "${HOME}", ";", "&&", "|", ">", "<", "\\", "../", "/etc/passwd", "--help", "-c", "--",
+    "--config=/x", "{{ var.value.secret }}", "{% raw %}", "{#", "%s", "\n", "\r", "\x00", "\x1b[2J", "\u2028", "\u202e",
+    "*", "~", "#", "!", "=", ",", "totals", "orders/0=1..9", "2013-07-04", "41", "\ud800", "ä", "😀", " ", "",
+])  # fmt: skip
+HOSTILE = st.one_of(
+    st.lists(PIECES, max_size=6).map("".join),
+    st.text(max_size=50),
+    st.none(), st.booleans(), st.integers(), st.floats(), st.lists(st.text(max_size=5), max_size=2),
+    st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=2),
+)  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(values=st.lists(HOSTILE, min_size=50, max_size=50))
+def test_ten_thousand_hostile_values_in_each_param_are_refused_or_one_harmless_argument(values: list[Any]) -> None:
+    for value in values:
+        for kind, good in GOOD.items():
+            for name in good:
+                decided = {"dry_run": False, "reason": "why"} if "reason" in good else {}
+                check_one(kind, {**good, **decided, name: value})
+
+
+def check_one(kind: str, params: dict[str, Any]) -> None:
+    try:
+        request = requests.CHECKS[kind](APP, params)
+    except BadRequest as refused:
+        said = str(refused)
+    else:
+        said = json.dumps(request)  # it travels as JSON
+        each = [{**request, "table": table} for table in request.get("tables") or APP.tables]
+        parts = (
+            requests.chunks(request) if kind == "backfill_range" else each if kind == "recovery_drill" else [request]
+        )
+        for command in OF[kind]:
+            for part in parts:
+                harmless(commands.argv(PYTHON, APP.where(), command, part))
+    assert said.isprintable(), "it goes to the log and the UI"
+
+
+def harmless(argv: list[str]) -> None:
+    """The same list, but for the values of a few options, that a good request gives; a value is behind its "="."""
+    known = {
+        "--at", "--clock", "--tick", "--version", "--offsets", "--from", "--to", "--reason", "--why", "--fix", "--plan",
+        "--discard", "--again", "--prove", "--damage", "--deep", "--keep-at-least", "--dry-run", "--replay", "--app",
+        "--config", "--json", "-P", "-m",
+    }  # fmt: skip
+    for argument in argv:
+        argument.encode()
+        assert not any(ord(letter) < 32 or ord(letter) == 127 for letter in argument)
+        if argument.startswith("-"):
+            assert argument.partition("=")[0] in known
+        elif argument not in (str(PYTHON), "lakehouse.cli.main", APP.app):
+            assert argument.isidentifier(), "a command, a table, a stream, the name of a new table"
+
+
+def test_a_hostile_reason_reaches_the_command_as_it_was_written(tmp_path):
+    """Through a real process: no shell, no template, no option in between."""
+    reasons = ["'; rm -rf / #", '"$(id)" `id` && true', "{{ conn.secret }} %s", "--help", "a=b \\n ~ * ä 😀", "| > /x"]
+    program = tmp_path / "program.py"
+    program.write_text("import json, sys; print(json.dumps(sys.argv[1:]))")
+    for reason in reasons:
+        request = asked("backfill_range", dry_run=False, reason=reason)
+        arguments = commands.argv(PYTHON, APP.where(), "backfill", request)[4:]
+        done = subprocess.run([sys.executable, program, *arguments], capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout) == arguments
+        assert f"--reason={reason}" in arguments
+
+
+@given(text=st.text(max_size=400))
+def test_what_a_person_reads_is_no_markup(text: str) -> None:
+    shown = commands.plain(text)
+    assert "\n" not in shown
+    bare = [letter for at, letter in enumerate(shown) if at == 0 or shown[at - 1] != "\\"]
+    assert not set(bare) & set("*[]()<>`#!|{}") or "\\\\" in shown
+
+
+# -- results --
+
+
+def test_a_proof_is_good_enough_with_one_way_and_not_with_two_contents():
+    def proof(*hashes: str | None) -> dict[str, Any]:
+        return {"equal": False, "ways": [{"hash": one} for one in hashes]}
+
+    assert commands.is_enough("prove", proof("1", None))
+    assert not commands.is_enough("prove", proof(None))
+    assert commands.complaint("prove", proof("1", "1")) is None
+    assert commands.complaint("prove", proof("1", "2")) == "the ways to rebuild the table do not agree"
+
+
+def test_a_backfill_that_left_rows_a_drill_and_an_audit_that_failed_are_not_tried_again():
+    assert "3 rows still differ" in str(commands.complaint("reconcile", {"added": 1, "removed": 0, "changed": 2}))
+    assert commands.complaint("reconcile", {"added": 0, "removed": 0, "changed": 0, "plan": True}) is None
+    assert "no such row" in str(commands.complaint("reconcile", {"ok": False, "problems": ["no such row"]}))
+    assert commands.complaint("drill", {"ok": False, "cases": []}) is not None
+    assert commands.complaint("drill", {"ok": True}) is None
+    assert commands.complaint("plan", {"added": 1, "removed": 0, "changed": 2}) is None
+
+
+def test_results_of_many_lines_are_summed_up():
+    one = {"topic": "orders", "partition": 0, "offset": 7, "fits": False, "reason": "no JSON", "replayed_at": None}
+    fits = {**one, "fits": True, "reason": None, "replayed_at": 9}
+    assert commands.result("replay", fits, [one, fits, fits]) == {
+        "fit": 2, "still_bad": 1, "tick": 9, "examples": ["orders/0/7: no JSON"], "event": "done",
+    }  # fmt: skip
+    status = {"tick": 3, "tables": [{"name": "totals", "rows": 2, "version": 5, "tick": 3, "plan": "long"}],
+              "topics": [{"name": "orders", "next": {"0": 7}, "lag": 0, "rows": 7}]}  # fmt: skip
+    kept = commands.result("status", status, [status])
+    assert commands.table_facts(kept, "totals") == {
+        "rows": 2, "version": 5, "tick": 3, "offsets": {"orders": {"0": 7}},
+    }  # fmt: skip
+    assert commands.table_facts(kept, "current_orders") is None

@@ -1,0 +1,64 @@
+"""Manifests: which applications there are, and what is refused before anything is opened."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lakehouse.errors import ConfigError, NotFound
+from lakehouse.page.applications import application, applications
+
+from .conftest import manifest, named
+
+
+def test_a_manifest_is_read(tmp_path):
+    shop = named(tmp_path, manifest(tmp_path / "lake"))
+    assert (shop.name, shop.lake, shop.config) == ("shop", str(tmp_path / "lake"), None)
+    assert (shop.table("visits").key, shop.table("visits").topics) == (("user",), ("clicks",))
+    assert [node.kind for node in shop.nodes] == ["topic", "stream", "table"]
+    with pytest.raises(NotFound, match="has no table 'nothing'; its tables are: visits"):
+        shop.table("nothing")
+
+
+@pytest.mark.parametrize(
+    "name", ["", "../shop", "shop/../shop", "Shop", "shop.json", "shop\n", "shop'--", "a" * 42, "\x00", "%2e%2e"]
+)
+def test_a_name_that_is_no_name_is_never_a_path(tmp_path, name):
+    named(tmp_path, manifest(tmp_path / "lake"))
+    with pytest.raises(NotFound, match="expected a name such as shop"):
+        application(tmp_path, name)
+
+
+def test_an_unknown_application_says_how_to_add_it(tmp_path):
+    with pytest.raises(NotFound, match="`lakehouse airflow add APP --name other` adds it"):
+        application(tmp_path, "other")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"version": 2}, "found a manifest of version 2, expected 1"),
+        ({"lake": 7}, "lake: found 7, expected a path"),
+        ({"tables": [{"name": "../x", "key": [], "windowed": False, "source_topics": []}]}, r"table '\.\./x'"),
+        ({"tables": [{"name": "visits"}]}, "no 'source_topics'"),
+        ({"tables": 7}, "not iterable"),
+        ({"streams": ["../../etc"]}, r"stream '\.\./\.\./etc'"),
+        ({"lineage": {"nodes": [{"id": "x", "kind": "topic", "name": "../x"}], "edges": []}}, r"topic '\.\./x'"),
+        ({"lineage": {"nodes": [{"id": "x", "kind": "view", "name": "x"}], "edges": []}}, "a node of kind 'view'"),
+        ({"lineage": {"nodes": [], "edges": [["a", "b"]]}}, "an edge from 'a' to 'b'"),
+    ],
+)
+def test_a_manifest_that_is_none_is_refused(tmp_path, more, said):
+    with pytest.raises(ConfigError, match=said):
+        named(tmp_path, manifest(tmp_path / "lake", **more))
+
+
+def test_one_bad_manifest_does_not_hide_the_others(tmp_path):
+    named(tmp_path, manifest(tmp_path / "lake"))
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "renamed.json").write_text(json.dumps(manifest(tmp_path / "lake")))
+    found, problems = applications(tmp_path)
+    assert [one.name for one in found] == ["shop"]
+    assert ["broken.json" in problem for problem in problems] == [True, False]
+    assert "it is the manifest of 'shop'; expected 'renamed'" in problems[1]

@@ -1,0 +1,123 @@
+"""The page's commands: in the project's Python, within a time limit, with nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lakehouse.delta.layout import Layout
+from lakehouse.errors import ConfigError, LakehouseError, NotFound, TimedOut
+from lakehouse.page.command import environment, explain, lag
+from lakehouse.run.application import load_app
+from lakehouse.run.scenario import on_model
+from lakehouse.semantics.record import Record
+
+from ..run.model_lake import write_lake
+from .conftest import manifest, named
+
+PYTHON = Path(sys.executable)
+APP = """
+import lakehouse as lh
+
+clicks = lh.stream("clicks", key="id string", schema="user string")
+app = lh.app(clicks.group_by("user").agg(n=lh.count()).table("visits"))
+"""
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """An application, its settings and its lake."""
+    (tmp_path / "app.py").write_text(APP)
+    (tmp_path / "lakehouse.toml").write_text('[kafka]\nbootstrap_servers = "127.0.0.1:1"\n')
+    records = [
+        Record("clicks", "id", 0, n, n, f"c{n}".encode(), json.dumps({"user": user}).encode(), 1, n)
+        for n, user in enumerate(("ann", "bob", "ann"))
+    ]
+    app = load_app(str(tmp_path / "app.py"))
+    write_lake(Layout(str(tmp_path / "lake")), app, records, on_model(app, records))
+    return named(tmp_path, manifest(tmp_path / "lake", config=str(tmp_path / "lakehouse.toml")))
+
+
+def test_a_row_is_explained(shop):
+    (row,) = asyncio.run(explain(PYTHON, shop, "visits", "ann", None))
+    assert (row["key"], row["found"], row["agrees"], row["records"]) == ({"user": "ann"}, {"n": 2}, True, 2)
+    assert [(step["offset"], step["did"], step["row"]) for step in row["steps"]] == [
+        (0, "inserted", {"n": 1}), (2, "updated", {"n": 2}),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ["nobody", "--help", "--app=/etc/passwd", "$(touch gone)", "a b", "'; --", "{{ 7 }}"])
+def test_a_key_is_never_an_option_or_a_command(shop, key):
+    with pytest.raises(NotFound, match="no record in bronze reaches it"):
+        asyncio.run(explain(PYTHON, shop, "visits", key, None))
+    assert not (Path(shop.app).parent / "gone").exists()
+
+
+def test_what_is_refused_before_a_process_starts(shop, tmp_path):
+    with pytest.raises(NotFound, match="has no table 'other'"):
+        asyncio.run(explain(tmp_path / "none", shop, "other", "ann", None))
+    with pytest.raises(ConfigError, match="key: found none"):
+        asyncio.run(explain(tmp_path / "none", shop, "visits", "", None))
+    with pytest.raises(ConfigError, match=r"no Python at .*: run `make setup`"):
+        asyncio.run(explain(tmp_path / "none", shop, "visits", "ann", None))
+
+
+def test_kafka_that_does_not_answer_is_no_failure(shop):
+    found = asyncio.run(lag(PYTHON, shop, 60))
+    assert found == {"topics": {"clicks": None}, "running": False}
+
+
+def script(folder: Path, text: str) -> Path:
+    """A stand-in for the project's Python that does something else than the command."""
+    path = folder / "python"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_command_that_takes_too_long_is_ended_with_its_children(shop, tmp_path):
+    python = script(tmp_path, f"sleep 300 & echo $! > {tmp_path}/pid; trap '' TERM; wait; wait")
+    begun = time.monotonic()
+    with pytest.raises(TimedOut, match="was not done within 1 s"):
+        asyncio.run(explain(python, shop, "visits", "ann", None, 1.0))
+    assert time.monotonic() - begun < 20
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("echo 'error: it broke' >&2; exit 1", "exit code 1: it broke"),
+        ("echo no json", "printed no JSON"),
+        ("true", "printed nothing"),
+        ("head -c 9000000 /dev/zero", r"printed 9,\d+ bytes|printed 9,000,000 bytes"),
+    ],
+)
+def test_a_command_that_fails_says_so(shop, tmp_path, text, said):
+    with pytest.raises(LakehouseError, match=said):
+        asyncio.run(explain(script(tmp_path, text), shop, "visits", "ann", None))
+
+
+def test_a_command_that_a_signal_ended_is_tried_once_more(shop, tmp_path):
+    again = f'test -e {tmp_path}/once && exec {PYTHON} "$@"; touch {tmp_path}/once; kill -ABRT $$'
+    (row,) = asyncio.run(explain(script(tmp_path, again), shop, "visits", "ann", None))
+    assert row["agrees"]
+    with pytest.raises(LakehouseError, match="exit code -6"):
+        asyncio.run(explain(script(tmp_path, "kill -ABRT $$"), shop, "visits", "ann", None))
+
+
+def test_airflows_own_variables_are_not_passed_on():
+    said = {
+        "PATH": "/usr/bin", "AIRFLOW__CORE__FERNET_KEY": "secret", "LAKEHOUSE_RUN_TRIGGER_SECONDS": "5",
+        "LAKEHOUSE_PYTHON": "/x", "HOME": "/root",
+    }  # fmt: skip
+    assert environment(Path("/venv/bin/python"), said) == {
+        "PATH": "/venv/bin:/usr/bin", "LAKEHOUSE_RUN_TRIGGER_SECONDS": "5", "HOME": "/root",
+    }  # fmt: skip

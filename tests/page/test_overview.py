@@ -1,0 +1,89 @@
+"""The lineage with its facts, the versions over time, and the drills."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.delta import reader
+from lakehouse.errors import ConfigError, StorageError
+from lakehouse.page.drills import history
+from lakehouse.page.overview import overview
+from lakehouse.page.versions import versions
+from lakehouse.semantics.record import Record
+
+from ..written_bronze import write_quarantine
+from .conftest import manifest, named
+
+
+def test_facts_of_everything_in_the_lineage(shop, story):
+    found = overview(shop)
+    assert (found["tick"], found["edges"][0]) == (8, ["topic:clicks", "stream:clicks"])
+    assert found["topics"]["clicks"]["rows"] == 6
+    visits = found["tables"]["visits"]
+    assert {name: visits[name] for name in ("rows", "version", "tick", "late", "key")} == {
+        "rows": 3, "version": 5, "tick": 7, "late": 0, "key": ["user"],
+    }  # fmt: skip
+    assert visits["last_commit_ms"] == reader.facts(story.layout, "silver", "visits").last_commit_ms
+
+
+def test_records_of_other_topics_leave_a_table_up_to_date_and_its_own_do_not(own_shop, own_story):
+    behind = ("behind_ticks", "behind_records")
+    visits = overview(own_shop)["tables"]["visits"]
+    assert [visits[name] for name in behind] == [0, 0]  # bronze is at tick 8, which brought views alone
+    own_story.bronze.tick(9, ("clicks", "ann", 0, 900, "a2"), ("clicks", "bob", 1, 901, "b3"))
+    visits = overview(own_shop)["tables"]["visits"]
+    assert [visits[name] for name in behind] == [2, 2]
+
+
+def test_late_and_quarantined_records_are_counted(own_shop, own_story):
+    own_story.bronze.late("visits", 7, ("clicks", 1, 2, "dan", None, None))
+    clicks = lh.stream("clicks", key="user string", schema="ms bigint")
+    bad = Record("clicks", "id", 0, 9, 900, b"k", b"no json", 7, 900)
+    write_quarantine(own_story.root, lh.app(clicks.latest("last")).sources[0], [bad])
+    found = overview(own_shop)
+    assert (found["tables"]["visits"]["late"], found["streams"]["clicks"]["quarantined"]) == (1, 1)
+
+
+def test_a_lake_that_is_not_there_yet_is_empty_and_a_remote_one_is_refused(tmp_path):
+    found = overview(named(tmp_path, manifest(tmp_path / "lake")))
+    assert (found["tick"], found["topics"], found["tables"]) == (0, {"clicks": None}, {"visits": None})
+    with pytest.raises(ConfigError, match="reads without Spark are for a local folder"):
+        overview(named(tmp_path, manifest(tmp_path / "lake", lake="s3a://bucket/lake")))
+
+
+def test_versions_over_time(shop, story):
+    """Of what other programs than Spark commit the counts are not known; tests/ui has those of Spark."""
+    found = versions(shop, shop.table("visits"))
+    assert [one["time_ms"] for one in found["versions"]] == story.times
+    assert [one["rows"] for one in found["versions"]] == [None] * 5 + [3]
+    assert [one["quiet"] for one in found["versions"]] == [False, True, False, False, False, False]
+    assert [one["tick"] for one in found["versions"]] == [None, 0, 1, 3, 5, 7]
+    assert (found["first_readable"], found["more"]) == (0, False)
+
+
+def test_the_newest_versions_alone_and_those_that_vacuum_left(own_shop, own_story):
+    found = versions(own_shop, own_shop.table("visits"), 2)
+    assert ([one["version"] for one in found["versions"]], found["more"]) == ([4, 5], True)
+    own_story.visits.vacuum()
+    found = versions(own_shop, own_shop.table("visits"))
+    readable = [one["version"] for one in found["versions"] if one["version"] >= found["first_readable"]]
+    assert readable == [4, 5, 6, 7]  # version 5 only added a file; VACUUM commits twice
+
+
+def test_drills_of_the_application_alone(own_shop, own_story):
+    assert history(own_shop, None) == []
+    drill = {"at": "2026-11-22T00:00:00Z", "table": "visits", "tick": 7, "rows": 3, "hash": -1, "seconds": 2.5,
+             "ok": True, "cases": []}  # fmt: skip
+    path = Path(own_story.layout.drills, "history.jsonl")
+    path.parent.mkdir(parents=True)
+    lines = [json.dumps(drill), json.dumps({**drill, "table": "other"}), json.dumps({**drill, "seconds": 3.5})]
+    path.write_text("\n".join(lines) + "\n")
+    assert [one["seconds"] for one in history(own_shop, "visits")] == [3.5, 2.5]
+    assert history(own_shop, None)[0]["hash"] == "f" * 16
+    path.write_text('{"at": "20')
+    with pytest.raises(StorageError, match=r"history\.jsonl: found .* expected a line of JSON for each drill"):
+        history(own_shop, None)

@@ -1,0 +1,155 @@
+"""A table at a moment, what differs between two, and the history of a row."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakehouse.errors import ConfigError, NotFound, TimedOut
+from lakehouse.page import past
+from lakehouse.page.cells import cell
+from lakehouse.page.past import compared, rows
+from lakehouse.page.row_history import row_history
+
+from ..cli.versioned import VersionedTable, position
+from ..cli.written import at
+from .conftest import manifest, named
+
+HOSTILE = ("'", '"', "' OR 1=1 --", "%", "\\", "{{ 7 }}", "$(id)", "\x00", "; DROP TABLE rows", "a" * 1000)
+
+
+def test_the_table_at_a_version_at_a_tick_and_now(shop):
+    visits = shop.table("visits")
+    then = rows(shop, visits, "tick:1", None, 10)
+    assert (then["version"], then["total"], then["key"]) == (2, 2, ["user"])
+    assert [column["name"] for column in then["columns"]] == ["user", "n", "place"]
+    assert then["rows"] == [["ann", 1, "p1"], ["bob", 1, "p1"]]
+    assert rows(shop, visits, "2", None, 10) == then
+    assert [row[0] for row in rows(shop, visits, "now", None, 10)["rows"]] == ["ann", "cat", "dan"]
+
+
+def test_the_first_rows_and_those_whose_key_begins_so(shop):
+    found = rows(shop, shop.table("visits"), "now", None, 2)
+    assert ([row[0] for row in found["rows"]], found["keys"], found["more"]) == (["ann", "cat"], ["ann", "cat"], True)
+    found = rows(shop, shop.table("visits"), "now", "ca", 2)
+    assert ([row[0] for row in found["rows"]], found["more"]) == (["cat"], False)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_keys_find_nothing(shop, text):
+    visits = shop.table("visits")
+    assert rows(shop, visits, "now", text, 10)["rows"] == []
+    assert compared(shop, visits, "2", "5", text, 10)["changes"] == []
+    assert row_history(shop, visits, text, None, 10)["changes"] == []
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "", "tick:-1", "version:99999999999999999999", "2013-13-01", "a" * 2000])
+def test_hostile_moments_are_refused(shop, text):
+    with pytest.raises(ConfigError):
+        rows(shop, shop.table("visits"), text, None, 10)
+
+
+def test_a_moment_that_can_not_be_had_says_which_can(shop):
+    with pytest.raises(NotFound, match=r"lies between versions\. Near it are version 3 .* and version 4"):
+        rows(shop, shop.table("visits"), "tick:4", None, 10)
+    with pytest.raises(NotFound, match=r"has no version 77\. It has versions 0 to 5"):
+        rows(shop, shop.table("visits"), "77", None, 10)
+    with pytest.raises(ConfigError, match=r"found 1,001 characters; expected 1,000"):
+        rows(shop, shop.table("visits"), "now", "k" * 1001, 10)
+
+
+def test_a_read_that_takes_too_long_is_ended(shop, monkeypatch):
+    monkeypatch.setattr(past, "READ_SECONDS", 0.2)
+    slow = "SELECT count(*) FROM range(10_000_000_000) a, range(1000) b"
+    with pytest.raises(TimedOut, match="`lakehouse query` takes the time that it needs"):
+        past._read(pa.table({"a": [1]}), slow)
+
+
+def test_what_differs_between_two_moments(shop):
+    found = compared(shop, shop.table("visits"), "tick:1", "now", None, 10)
+    assert (found["added"], found["removed"], found["changed"]) == (2, 1, 1)
+    assert (found["from"], found["to"]) == ({"version": 2, "total": 2}, {"version": 5, "total": 3})
+    first = found["changes"][0]
+    assert first == {
+        "change": "changed", "key": {"user": "ann"}, "before": {"n": 1, "place": "p1"}, "after": {"n": 2, "place": "p2"}
+    }  # fmt: skip
+    assert len(compared(shop, shop.table("visits"), "tick:1", "now", None, 1)["changes"]) == 1
+
+
+def test_tables_that_are_too_large_are_not_compared_here(shop, monkeypatch):
+    monkeypatch.setattr(past, "COMPARED_MAX", 2)
+    with pytest.raises(ConfigError, match=r"has 3 rows; expected 2 at the most here\. `lakehouse diff visits A B`"):
+        compared(shop, shop.table("visits"), "2", "now", None, 1)
+
+
+def test_the_history_of_a_row(shop, story):
+    found = row_history(shop, shop.table("visits"), "ann", None, 10)
+    assert [(one["version"], one["tick"], one["change"]) for one in found["changes"]] == [
+        (3, 3, "updated"), (2, 1, "inserted"),
+    ]  # fmt: skip
+    assert (found["changes"][0]["before"], found["changes"][0]["after"]) == (
+        {"n": 1, "place": "p1"}, {"n": 2, "place": "p2"},
+    )  # fmt: skip
+    assert found["changes"][0]["time_ms"] == story.times[3]
+    assert (found["older"], found["gone"]) == (None, None)
+    gone = row_history(shop, shop.table("visits"), "bob", None, 10)["changes"]
+    assert [(one["change"], one["after"] is None) for one in gone] == [("deleted", True), ("inserted", False)]
+
+
+def test_a_history_goes_on_where_it_ended(shop, monkeypatch):
+    monkeypatch.setattr("lakehouse.page.row_history.VERSIONS_A_READ", 2)
+    first = row_history(shop, shop.table("visits"), "ann", None, 1)
+    assert ([one["version"] for one in first["changes"]], first["older"]) == ([3, 2], 2)
+    rest = row_history(shop, shop.table("visits"), "ann", first["older"], 1)
+    assert (rest["changes"], rest["older"]) == ([], None)
+
+
+def test_changes_that_vacuum_took_are_said_to_be_gone(own_shop, own_story):
+    for path in Path(own_story.visits.path).rglob("*.parquet"):
+        if "_change_data" in str(path):
+            path.unlink()
+    found = row_history(own_shop, own_shop.table("visits"), "ann", None, 10)
+    assert "version" in found["gone"]
+    assert "can't be read" in found["gone"]
+
+
+def test_keys_of_several_columns_and_of_other_types(tmp_path):
+    columns = {"day": pa.date32(), "code": pa.int64(), "seen": pa.timestamp("us", "UTC"), "n": pa.int64()}
+    table = VersionedTable(tmp_path / "lake", "pairs", columns, ("day", "code"), feed=True)
+    row = {"day": datetime(2026, 1, 31, tzinfo=UTC).date(), "code": None, "seen": at(0), "_position": position(1, 0)}
+    table.commit(1, {**row, "n": 1}, {**row, "code": 7, "n": 2})
+    table.commit(2, {**row, "n": 3})
+    said = {"name": "pairs", "key": ["day", "code"], "windowed": False, "source_topics": ["clicks"]}
+    shop = named(tmp_path, manifest(tmp_path / "lake", tables=[said]))
+    found = rows(shop, shop.table("pairs"), "now", "2026-01-31", 10)
+    assert sorted(found["keys"]) == ["2026-01-31,", "2026-01-31,7"]
+    history = row_history(shop, shop.table("pairs"), "2026-01-31,", None, 10)
+    assert [(one["key"]["code"], one["after"]["n"]) for one in history["changes"]] == [(None, 3), (None, 1)]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (2**53 + 1, "9007199254740993"),
+        (Decimal("1.50"), "1.50"),
+        (math.nan, "NaN"),
+        (-math.inf, "-Infinity"),
+        (b"\xff\x00", "0xff00"),
+        (b"text", "text"),
+        (datetime(2026, 1, 31, 12, tzinfo=UTC), "2026-01-31T12:00:00Z"),
+        ({"a": [1, Decimal("2.0")]}, '{"a": [1, "2.0"]}'),
+        (None, None),
+        (False, False),
+    ],
+)
+def test_values_lose_nothing_in_a_browser(value, shown):
+    assert cell(value) == shown
+
+
+def test_a_long_value_is_cut():
+    assert cell("x" * 3000) == "x" * 2000 + "… (3,000 characters)"

@@ -1,0 +1,186 @@
+"""The page in a real browser, in the real Airflow: what a person sees and clicks; the docs have its pictures."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.parse
+from pathlib import Path
+
+import pytest
+
+from .browser import Browser
+from .conftest import HOSTILE, sign_in
+
+pytestmark = [pytest.mark.ui, pytest.mark.timeout(1200)]  # the first one waits for Kafka, Spark and Airflow
+
+PICTURES = Path(__file__).parents[2] / "docs"
+NAV = "/plugin/lakehouse"
+TABLE = "/lakehouse/?app=shop&table=totals"
+
+
+def picture(browser, name: str) -> None:
+    """Save what the window shows; into the docs when UPDATE_PICTURES is set, else nowhere."""
+    if os.environ.get("UPDATE_PICTURES"):
+        browser.picture(PICTURES / f"airflow-page-{name}.png")
+
+
+def rows(browser) -> list[list[str]]:
+    script = "return [...document.querySelectorAll('#panel tbody tr')].map(r => [...r.cells].map(c => c.innerText))"
+    return browser.run(script)
+
+
+def test_signed_out_the_page_says_so_and_signed_in_it_shows(signed_out, airflow):
+    signed_out.open(airflow.url + TABLE)
+    assert "You are signed out of Airflow" in signed_out.text(signed_out.find("body"))
+    assert not signed_out.has("#lineage")
+    signed_out.click("a", "Sign in")
+    signed_out.find("input[name=username]")
+    sign_in(signed_out, airflow)
+    signed_out.open(airflow.url + TABLE)
+    signed_out.find(".node", "totals")
+
+
+def test_it_is_in_airflows_navigation(browser, airflow):
+    browser.open(airflow.url + "/")
+    browser.click("button", "Browse")
+    browser.click("a", "Streams & Tables")
+    browser.until(lambda: NAV in browser.url, "the page's place in Airflow")
+    browser.frame("iframe")
+    browser.find(".node", "current_orders")
+    browser.find("table.rows tbody tr")
+    picture(browser, "in-airflow")
+    assert browser.complaints() == []
+
+
+def test_lineage_selects_by_click_and_by_key(browser, airflow, shop):
+    browser.open(airflow.url + TABLE)
+    browser.find("h2", "totals")
+    browser.find("table.rows tbody tr")
+    picture(browser, "table")
+    browser.click("[data-node='table:current_orders']")
+    browser.find("h2", "current_orders")
+    assert "table=current_orders" in browser.url
+    facts = browser.text(browser.find(".facts"))
+    (counted,) = shop.query("SELECT count(*) AS rows FROM current_orders")
+    assert f"Rows\n{counted['rows']}\n" in facts
+    assert "Quarantined\n2\n" in facts
+    browser.press("[data-node='stream:orders']", "Enter")
+    browser.find("h2", "orders")
+    assert "2" in browser.text(browser.find(".facts", "Quarantined"))
+    assert browser.run("return document.activeElement.dataset.node") == "stream:orders"
+    assert browser.complaints() == []
+
+
+def test_the_slider_shows_the_table_at_a_moment(browser, airflow, shop):
+    browser.open(airflow.url + TABLE)
+    browser.find("table.rows tbody tr")
+    now = rows(browser)
+    browser.press("#at", "Home")
+    browser.find("#panel .hint", "No such row at this moment")
+    browser.press("#at", "ArrowRight")
+    browser.find("table.rows tbody tr")
+    version = browser.run("return new URLSearchParams(location.search).get('at')")
+    then = shop.query("SELECT * FROM totals ORDER BY customer", "--version", version)
+    browser.until(lambda: rows(browser) == [[str(of) for of in row.values()] for row in then], f"version {version}")
+    assert len(then) < len(now)
+    browser.press("#at", "End")
+    browser.until(lambda: rows(browser) == now, "the newest version")
+    browser.type("#named", "whenever")
+    browser.click("#panel button", "Go")
+    browser.find("#panel .problem", "names no moment")
+
+
+def test_a_key_is_found_and_data_is_never_markup(browser, airflow):
+    browser.open(airflow.url + TABLE)
+    browser.find("table.rows tbody tr")
+    assert HOSTILE in [row[0] for row in rows(browser)]
+    browser.type("#prefix", "<img")
+    browser.until(lambda: [row[0] for row in rows(browser)] == [HOSTILE], "the one row")
+    browser.click("#panel button.link")
+    browser.find("#history tbody tr")
+    assert not browser.has("img")
+    assert browser.run("return document.title") == "Streams & Tables"
+
+
+def counts(browser, shop) -> str:
+    """The line of counts for the moments of the address, as `lakehouse diff` counts them."""
+    said = browser.run("return Object.fromEntries(new URLSearchParams(location.search))")
+    found = json.loads(shop.command("diff", "totals", said["from"], said["at"], "--json").splitlines()[-1])
+    of = [shop.query("SELECT count(*) AS n FROM totals", "--version", said[side])[0]["n"] for side in ("from", "at")]
+    kinds = " ".join(f"{found[kind]} {kind}" for kind in ("added", "removed", "changed"))
+    return f"{kinds} between version {said['from']} ({of[0]} rows) and version {said['at']} ({of[1]} rows)"
+
+
+def test_what_changed_between_two_moments(browser, airflow, shop):
+    browser.open(airflow.url + TABLE + "&tab=changes")
+    browser.find("#panel tbody tr")
+    changed = {row[1]: row[0] for row in rows(browser)}
+    for customer, change in (("ann", "changed"), ("bob", "changed"), ("dan", "added")):
+        assert changed[f"customer {customer}"] == change
+    assert "customer cat" not in changed
+    picture(browser, "changes")
+    browser.press("#from", "ArrowLeft")
+    browser.press("#from", "ArrowLeft")
+    browser.until(lambda: "at=" in browser.url, "the moments in the address")
+    browser.until(
+        lambda: browser.text(browser.find(".counts")) == counts(browser, shop), "the same as `lakehouse diff`"
+    )
+    browser.press("#at", "ArrowLeft")
+    browser.until(
+        lambda: browser.text(browser.find(".counts")) == counts(browser, shop), "the same as `lakehouse diff`"
+    )
+    assert browser.complaints() == []
+
+
+def test_the_history_of_a_row_and_its_explanation(browser, airflow):
+    browser.open(airflow.url + "/lakehouse/?app=shop&table=customer_items&tab=history")
+    browser.find("#panel .hint", "Type a key")
+    browser.type("#key", "ann,tea")
+    browser.click("#panel button", "Show")
+    browser.until(lambda: len(rows(browser)) == 2, "two changes")
+    assert [row[0] for row in rows(browser)] == ["updated", "inserted"]
+    browser.click("#explain")
+    browser.find("#explained .verdict", "The table has the same. orders=2")
+    assert len(browser.run("return [...document.querySelectorAll('#explained tbody tr')]")) == 2
+    browser.run("window.scrollTo(0, document.body.scrollHeight)")
+    picture(browser, "history")
+    assert browser.complaints() == []
+
+
+def test_drills_with_their_recovery_times(browser, airflow):
+    browser.open(airflow.url + TABLE)
+    browser.find("table.rows tbody tr")
+    browser.press("#tab-rows", "ArrowLeft")  # the tabs go round
+    browser.find(".drill", "recovered")
+    assert browser.text(browser.find(".case .what b")) == "lost file"
+    assert "equal" in browser.text(browser.find(".way", "bronze"))
+    picture(browser, "drills")
+
+
+def test_it_fits_a_narrow_window_and_the_dark(chromium, airflow, tmp_path):
+
+    with Browser(
+        tmp_path, width=560, height=900, flags=("--force-dark-mode", "--blink-settings=preferredColorScheme=0")
+    ) as dark:
+        sign_in(dark, airflow)
+        dark.open(airflow.url + TABLE)
+        dark.find("table.rows tbody tr")
+        ground = dark.run("return getComputedStyle(document.body).backgroundColor")
+        assert ground == "rgb(20, 23, 26)"
+        assert dark.run("return document.documentElement.scrollWidth <= innerWidth")
+        picture(dark, "dark")
+
+
+def test_it_stands_beside_a_run_of_a_dag(browser, airflow):
+    token = airflow.token()
+    browser.until(lambda: airflow.ask("/api/v2/dags/shop__catch_up", token=token)[0] == 200, "the application's DAG")
+    body = {"logical_date": None, "dag_run_id": "by_hand"}
+    status, _, said = airflow.ask("/api/v2/dags/shop__catch_up/dagRuns", token=token, body=body)
+    assert status == 200, said
+    browser.open(f"{airflow.url}/dags/shop__catch_up/runs/{urllib.parse.quote(body['dag_run_id'])}")
+    browser.click("a", "Streams & Tables")
+    browser.frame("iframe")
+    browser.find("#run", body["dag_run_id"])
+    browser.find("table.rows tbody tr")
+    picture(browser, "run")
