@@ -2,11 +2,13 @@
 
 A history is records, and between them what people do: a table goes back, bad records are fixed, a table is made anew
 with unchanged logic (which must change no row), files are compacted, anchors made. The oracle knows of records alone:
-a table that goes back has those that it had then, a fixed record has other bytes in its place; the model folds them.
+a table that goes back has those that it had then, a fixed record has other bytes in its place, and the rows that it
+touches have all their records again; the model folds them.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,6 +45,13 @@ BAD, FIXED = b'{"n": "bad"}', b'{"n": 3, "city": "Rome", "amount": 7}'
 PARTS = 5
 
 
+def group(table: Table, record: Record) -> Any:
+    """What a row of the table stands for, without the window; None of a record that reaches none."""
+    if table in (LATEST, BY_TIME):
+        return record.key
+    return None if record.value in (None, BAD) else (json.loads(record.value or b"").get("city") or None)
+
+
 @dataclass
 class World:
     """A lake, what was done to it, and the records that each table has at each tick."""
@@ -51,6 +60,8 @@ class World:
     layout: Layout
     random: Random
     tick: int = 0
+    sent: list[Record] = field(default_factory=list)
+    came: list[Record] = field(default_factory=list)
     has: dict[str, dict[int, list[Record]]] = field(default_factory=lambda: {table.name: {} for table in APP.tables})
 
     def remember(self, table: Table, tick: int, records: list[Record]) -> None:
@@ -68,6 +79,7 @@ class World:
         tick = self.tick + 1
         more = [replace(record, tick=tick) for record in records]
         assert write_bronze(self.spark, self.layout, APP, more) == tick
+        self.came += more
         for table in APP.tables:
             self.has[table.name][tick] = [*self.of(table), *more]
         self.tick = tick
@@ -93,16 +105,19 @@ class World:
         from lakehouse.delta.fixed import Fix
         from lakehouse.run.fix import replay
 
-        bad = {(r.partition, r.offset): r for table in APP.tables for r in self.of(table) if r.value == BAD and r.key}
+        bad = {(r.partition, r.offset): r for r in self.came if r.value == BAD and r.key}
         if not bad:
             return
         chosen = set(self.random.sample(sorted(bad), 1 + len(bad) // 2))
         fixes = [Fix(bad[place].topic_id, *place, bad[place].key, FIXED) for place in sorted(chosen)]
         tick = replay(self.spark, self.layout, APP, EVENTS.sources[0], fixes)
         assert tick == self.tick + 1
+        self.came = [replace(r, value=FIXED) if (r.partition, r.offset) in chosen else r for r in self.came]
         for table in APP.tables:
+            touched = {group(table, r) for r in self.came if (r.partition, r.offset) in chosen}
+            has = {(r.partition, r.offset) for r in self.of(table)}
             self.has[table.name][tick] = [
-                replace(r, value=FIXED) if (r.partition, r.offset) in chosen else r for r in self.of(table)
+                r for r in self.came if (r.partition, r.offset) in has or group(table, r) in touched
             ]
         self.tick = tick
 
@@ -138,8 +153,6 @@ class World:
         until = self.random.choice(self.sent).timestamp
         return [*found, (AtEvent(until), records, until)]
 
-    sent: list[Record] = field(default_factory=list)
-
     def check(self) -> None:
         from lakehouse.delta import reading
         from lakehouse.run.replay import rows_of
@@ -157,21 +170,22 @@ def run(spark: SparkSession, folder: Path, seed: int) -> None:
 
     world = World(spark, Layout(str(folder)), Random(seed))
     world.sent = history(seed, 120, PARTS)
+    back = world.random.choice(BACK)
     for part in range(1, PARTS + 1):
         world.add([record for record in world.sent if record.tick == part])
         if part in (1, 3, PARTS):
             world.catch_up()
         if part == 3:
-            world.go_back(world.random.choice(BACK))
+            world.go_back(back)
             world.upkeep()
             world.fix()
-    world.make_anew(world.random.choice(BACK))
+    world.make_anew(world.random.choice([table for table in BACK if table != back]))
     world.check()
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@examples(2)
+@examples(1)
 @given(seed=SEEDS)
 def test_a_read_equals_the_fold(spark: SparkSession, tmp_path_factory: Any, seed: int) -> None:
     run(spark, Path(tmp_path_factory.mktemp("interventions")), seed)
