@@ -126,6 +126,8 @@ def test_a_catch_up_brings_the_tables_forward_and_tells_of_them(shop: Shop) -> N
     (told,) = shop.events("totals")
     assert (told["rows"], told["tick"], told["version"]) == (200, silver["tick"], silver["tables"]["totals"]["version"])
     assert sum(told["offsets"][shop.topic].values()) == 1001
+    assert shop.tasks("catch_up", run)["silver"]["pool"] == "lakehouse_shop"
+    assert shop.ask("GET", "/api/v2/pools/lakehouse_shop")["slots"] == 1, "one writer of the application at a time"
     link = shop.ask("GET", f"/api/v2/dags/shop__catch_up/dagRuns/{run}/taskInstances/silver/links")
     assert link["extra_links"] == {"Streams & Tables": "/lakehouse/?app=shop"}
 
