@@ -18,6 +18,7 @@ import base64
 import configparser
 import io
 import json
+import re
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,7 +103,7 @@ class Home:
         values = _values(self, settings, port) | {
             name: value.replace("\n", " ") for name, value in settings.options.items()
         }
-        # Airflow reads a % as the start of a reference to another setting, and expands $NAME; in a URL %24 is a $.
+        # Airflow reads a % as the start of a reference to another setting.
         file = configparser.ConfigParser(interpolation=None)
         for name, value in values.items():
             section, _, key = name.partition(".")
@@ -132,7 +133,7 @@ def _values(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
         "core.simple_auth_manager_users": ",".join(f"{user}:{role}" for user, role in settings.users.items()),
         "core.simple_auth_manager_passwords_file": str(home.passwords),
         "core.execution_api_server_url": f"{url}/execution/",
-        "database.sql_alchemy_conn": (settings.database or f"sqlite:///{home.database}").replace("$", "%24"),
+        "database.sql_alchemy_conn": _plain(settings.database) if settings.database else f"sqlite:///{home.database}",
         "api.host": settings.host,
         "api.port": str(port),
         "api.base_url": url,
@@ -158,6 +159,11 @@ def _values(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
         "logging.worker_log_server_port": NO_PORT,
         "logging.trigger_log_server_port": NO_PORT,
     }
+
+
+def _plain(database: str) -> str:
+    """A database's URL in which nothing looks like a variable to Airflow, which would put its value in."""
+    return re.sub(r"(?<=://)[^@/]*@", lambda user: user[0].replace("$", "%24"), database)
 
 
 def url_of(host: str, port: int) -> str:

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from lakehouse.airflow.environment import variables
+from lakehouse import config
+from lakehouse.airflow.environment import set_up, variables
 from lakehouse.airflow.home import Home, url_of
 from lakehouse.config import Airflow, Options
-from lakehouse.errors import AirflowError
+from lakehouse.errors import AirflowError, ConfigError
 
 
 @pytest.fixture
@@ -101,8 +102,8 @@ def test_the_settings_of_airflow(home: Home) -> None:
 
 def test_a_database_with_odd_signs_in_its_password(home: Home) -> None:
     """A % would be a reference to a setting, $HOME would be replaced."""
-    read = cfg(home, database="postgresql://me:a%40b$HOME@host/name")
-    assert read["database"]["sql_alchemy_conn"] == "postgresql://me:a%40b%24HOME@host/name"
+    read = cfg(home, database="postgresql+psycopg2://me:a%40b$HOME@host/$name")
+    assert read["database"]["sql_alchemy_conn"] == "postgresql+psycopg2://me:a%40b%24HOME@host/$name"
 
 
 def test_further_options_are_laid_over(home: Home) -> None:
@@ -112,6 +113,26 @@ def test_further_options_are_laid_over(home: Home) -> None:
     assert read["core"]["max_active_runs_per_dag"] == "4"
     assert read["api"]["workers"] == "2"
     assert read["smtp"]["smtp_host"] == "mail"
+
+
+def test_outside_a_checkout_there_is_no_environment_to_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "home", lambda: tmp_path)
+    with pytest.raises(ConfigError, match="expected the project's checkout"):
+        set_up()
+
+
+def test_an_installation_that_fails_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(config, "home", lambda: tmp_path)
+    script = tmp_path / "infra" / "airflow" / "setup.sh"
+    script.parent.mkdir(parents=True)
+    script.write_text("echo no room; exit 3")
+    with pytest.raises(AirflowError, match=r"setup\.sh ended with code 3"):
+        set_up()
+    assert capfd.readouterr().err == "no room\n", "what it says does not mix with --json"
+    script.write_text("exit 0")
+    assert set_up() == tmp_path / ".venv-airflow" / "bin" / "airflow"
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_a_part_that_dies_is_started_again(running: Project) -> None:
 
 
 def test_a_second_home_on_another_port_beside_it(running: Project, tmp_path: Path) -> None:
-    other = Project.make(tmp_path / "other")
+    other = Project.make(tmp_path / "another 5% home")
     try:
         code, said = other.run("up")
         assert code == 0, said
