@@ -14,6 +14,7 @@ from lakehouse_dags.steps import CheckRequest, Compare, EachOf, if_to_prove
 LABELLED = "{{ task.request['label'] }}"
 SUNDAY_NIGHT = "0 3 * * 0"
 EVERY_NIGHT = "0 4 * * *"
+HELD_WAIT = timedelta(minutes=10)  # past that a running job holds the tables, and does the upkeep itself
 
 POINT_IN_TIME = """
 ### Reconstruct a point in time

@@ -149,6 +149,6 @@ def _progress(context: Context) -> Callable[[dict[str, Any]], None]:
         if time.monotonic() < told_at + STATE_PAUSE_SECONDS:
             return
         told_at = time.monotonic()
-        store.set(STATE_KEY, {**event, "at": datetime.now(UTC).isoformat(timespec="seconds")})
+        store.set(STATE_KEY, {**commands.portable(event), "at": datetime.now(UTC).isoformat(timespec="seconds")})
 
     return tell

@@ -35,6 +35,14 @@ def test_a_backfill_that_left_rows_a_drill_and_an_audit_that_failed_are_not_trie
     assert commands.complaint("plan", {"added": 1, "removed": 0, "changed": 2}) is None
 
 
+def test_a_hash_past_64_bits_is_handed_on_as_text():
+    drilled = {"hash": 2**100, "rows": 2**63 - 1, "ok": True, "cases": [{"n": -(2**63) - 1, "seconds": 0.5}]}
+    assert commands.result("drill", drilled, [drilled]) == {
+        "hash": str(2**100), "rows": 2**63 - 1, "ok": True, "cases": [{"n": str(-(2**63) - 1), "seconds": 0.5}],
+        "event": "done",
+    }  # fmt: skip
+
+
 def test_results_of_many_lines_are_summed_up():
     one = {"topic": "orders", "partition": 0, "offset": 7, "fits": False, "reason": "no JSON", "replayed_at": None}
     fits = {**one, "fits": True, "reason": None, "replayed_at": 9}
