@@ -143,7 +143,12 @@ COMMANDS: dict[str, Callable[[Where, Request], list[str]]] = {
     "drill": _drill,
     "upkeep": _upkeep,
     "try": lambda where, request: [*_quarantine(where, request), "--dry-run"],
-    "replay": lambda where, request: [*_quarantine(where, request), "--replay", f"--why={request['reason']}"],
+    "replay": lambda where, request: [
+        *_quarantine(where, request),
+        "--replay",
+        "--again",
+        f"--why={request['reason']}",
+    ],
 }
 
 

@@ -170,7 +170,7 @@ Records that did not fit their stream's schema are tried again by what the appli
 name of a function in its file. `try` says how many fit. A dry run, which is the default, ends there; else a person
 approves, and those that fit count from now on, at the place where they came.
 
-A record that was replayed is not replayed again, so repeating it is safe.
+A record that was replayed stays in the quarantine, and is left out when it is replayed again: repeating it is safe.
 """
 
 

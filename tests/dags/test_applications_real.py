@@ -182,6 +182,10 @@ def test_airflows_own_backfill_repairs_and_floods_nobody(shop: Shop, spark: Spar
     }  # fmt: skip
     made = shop.ask("POST", "/api/v2/backfills", body)["id"]
     wait(lambda: shop.ask("GET", f"/api/v2/backfills/{made}")["completed_at"], "the end of the backfill")
+    by_hand = shop.trigger("backfill_interval")  # has no logical date, so no interval, and names none
+    wait(lambda: shop.state("backfill_interval", by_hand) == "failed", "the refusal")
+    named = shop.trigger("backfill_interval", **{"from": "2013-07-04", "to": "2013-07-05"})
+    assert shop.end("backfill_interval", named)["backfill/0"] == "success"
     shop.pause("backfill_interval", True)
     runs = shop.ask("GET", "/api/v2/dags/shop__backfill_interval/dagRuns")["dag_runs"]
     found = {one["data_interval_start"][:10]: one["state"] for one in runs if one["run_type"] == "backfill"}
@@ -204,9 +208,11 @@ def test_quarantined_records_count_after_approval(shop: Shop) -> None:
     shop.end("quarantine_replay", run)
     shop.orders.append(("c000", Decimal("9.25")))
     shop.check()
-    again = shop.trigger("quarantine_replay", stream="orders", fix="repair")
+    again = shop.trigger("quarantine_replay", stream="orders", fix="repair", dry_run=False, reason="once more")
+    shop.approve("quarantine_replay", again)
     shop.end("quarantine_replay", again)
-    assert shop.xcom("quarantine_replay", again, "try")["fit"] == 0, "what was replayed is not replayed again"
+    assert shop.xcom("quarantine_replay", again, "replay")["tick"] is None, "what was replayed is left out"
+    shop.check()
 
 
 def test_maintenance_keeps_versions_for_a_week(shop: Shop) -> None:

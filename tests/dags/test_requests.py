@@ -145,7 +145,7 @@ def test_the_other_commands():
     request = asked("quarantine_replay", contains="field amount", fix="repair", dry_run=False, reason="units")
     assert line("replay", request) == [
         "quarantine", "orders", "--app=/srv/shop/app.py", "--reason=field amount", "--fix=repair", "--replay",
-        "--why=units",
+        "--again", "--why=units",
     ]  # fmt: skip
     assert commands.argv(PYTHON, APP.where(), "check", {})[-1] == "--config=/srv/shop/lakehouse.toml"
     assert "--lake=/srv/shop/lake" in commands.argv(PYTHON, {**APP.where(), "config": None}, "check", {})
