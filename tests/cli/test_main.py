@@ -95,7 +95,7 @@ print([name for name in ("pyspark", "py4j", "matplotlib") if name in sys.modules
 
 def test_what_needs_no_spark_does_not_import_it(folder: Path):
     lines = [["--help"], ["status", "--json"], ["tables"], ["query", "SELECT 1 AS one"], ["down"], ["init", "shop"]]
-    lines += [["plan", "shop/app.py"]]
+    lines += [["plan", "shop/app.py"], ["airflow", "add", "shop/app.py"], ["airflow", "down"]]
     code = NO_SPARK.format(lines=lines)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
     assert done.returncode == 0, done.stderr
