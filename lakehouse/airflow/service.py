@@ -241,11 +241,13 @@ def _wait(home: Home, child: subprocess.Popen[bytes], timeout_seconds: float) ->
 
 def make_pools(running: Running, settings: config.Airflow) -> None:
     """Make the pools of all applications, which a task without one would wait for in vain. Raises AirflowError."""
+    pools = {one["pool"]: one["name"] for one in manifest.read_all(running.home.applications) if one.get("pool")}
+    if not pools:
+        return
     user = next(one for one, role in settings.users.items() if role == "admin")
     bearer = api.token(running.url, user, running.home.password(user) or "")
-    for one in manifest.read_all(running.home.applications):
-        if pool := one.get("pool"):
-            api.make_pool(running.url, bearer, pool, 1, f"One writer of {one['name']} at a time.")
+    for pool, name in pools.items():
+        api.make_pool(running.url, bearer, pool, 1, f"One writer of {name} at a time.")
 
 
 def _tail(log: Path) -> str:
