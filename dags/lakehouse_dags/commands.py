@@ -36,7 +36,17 @@ def folder(where: Where) -> Path:
 def result(command: str, last: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what is kept of a command's results: the last one, or of those of many lines a summary."""
     kept = dict(SUMMARIES[command](results) if command in SUMMARIES else last)
-    return {**kept, "event": "done"}
+    found: dict[str, Any] = portable({**kept, "event": "done"})
+    return found
+
+
+def portable(value: Any) -> Any:
+    """Return a JSON value with the integers that Airflow can't hand on, those past 64 bits (hashes), as text."""
+    if isinstance(value, dict):
+        return {name: portable(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [portable(item) for item in value]
+    return str(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 
 def complaint(command: str, last: Mapping[str, Any]) -> str | None:
@@ -133,7 +143,12 @@ COMMANDS: dict[str, Callable[[Where, Request], list[str]]] = {
     "drill": _drill,
     "upkeep": _upkeep,
     "try": lambda where, request: [*_quarantine(where, request), "--dry-run"],
-    "replay": lambda where, request: [*_quarantine(where, request), "--replay", f"--why={request['reason']}"],
+    "replay": lambda where, request: [
+        *_quarantine(where, request),
+        "--replay",
+        "--again",
+        f"--why={request['reason']}",
+    ],
 }
 
 

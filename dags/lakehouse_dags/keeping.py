@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from airflow.sdk import DAG, CronTriggerTimetable, Param
 
 from lakehouse_dags import common, requests
@@ -12,6 +14,7 @@ from lakehouse_dags.steps import CheckRequest, Compare, EachOf, if_to_prove
 LABELLED = "{{ task.request['label'] }}"
 SUNDAY_NIGHT = "0 3 * * 0"
 EVERY_NIGHT = "0 4 * * *"
+HELD_WAIT = timedelta(minutes=10)  # past that a running job holds the tables, and does the upkeep itself
 
 POINT_IN_TIME = """
 ### Reconstruct a point in time
@@ -106,6 +109,12 @@ def table_maintenance(app: Application) -> DAG:
     about = common.dag(app, "table_maintenance", "OPTIMIZE, VACUUM, anchors", MAINTENANCE)
     schedule = CronTriggerTimetable(EVERY_NIGHT, timezone="UTC")
     with DAG(schedule=schedule, params=params, **about) as dag:
-        upkeep = LakehouseOperator(task_id="upkeep", command="upkeep", skip_if_held=True, **common.writer(app))
+        upkeep = LakehouseOperator(
+            task_id="upkeep",
+            command="upkeep",
+            skip_if_held=True,
+            lease_wait=timedelta(minutes=10),
+            **common.writer(app),
+        )
         CheckRequest(application=app, kind="table_maintenance", names=list(params)) >> upkeep
     return dag

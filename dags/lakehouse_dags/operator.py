@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -122,10 +121,7 @@ class LakehouseOperator(BaseOperator):
         from airflow.providers.standard.triggers.temporal import DateTimeTrigger
 
         self.log.info("%s; the next look is in %s", held, LEASE_PAUSE)
-        self.defer(
-            trigger=DateTimeTrigger(moment=now + LEASE_PAUSE),
-            method_name="execute_again",
-        )
+        self.defer(trigger=DateTimeTrigger(moment=now + LEASE_PAUSE), method_name="execute_again")
 
     def on_kill(self) -> None:
         # Airflow gives a task 5 s between SIGTERM and SIGKILL; the command's group gets 3 of them.
@@ -153,6 +149,6 @@ def _progress(context: Context) -> Callable[[dict[str, Any]], None]:
         if time.monotonic() < told_at + STATE_PAUSE_SECONDS:
             return
         told_at = time.monotonic()
-        store.set(STATE_KEY, {**event, "at": datetime.now(UTC).isoformat(timespec="seconds"), "pid": os.getpid()})
+        store.set(STATE_KEY, {**commands.portable(event), "at": datetime.now(UTC).isoformat(timespec="seconds")})
 
     return tell

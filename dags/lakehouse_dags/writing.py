@@ -23,6 +23,8 @@ __all__ = ["backfill_interval", "backfill_range", "catch_up"]
 
 LABELLED = "{{ task.request['label'] }}"
 DAILY = "0 0 * * *"
+# For what another process does itself while it holds a table: a running job, or a backfill from the command line.
+SHORT_WAIT = timedelta(minutes=1)
 
 CATCH_UP = """
 ### Catch up
@@ -54,7 +56,7 @@ def catch_up(app: Application) -> DAG:
     )
     about = common.dag(app, "catch_up", "topics to bronze to tables, checked", CATCH_UP)
     with DAG(schedule=app.schedule, start_date=common.BEGUN, deadline=late, **about) as dag:
-        held = {"skip_if_held": True, "lease_wait": timedelta(minutes=1)}
+        held = {"skip_if_held": True, "lease_wait": SHORT_WAIT}
         refuse = CheckRequest(application=app, kind="catch_up", names=())
         ingest = LakehouseOperator(task_id="ingest", command="ingest", request={}, **held, **common.writer(app))
         silver = LakehouseOperator(
@@ -106,7 +108,9 @@ def backfill_range(app: Application) -> DAG:
             **common.writer(app),
         ).expand(request=each.output)  # fmt: skip
         reconcile = LakehouseOperator(task_id="reconcile", command="reconcile", **common.writer(app))
-        discard = LakehouseOperator(task_id="discard", command="discard", **common.writer(app))
+        discard = LakehouseOperator(
+            task_id="discard", command="discard", skip_if_held=True, lease_wait=SHORT_WAIT, **common.writer(app)
+        )
         check = CheckRequest(application=app, kind="backfill_range", names=list(params))
         approve = Approval(shown="plan", subject=f"Backfill of {app.name}: shall it be done?")
         (
@@ -166,7 +170,7 @@ Records that did not fit their stream's schema are tried again by what the appli
 name of a function in its file. `try` says how many fit. A dry run, which is the default, ends there; else a person
 approves, and those that fit count from now on, at the place where they came.
 
-A record that was replayed is not replayed again, so repeating it is safe.
+A record that was replayed stays in the quarantine, and is left out when it is replayed again: repeating it is safe.
 """
 
 

@@ -72,7 +72,15 @@ def dags(url: str, bearer: str) -> Dags:
     return Dags(int(count), {file: "".join(line) for file, line in last.items()})
 
 
-def _ask(url: str, bearer: str | None = None, body: dict[str, str] | None = None) -> dict[str, Any]:
+def make_pool(url: str, bearer: str, name: str, slots: int, description: str) -> None:
+    """Make a pool unless there is one of that name, whose slots stay as they are. Raises AirflowError."""
+    found = _ask(f"{url}/api/v2/pools?limit=1000", bearer).get("pools", [])
+    if name not in [one.get("name") for one in found]:
+        body = {"name": name, "slots": slots, "description": description, "include_deferred": False}
+        _ask(f"{url}/api/v2/pools", bearer, body)
+
+
+def _ask(url: str, bearer: str | None = None, body: dict[str, Any] | None = None) -> dict[str, Any]:
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {bearer}"} if bearer else {})
     request = urllib.request.Request(url, data=json.dumps(body).encode() if body is not None else None, headers=headers)
     try:

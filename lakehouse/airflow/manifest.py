@@ -83,7 +83,13 @@ def of(
         "schedule": schedule,
         "backfill_schedule": backfill_schedule,
         "freshness_minutes": freshness_minutes,
+        "pool": pool_of(name),
     }
+
+
+def pool_of(name: str) -> str:
+    """The Airflow pool of one slot that the application's writing tasks share: one of them at a time."""
+    return f"lakehouse_{name}"
 
 
 def lineage(app: App) -> dict[str, Any]:

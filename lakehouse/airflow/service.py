@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse import config
-from lakehouse.airflow import api, environment, members
+from lakehouse.airflow import api, environment, manifest, members
 from lakehouse.airflow.home import Home, url_of
 from lakehouse.airflow.private import write_private
 from lakehouse.airflow.supervisor import STATE_FILE, Spec
@@ -83,6 +83,7 @@ def up(settings: config.Airflow, say: Say, timeout_seconds: float = START_TIMEOU
     with _locked(home):
         if (running := find(home)) is not None:
             _look_at(running, settings, say)
+            make_pools(running, settings)  # of an application that was added by hand
             return running, False
         if left := _end(home):
             say(f"Ended {left} processes that an Airflow which was killed had left behind.")
@@ -99,7 +100,9 @@ def up(settings: config.Airflow, say: Say, timeout_seconds: float = START_TIMEOU
         )
         child = _spawn(home)
         try:
-            return _wait(home, child, timeout_seconds), True
+            running = _wait(home, child, timeout_seconds)
+            make_pools(running, settings)
+            return running, True
         except BaseException:
             _end(home)
             raise
@@ -234,6 +237,17 @@ def _wait(home: Home, child: subprocess.Popen[bytes], timeout_seconds: float) ->
         f"Airflow was not healthy after {timeout_seconds:g} s ({', '.join(missing)}). Its logs are in {home.logs}. "
         "Try again when the machine is less busy."
     )
+
+
+def make_pools(running: Running, settings: config.Airflow) -> None:
+    """Make the pools of all applications, which a task without one would wait for in vain. Raises AirflowError."""
+    pools = {one["pool"]: one["name"] for one in manifest.read_all(running.home.applications) if one.get("pool")}
+    if not pools:
+        return
+    user = next(one for one, role in settings.users.items() if role == "admin")
+    bearer = api.token(running.url, user, running.home.password(user) or "")
+    for pool, name in pools.items():
+        api.make_pool(running.url, bearer, pool, 1, f"One writer of {name} at a time.")
 
 
 def _tail(log: Path) -> str:

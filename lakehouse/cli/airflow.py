@@ -147,7 +147,13 @@ def add(
 
     Example: lakehouse airflow add app.py --schedule "@hourly"
     """
-    manifest, path = _add(_settings(config, home), app, name, schedule, backfill_schedule, freshness_minutes)
+    from lakehouse.airflow import service
+    from lakehouse.airflow.home import Home
+
+    settings = _settings(config, home)
+    manifest, path = _add(settings, app, name, schedule, backfill_schedule, freshness_minutes)
+    if (running := service.find(Home(settings.airflow.home))) is not None:
+        service.make_pools(running, settings.airflow)
     if json:
         show.as_json(manifest | {"file": str(path)})
     else:

@@ -38,11 +38,11 @@ class New:
 
 def attempt(
     settings: Settings, app: str, stream: str, choice: Choice, fix: str | None, edits: Mapping[str, New],
-    limit: int | None, json: bool, replay: str | None = None,
+    limit: int | None, json: bool, replay: str | None = None, again: bool = False,
 ) -> None:  # fmt: skip
     """Show what a fix makes of the chosen records, as the application declares their stream now.
 
-    replay: why those that fit now are to count; None only shows them.
+    replay: why those that fit now are to count; None only shows them. again: those fixed before are left out.
     """
     from lakehouse.delta.layout import Layout
     from lakehouse.run.application import find_app
@@ -55,7 +55,7 @@ def attempt(
     if replay is not None and made.fixed:
         from lakehouse.run.lake import Lake
 
-        tick = Lake(settings=settings).replay(found.app, stream, made.fixed, reason=replay)
+        tick = Lake(settings=settings).replay(found.app, stream, made.fixed, reason=replay, again=again)
     if json:
         both: list[Fixed | StillBad] = [*made.fixed, *made.bad]
         for one in sorted(both, key=lambda one: one.was.record.position)[:limit]:

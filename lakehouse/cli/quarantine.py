@@ -61,6 +61,10 @@ def quarantine(
     replay: Annotated[
         bool, typer.Option("--replay", help="With --app: those that fit now count from now on, where they came.")
     ] = False,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="With --replay: leave out those fixed before, which are refused else."),
+    ] = False,
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="It stands in the interventions.")] = "",
     limit: LimitOption = None,
     config: ConfigOption = None,
@@ -96,7 +100,7 @@ def quarantine(
     settings = settings_of(config, lake)
     layout = Layout(settings.lake.path)
     if app is not None:
-        attempt(settings, app, stream, choice, fix, edits, limit, json, why if replay else None)
+        attempt(settings, app, stream, choice, fix, edits, limit, json, why if replay else None, again)
     elif by is not None:
         _count(layout, stream, choice, limit, json)
     else:

@@ -23,12 +23,21 @@ if TYPE_CHECKING:
 
 
 def replay(
-    spark: SparkSession, layout: Layout, app: App, source: Source, fixes: Iterable[Fix], *, reason: str = ""
-) -> int:
+    spark: SparkSession,
+    layout: Layout,
+    app: App,
+    source: Source,
+    fixes: Iterable[Fix],
+    *,
+    reason: str = "",
+    again: bool = False,
+) -> int | None:
     """Let quarantined records of a stream count with other bytes, in all tables of the application that read it.
 
-    Returns the tick of the intervention. Raises NotFound for a record that is not in the quarantine, PlanError for one
-    that does not fit with its new bytes either, or was fixed before, and where no table reads the stream.
+    again: those that were fixed before are left out, for who can't know whether an earlier try got so far. Returns the
+    tick of the intervention; None where nothing was left of them. Raises NotFound for a record that is not in the
+    quarantine, PlanError for one that does not fit with its new bytes either, or was fixed before, and where no table
+    reads the stream.
     """
     readers = [table.name for table in app.tables if source in table.stream.sources]
     if not readers:
@@ -43,8 +52,11 @@ def replay(
         if unfit := fixed.unfit(source, rows):
             raise PlanError(f"stream {source.name!r}: record {_shown(unfit)} does not fit with its new bytes either.")
         for name in readers:
-            if again := fixed.fixed_before(spark, layout, name, rows):
-                raise PlanError(f"table {name!r}: record {_shown(again)} was fixed before.")
+            if done := fixed.fixed_before(spark, layout, name, rows):
+                if again:
+                    left = [fix for identity, fix in wanted.items() if identity not in done]
+                    return replay(spark, layout, app, source, left, reason=reason, again=True) if left else None
+                raise PlanError(f"table {name!r}: record {_shown(done)} was fixed before.")
         number = interventions.keep_records(spark, layout, rows)
     finally:
         rows.unpersist()

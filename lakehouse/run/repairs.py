@@ -86,9 +86,12 @@ class Repairs(Opened):
             return False  # without Spark: most often there is nothing
         return backfill.discard(self.spark, self._layout, table)
 
-    def replay(self, app: App, stream: str, fixed: Iterable[Fixed], *, reason: str = "") -> int:
+    def replay(
+        self, app: App, stream: str, fixed: Iterable[Fixed], *, reason: str = "", again: bool = False
+    ) -> int | None:
         """Let quarantined records of a stream count with other bytes, at their original positions; return the tick.
 
+        again: those that were fixed before are left out; None where nothing is left. Without it they are refused.
         fixed: of `lakehouse.run.fixes.fixed_records`. The rows that depend on them are made anew, in all tables of the
         application that read the stream; the live job goes on. Raises NotFound, PlanError.
         """
@@ -98,7 +101,7 @@ class Repairs(Opened):
 
         records = [(one.was.record, one) for one in fixed]
         fixes = [Fix(was.topic_id, was.partition, was.offset, one.key, one.value) for was, one in records]
-        return replay(self.spark, self._layout, app, source_of(app, stream), fixes, reason=reason)
+        return replay(self.spark, self._layout, app, source_of(app, stream), fixes, reason=reason, again=again)
 
     def revert(self, app: App, table: Table, at: At, *, reason: str = "", dry_run: bool = False) -> Backfilled:
         """Make the live table what it was at a moment; its job goes on from there. Raises NotFound, ConfigError."""

@@ -58,6 +58,7 @@ def test_what_airflow_is_told(made: dict[str, Any], tmp_path: Path) -> None:
         "schedule": "@hourly",
         "backfill_schedule": None,
         "freshness_minutes": 90,
+        "pool": "lakehouse_shop",
     }
     assert [node["id"] for node in lineage["nodes"] if node["kind"] == "table"] == ["table:totals", "table:hourly"]
     assert {tuple(edge) for edge in lineage["edges"]} == {

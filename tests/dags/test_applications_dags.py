@@ -138,11 +138,12 @@ def test_bad_params_are_refused_when_a_run_is_made(airflow, tmp_path, shop):
         ("backfill_range", {"table": "totals", "tabel": "totals"}, r"does not have: \['tabel'\]"),
         ("backfill_range", {"table": "totals", "dry_run": False}, "reason is empty"),
         ("catch_up", {"app": "/etc/passwd"}, "does not have"),
+        ("backfill_interval", {"from": "2013-07-04"}, "found one of from and to"),
         ("backfill_interval", {}, "no data interval: expected the params from and to"),
     ],
 )
 def test_what_is_unknown_or_can_not_be_meant_together_fails_the_first_task(run, tmp_path, shop, kind, conf, said):
-    found = run(shop(), kind, conf)
+    found = run(shop(), kind, conf, by_hand=True)
     assert found["state"] == "failed"
     assert found["tasks"]["check_request"]["tries"] == 1
     assert re.search(said, found["log"])

@@ -18,17 +18,19 @@ import uuid
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from deltalake import DeltaTable
 
 from lakehouse.kafka.process import free_port
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 
 from .living import Living, Refused, wait
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(3600)]
 
@@ -96,9 +98,9 @@ class Shop(Living):
     def check(self) -> None:
         assert [tuple(row) for row in self.rows("totals")] == self.wanted()
 
-    def damage(self) -> None:
+    def damage(self, spark: SparkSession) -> None:
         """Somebody writes into the table by hand."""
-        DeltaTable(str(self.folder / "lake/silver/totals")).update({"total": "-1"}, predicate="customer = 'c001'")
+        spark.sql(f"UPDATE delta.`{self.folder}/lake/silver/totals` SET total = -1 WHERE customer = 'c001'")
         assert self.rows("totals") != self.wanted()
 
 
@@ -126,6 +128,8 @@ def test_a_catch_up_brings_the_tables_forward_and_tells_of_them(shop: Shop) -> N
     (told,) = shop.events("totals")
     assert (told["rows"], told["tick"], told["version"]) == (200, silver["tick"], silver["tables"]["totals"]["version"])
     assert sum(told["offsets"][shop.topic].values()) == 1001
+    assert shop.tasks("catch_up", run)["silver"]["pool"] == "lakehouse_shop"
+    assert shop.ask("GET", "/api/v2/pools/lakehouse_shop")["slots"] == 1, "one writer of the application at a time"
     link = shop.ask("GET", f"/api/v2/dags/shop__catch_up/dagRuns/{run}/taskInstances/silver/links")
     assert link["extra_links"] == {"Streams & Tables": "/lakehouse/?app=shop"}
 
@@ -152,8 +156,8 @@ def test_hostile_and_unknown_params_start_nothing(shop: Shop) -> None:
     assert set(states.values()) == {"upstream_failed"}
 
 
-def test_a_backfill_is_planned_approved_done_and_told_once(shop: Shop) -> None:
-    shop.damage()
+def test_a_backfill_is_planned_approved_done_and_told_once(shop: Shop, spark: SparkSession) -> None:
+    shop.damage(spark)
     reason = "a wrong UPDATE; $(id) `id` \"'{{ 7 * 7 }}"
     run = shop.trigger(
         "backfill_range", table="totals", dry_run=False, reason=reason, **{"from": "2013-07-04", "to": "2013-07-05"}
@@ -168,8 +172,8 @@ def test_a_backfill_is_planned_approved_done_and_told_once(shop: Shop) -> None:
     assert done["reason"] == reason
 
 
-def test_airflows_own_backfill_repairs_and_floods_nobody(shop: Shop) -> None:
-    shop.damage()
+def test_airflows_own_backfill_repairs_and_floods_nobody(shop: Shop, spark: SparkSession) -> None:
+    shop.damage(spark)
     told = shop.events("totals")
     shop.pause("backfill_interval", False)
     body = {
@@ -178,6 +182,10 @@ def test_airflows_own_backfill_repairs_and_floods_nobody(shop: Shop) -> None:
     }  # fmt: skip
     made = shop.ask("POST", "/api/v2/backfills", body)["id"]
     wait(lambda: shop.ask("GET", f"/api/v2/backfills/{made}")["completed_at"], "the end of the backfill")
+    by_hand = shop.trigger("backfill_interval")  # has no logical date, so no interval, and names none
+    wait(lambda: shop.state("backfill_interval", by_hand) == "failed", "the refusal")
+    named = shop.trigger("backfill_interval", **{"from": "2013-07-04", "to": "2013-07-05"})
+    assert shop.end("backfill_interval", named)["backfill/0"] == "success"
     shop.pause("backfill_interval", True)
     runs = shop.ask("GET", "/api/v2/dags/shop__backfill_interval/dagRuns")["dag_runs"]
     found = {one["data_interval_start"][:10]: one["state"] for one in runs if one["run_type"] == "backfill"}
@@ -200,9 +208,11 @@ def test_quarantined_records_count_after_approval(shop: Shop) -> None:
     shop.end("quarantine_replay", run)
     shop.orders.append(("c000", Decimal("9.25")))
     shop.check()
-    again = shop.trigger("quarantine_replay", stream="orders", fix="repair")
+    again = shop.trigger("quarantine_replay", stream="orders", fix="repair", dry_run=False, reason="once more")
+    shop.approve("quarantine_replay", again)
     shop.end("quarantine_replay", again)
-    assert shop.xcom("quarantine_replay", again, "try")["fit"] == 0, "what was replayed is not replayed again"
+    assert shop.xcom("quarantine_replay", again, "replay")["tick"] is None, "what was replayed is left out"
+    shop.check()
 
 
 def test_maintenance_keeps_versions_for_a_week(shop: Shop) -> None:

@@ -78,3 +78,4 @@ def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path
     assert sorted((row["id"], row["total"]) for row in feed) == [("a", 4), ("b", 6)]
     with pytest.raises(PlanError, match="was fixed before"):
         replay(spark, layout, APP, source, fixes[:1])
+    assert replay(spark, layout, APP, source, fixes, again=True) is None, "nothing is left of them"

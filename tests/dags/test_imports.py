@@ -1,0 +1,40 @@
+"""What DAG files may import: Airflow's public names and the light modules beside them; nothing of the project."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+DAGS = Path(__file__).resolve().parents[2] / "dags"
+FILES = sorted(DAGS.rglob("*.py"))
+BESIDE = {"lakehouse_dags", "lakehouse_jobs", "lakehouse_leash"}
+# Imported where the project's tests run, and by whoever wants to know what a run would be refused for.
+WITHOUT_AIRFLOW = {"lakehouse_jobs.py", "lakehouse_leash.py", "manifest.py", "requests.py", "commands.py", "late.py"}
+
+
+def _imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "bundles put the folder on the path; there is no package above it"
+            found.add(str(node.module))
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(DAGS)))
+def test_dag_files_import_airflows_public_names_and_light_modules(path: Path) -> None:
+    for name in _imports(path):
+        root = name.split(".")[0]
+        is_public = name == "airflow.sdk" or name.startswith(("airflow.sdk.exceptions", "airflow.providers.standard."))
+        if path.name in WITHOUT_AIRFLOW:
+            is_public = False
+        assert is_public or root in BESIDE or root in sys.stdlib_module_names, f"{path.name} imports {name}"
+
+
+def test_helpers_are_no_dags_to_airflow() -> None:
+    ignored = {line.rstrip("/") for line in (DAGS / ".airflowignore").read_text().splitlines() if "#" not in line}
+    there = {path.name for path in DAGS.iterdir() if path.suffix == ".py" or path.name == "lakehouse_dags"}
+    assert there - ignored == {"lakehouse_applications.py", "lakehouse_catch_up.py"}

@@ -1,0 +1,58 @@
+"""What is kept of the commands' results, what of them is a failure for good, and what a person reads."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse_dags import commands
+
+
+@given(text=st.text(max_size=400))
+def test_what_a_person_reads_is_no_markup(text: str) -> None:
+    shown = commands.plain(text)
+    assert "\n" not in shown
+    bare = [letter for at, letter in enumerate(shown) if at == 0 or shown[at - 1] != "\\"]
+    assert not set(bare) & set("*[]()<>`#!|{}") or "\\\\" in shown
+
+
+def test_a_proof_is_good_enough_with_one_way_and_not_with_two_contents():
+    def proof(*hashes: str | None) -> dict[str, Any]:
+        return {"equal": False, "ways": [{"hash": one} for one in hashes]}
+
+    assert commands.is_enough("prove", proof("1", None))
+    assert not commands.is_enough("prove", proof(None))
+    assert commands.complaint("prove", proof("1", "1")) is None
+    assert commands.complaint("prove", proof("1", "2")) == "the ways to rebuild the table do not agree"
+
+
+def test_a_backfill_that_left_rows_a_drill_and_an_audit_that_failed_are_not_tried_again():
+    assert "3 rows still differ" in str(commands.complaint("reconcile", {"added": 1, "removed": 0, "changed": 2}))
+    assert commands.complaint("reconcile", {"added": 0, "removed": 0, "changed": 0, "plan": True}) is None
+    assert "no such row" in str(commands.complaint("reconcile", {"ok": False, "problems": ["no such row"]}))
+    assert commands.complaint("drill", {"ok": False, "cases": []}) is not None
+    assert commands.complaint("drill", {"ok": True}) is None
+    assert commands.complaint("plan", {"added": 1, "removed": 0, "changed": 2}) is None
+
+
+def test_a_hash_past_64_bits_is_handed_on_as_text():
+    drilled = {"hash": 2**100, "rows": 2**63 - 1, "ok": True, "cases": [{"n": -(2**63) - 1, "seconds": 0.5}]}
+    assert commands.result("drill", drilled, [drilled]) == {
+        "hash": str(2**100), "rows": 2**63 - 1, "ok": True, "cases": [{"n": str(-(2**63) - 1), "seconds": 0.5}],
+        "event": "done",
+    }  # fmt: skip
+
+
+def test_results_of_many_lines_are_summed_up():
+    one = {"topic": "orders", "partition": 0, "offset": 7, "fits": False, "reason": "no JSON", "replayed_at": None}
+    fits = {**one, "fits": True, "reason": None, "replayed_at": 9}
+    assert commands.result("replay", fits, [one, fits, fits]) == {
+        "fit": 2, "still_bad": 1, "tick": 9, "examples": ["orders/0/7: no JSON"], "event": "done",
+    }  # fmt: skip
+    status = {"tick": 3, "tables": [{"name": "totals", "rows": 2, "version": 5, "tick": 3, "plan": "long"}],
+              "topics": [{"name": "orders", "next": {"0": 7}, "lag": 0, "rows": 7}]}  # fmt: skip
+    kept = commands.result("status", status, [status])
+    assert commands.table_facts(kept, "totals") == {
+        "rows": 2, "version": 5, "tick": 3, "offsets": {"orders": {"0": 7}},
+    }  # fmt: skip
+    assert commands.table_facts(kept, "current_orders") is None
