@@ -44,10 +44,10 @@ format: setup ## let ruff rewrite the sources
 # A file's tests stay together and in order. A single file is run without: .venv/bin/python -m pytest tests/...
 IN_TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-test: lint ## lint and the core tests
+test: lint airflow-setup ## lint and the core tests
 	$(BIN)/python -m pytest $(IN_TWO)
 
-test-all: lint ## lint and every test but the browser's (make test-ui), the slow ones too
+test-all: lint airflow-setup ## lint and every test but the browser's (make test-ui), the slow ones too
 	$(BIN)/python -m pytest -m "not ui" $(IN_TWO)
 
 # Debian's own browser and its driver; nothing else is needed, and nothing else is installed.
@@ -57,7 +57,7 @@ test-ui: setup airflow-setup ## the page Streams & Tables in a real browser (chr
 		echo "test-ui: installing chromium"; apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium chromium-driver >/dev/null; }
 	$(BIN)/python -m pytest -m ui tests/ui
 
-test-airflow: setup ## the DAGs on a real Airflow, with Kafka and Spark (a quarter of an hour)
+test-airflow: setup airflow-setup ## the DAGs on a real Airflow, with Kafka and Spark (a quarter of an hour)
 	$(BIN)/python -m pytest -m airflow
 
 demo: setup ## the guided demonstration

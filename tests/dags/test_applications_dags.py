@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.airflow
-
 KINDS = (
     "backfill_interval", "backfill_range", "catch_up", "quarantine_replay", "reconstruct_point_in_time",
     "recovery_drill", "table_maintenance",
@@ -132,6 +130,7 @@ def test_bad_params_are_refused_when_a_run_is_made(airflow, tmp_path, shop):
     assert refused == [False] * len(good) + [True] * len(bad)
 
 
+@pytest.mark.airflow
 @pytest.mark.parametrize(
     ("kind", "conf", "said"),
     [
@@ -160,6 +159,7 @@ def test_a_dry_run_plans_and_clears_up_and_changes_nothing(run, tmp_path, shop):
     assert found["tasks"]["plan"]["xcom"] == {"table": "totals", "added": 0, "event": "done"}
 
 
+@pytest.mark.airflow
 def test_an_approved_backfill_runs_its_chunks_and_tells_once(run, tmp_path, shop):
     conf = {"table": "totals", "from": "2013-07-04", "to": "2013-07-06", "dry_run": False, "reason": "{{ 7*7 }} a bug"}
     one = shop()
@@ -182,6 +182,7 @@ def test_an_approved_backfill_runs_its_chunks_and_tells_once(run, tmp_path, shop
     assert again["events"] == [told]
 
 
+@pytest.mark.airflow
 @pytest.mark.parametrize(
     ("case", "state", "tries", "said"),
     [
@@ -196,6 +197,7 @@ def test_exit_codes_tell_give_up_from_try_again(run, shop, case, state, tries, s
     assert said in found["log"]
 
 
+@pytest.mark.airflow
 def test_a_held_table_is_waited_for_without_spending_a_try(run, tmp_path, shop):
     held = "backfill) test $(wc -l < calls) -gt 2 && echo '{}' || exit 3 ;;"
     conf = {"table": "totals", "from": "2013-07-04", "to": "2013-07-05"}
@@ -205,6 +207,7 @@ def test_a_held_table_is_waited_for_without_spending_a_try(run, tmp_path, shop):
     assert len(_calls(tmp_path)) == 3
 
 
+@pytest.mark.airflow
 def test_what_a_running_job_holds_is_left_to_it_and_its_changes_are_told(run, shop):
     found = run(shop("run) exit 3 ;;"), "catch_up", {}, pause_s=0.1, wait_s=0.1)
     states = _states(found)

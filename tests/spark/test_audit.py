@@ -101,12 +101,16 @@ def damaged(whole: Lake, broker: Broker, tmp_path: Path) -> Lake:
     return lake_at(tmp_path / "lake", broker.bootstrap_servers)
 
 
+def by_hand(lake: Lake, path: str, *statements: str) -> None:
+    """Somebody writes into a table of the lake; {} stands for the table."""
+    table = f"delta.`{Path(lake.settings.lake.path) / path}`"
+    for statement in statements:
+        lake.spark.sql(statement.replace("{}", table))
+
+
 def delta(lake: Lake, path: str) -> DeltaTable:
-    """A table of the lake, for other hands to write: also bronze, which is only appended to."""
-    table = DeltaTable(str(Path(lake.settings.lake.path) / path))
-    if "delta.appendOnly" in table.metadata().configuration:
-        table.alter.set_table_properties({"delta.appendOnly": "false"})
-    return table
+    """A table of the lake, for other hands to write."""
+    return DeltaTable(str(Path(lake.settings.lake.path) / path))
 
 
 def found(audit: Audit) -> list[str]:
@@ -158,7 +162,7 @@ def test_the_command(whole: Lake, broker: Broker, capsys: Capture, monkeypatch: 
 
 def test_rows_that_were_changed_by_hand(damaged: Lake, capsys: Capture) -> None:
     delta(damaged, "quarantine/audit_orders").delete()
-    delta(damaged, "silver/totals").update({"total": "99"}, predicate="customer = 'ann'")
+    by_hand(damaged, "silver/totals", "UPDATE {} SET total = 99 WHERE customer = 'ann'")
     where = ["--app", f"{__file__}:APP", "--lake", damaged.settings.lake.path]
     assert main(["audit", "totals", *where, "--deep", "--json"]) == 1
     said = json.loads(capsys.readouterr().out)
@@ -183,11 +187,13 @@ def test_late_records_that_left_or_came(damaged: Lake) -> None:
 
 
 def test_rows_that_left_bronze_or_are_there_twice(damaged: Lake) -> None:
-    table = delta(damaged, "bronze/records")
-    rows = table.to_pyarrow_table(filters=[("topic", "=", "audit-orders")])
-    again = rows.filter([value == order("ann", 1) for value in rows["value"].to_pylist()])
-    write_deltalake(table, again, mode="append")
-    table.delete('topic = \'audit-orders\' AND "partition" = 0 AND "offset" = 6')
+    by_hand(
+        damaged,
+        "bronze/records",
+        "ALTER TABLE {} SET TBLPROPERTIES ('delta.appendOnly' = 'false')",
+        f"INSERT INTO {{}} SELECT * FROM {{}} WHERE topic = 'audit-orders' AND value = X'{order('ann', 1).hex()}'",
+        "DELETE FROM {} WHERE topic = 'audit-orders' AND partition = 0 AND offset = 6",
+    )
 
     audit = damaged.audit(APP, CURRENT)
     assert missing(audit) == {0: {"aborted": 2, "own": 3, "lost": 1}, 1: {}}
