@@ -58,8 +58,9 @@ def test_killed_at_each_commit_point(world, killed, lake) -> None:
     )  # fmt: skip
 
 
-DECIDED = ("decision:after:1", "applied:before:1", "applied:after:1", "asked:after:1")
-STEPS = ("anchor:before:1", "anchor:after:1", "decision:before:1", *DECIDED)
+# It is written down before the point "decision", which makes its tick complete.
+DECIDED = ("decision:before:1", "decision:after:1", "applied:before:1", "applied:after:1", "asked:after:1")
+STEPS = ("anchor:before:1", "anchor:after:1", "asked:before:1", *DECIDED)
 
 
 @pytest.mark.slow
