@@ -69,6 +69,8 @@ bench: setup ## the benchmarks
 	$(BIN)/python benchmarks/operators.py
 	$(BIN)/python benchmarks/upkeep.py --drill
 	$(BIN)/python benchmarks/audit.py
+	$(BIN)/python benchmarks/time_travel.py
+	$(BIN)/python benchmarks/rebuild.py
 	$(BIN)/python benchmarks/airflow_start.py
 
 # UPGRADE=--upgrade takes newer versions; without it only what pyproject.toml asks for changes.

@@ -1,0 +1,136 @@
+"""Tables folded from bronze alone, against a plain Spark batch job over the same files; and from an anchor.
+
+    .venv/bin/python benchmarks/rebuild.py [--rows 1000000] [--ticks 10] [--distances 1,10,100] [--reads 3]
+
+The batch job is what one would write without lakehouse: from_json, groupBy, count and sum; max_by for the latest. It
+knows nothing of bad records, null keys, positions or interventions. Both read all rows to the end, in turn, and the
+median counts; the first read of each kind is left out.
+
+Distances: the table stands at the first tick and takes nothing in any more, so that the last tick can only be told from
+there. `--distances` are the ticks in between, each of 1,000 records.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from common import show
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import lakehouse as lh
+from lakehouse.config import load
+from lakehouse.delta import bronze
+from lakehouse.delta.cut import Cut
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.moments import Past
+from lakehouse.delta.session import open_session
+from lakehouse.delta.silver_query import Silver
+
+TOPIC, KEYS, SMALL = "events", 100_000, 1_000
+events = lh.stream(TOPIC, key="id string", schema="amount bigint")
+COUNTS = events.group_by("id").agg(n=lh.count(), total=lh.sum("amount")).table("counts")
+LATEST = events.latest("newest")
+
+
+def fill(spark: SparkSession, layout: Layout, sizes: list[int]) -> None:
+    """Write ticks of these sizes into a new bronze."""
+    bronze.create(spark, layout)
+    state = replace(bronze.take_over(spark, layout), topics={TOPIC: bronze.TopicState("id")})
+    first = 0
+    for size in sizes:
+        number = spark.range(first, first + size).select(F.col("id").alias("number"))
+        first += size
+        frame = number.select(
+            F.lit(TOPIC).alias("topic"),
+            F.lit(0).alias("partition"),
+            F.col("number").alias("offset"),
+            F.timestamp_millis("number").alias("timestamp"),
+            F.lit(0).alias("timestampType"),
+            F.lit(None).cast("array<struct<key: string, value: binary>>").alias("headers"),
+            F.encode(F.format_string("k%09d", F.col("number") * 7919 % KEYS), "UTF-8").alias("key"),
+            F.encode(F.concat(F.lit('{"amount":'), "number", F.lit("}")), "UTF-8").alias("value"),
+        )
+        state, _ = bronze.append_tick(frame, layout, state, {TOPIC: {0: first}}, "benchmark")
+
+
+def plain(spark: SparkSession, layout: Layout, *, latest: bool) -> DataFrame:
+    """The same rows by a batch job."""
+    rows = spark.read.format("delta").load(layout.records).where(F.col("topic") == TOPIC)
+    value = F.from_json(F.decode("value", "UTF-8"), "amount bigint")["amount"]
+    rows = rows.select(F.decode("key", "UTF-8").alias("id"), value.alias("amount"), "offset")
+    if latest:
+        return rows.groupBy("id").agg(F.max_by("amount", "offset").alias("amount"))
+    return rows.groupBy("id").agg(F.count("*").alias("n"), F.sum("amount").alias("total"))
+
+
+def seconds(read: Callable[[], DataFrame]) -> float:
+    """Plan, and read all rows to the end."""
+    began = time.monotonic()
+    read().write.format("noop").mode("overwrite").save()
+    return time.monotonic() - began
+
+
+def medians(kinds: dict[str, Callable[[], DataFrame]], reads: int) -> dict[str, float]:
+    """Read each in turn, and again."""
+    times: dict[str, list[float]] = {name: [] for name in kinds}
+    for _ in range(reads + 1):
+        for name, read in kinds.items():
+            times[name].append(seconds(read))
+    return {name: statistics.median(found[1:]) for name, found in times.items()}
+
+
+def against_a_batch_job(spark: SparkSession, rows: int, ticks: int, reads: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        layout = Layout(folder)
+        fill(spark, layout, [rows // ticks] * ticks)
+        with Silver(spark, layout, lh.app(COUNTS, LATEST), lambda tick, records: None) as silver:
+            silver.catch_up(1)
+        found = medians(
+            {
+                "count and sum, from bronze": lambda: Past(spark, layout, COUNTS).seen(Cut(ticks), anchored=False),
+                "count and sum, the batch job": lambda: plain(spark, layout, latest=False),
+                "latest, from bronze": lambda: Past(spark, layout, LATEST).seen(Cut(ticks), anchored=False),
+                "latest, the batch job": lambda: plain(spark, layout, latest=True),
+            },
+            reads,
+        )
+    shown = [(name, f"{took:.2f}", f"{rows / took:,.0f}") for name, took in found.items()]
+    show(f"{rows:,} records in {ticks} ticks, {KEYS:,} keys", ("what", "seconds", "records a second"), shown)
+
+
+def from_an_anchor(spark: SparkSession, distances: list[int], reads: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        layout = Layout(folder)
+        fill(spark, layout, [KEYS, *[SMALL] * max(distances)])
+        with Silver(spark, layout, lh.app(COUNTS), lambda tick, records: None) as silver:
+            silver.catch_up(1)
+
+        def at(tick: int) -> Callable[[], DataFrame]:
+            return lambda: Past(spark, layout, COUNTS).seen(Cut(tick))
+
+        found = medians({str(distance): at(1 + distance) for distance in [0, *distances]}, reads)
+    shown = [(f"{int(name):,}", f"{int(name) * SMALL:,}", f"{took:.2f}") for name, took in found.items()]
+    show(f"a table of {KEYS:,} rows at a tick", ("ticks after the anchor", "records", "seconds"), shown)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--ticks", type=int, default=10)
+    parser.add_argument("--distances", default="1,10,100")
+    parser.add_argument("--reads", type=int, default=3)
+    asked = parser.parse_args()
+    spark = open_session(load(environ={}))
+    against_a_batch_job(spark, asked.rows, asked.ticks, asked.reads)
+    from_an_anchor(spark, [int(text) for text in asked.distances.split(",")], asked.reads)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
