@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import Param
+from airflow.sdk import CronTriggerTimetable, Param
 
 from lakehouse_dags import requests
 from lakehouse_dags.manifest import Application
@@ -31,6 +31,13 @@ def dag(app: Application, kind: str, description: str, doc: str) -> dict[str, An
         "default_args": DEFAULTS,
         "tags": ["lakehouse", app.name],
     }
+
+
+def schedule(cron: str) -> CronTriggerTimetable:
+    """Return a schedule whose first run is the next one: an application that was just added has no tables yet."""
+    # False, the default, is to mean this, but Airflow 3.3.2 reads it as None: a run of the last tenth of the time
+    # between two runs is made up for, of a weekly one that of 16 hours ago.
+    return CronTriggerTimetable(cron, timezone="UTC", run_immediately=timedelta(0))
 
 
 def waits(schedule: str | None) -> dict[str, bool]:

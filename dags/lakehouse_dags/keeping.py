@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, CronTriggerTimetable, Param
+from airflow.sdk import DAG, Param
 
 from lakehouse_dags import common, requests
 from lakehouse_dags.manifest import Application
 from lakehouse_dags.operator import LakehouseOperator
-from lakehouse_dags.steps import CheckRequest, Compare, EachOf, if_to_prove
+from lakehouse_dags.steps import CheckRequest, Compare, EachOf, if_to_prove, in_turn
 
-LABELLED = "{{ task.request['label'] }}"
 SUNDAY_NIGHT = "0 3 * * 0"
 EVERY_NIGHT = "0 4 * * *"
 HELD_WAIT = timedelta(minutes=10)  # past that a running job holds the tables, and does the upkeep itself
@@ -73,14 +72,10 @@ def recovery_drill(app: Application) -> DAG:
         "damage": common.choice(requests.ALL, (requests.ALL, *requests.DAMAGES), "Damage", "this one, or all of them"),
     }
     about = common.dag(app, "recovery_drill", "a copy is damaged, and restored", DRILL)
-    schedule = CronTriggerTimetable(SUNDAY_NIGHT, timezone="UTC")
-    with DAG(schedule=schedule, params=params, **about) as dag:
+    with DAG(schedule=common.schedule(SUNDAY_NIGHT), params=params, **about) as dag:
         each = EachOf(task_id="each_table")
-        drills = LakehouseOperator.partial(
-            task_id="drill", command="drill", max_active_tis_per_dag=1, map_index_template=LABELLED,
-            **common.writer(app),
-        ).expand(request=each.output)  # fmt: skip
-        CheckRequest(application=app, kind="recovery_drill", names=list(params)) >> each >> drills
+        check = CheckRequest(application=app, kind="recovery_drill", names=list(params))
+        check >> each >> in_turn(app, "drill", each)
     return dag
 
 
@@ -107,8 +102,7 @@ def table_maintenance(app: Application) -> DAG:
         "dry_run": common.flag(False, "Dry run", "only say what would be done"),
     }  # fmt: skip
     about = common.dag(app, "table_maintenance", "OPTIMIZE, VACUUM, anchors", MAINTENANCE)
-    schedule = CronTriggerTimetable(EVERY_NIGHT, timezone="UTC")
-    with DAG(schedule=schedule, params=params, **about) as dag:
+    with DAG(schedule=common.schedule(EVERY_NIGHT), params=params, **about) as dag:
         upkeep = LakehouseOperator(
             task_id="upkeep",
             command="upkeep",

@@ -11,9 +11,9 @@ from airflow.providers.standard.operators.python import ShortCircuitOperator
 from airflow.sdk import Asset, BaseOperator, Context, TaskGroup
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from lakehouse_dags import commands, requests
+from lakehouse_dags import commands, common, requests
 from lakehouse_dags.manifest import Application
-from lakehouse_dags.operator import REQUEST_TASK, requested
+from lakehouse_dags.operator import REQUEST_TASK, LakehouseOperator, requested
 
 APPROVAL_TIME = timedelta(days=1)
 FACTS_TASK = "facts"
@@ -59,6 +59,14 @@ class EachOf(BaseOperator):
         if "chunk_hours" in request:
             return requests.chunks(request)
         return [{**request, "table": table, "label": table} for table in request["tables"]]
+
+
+def in_turn(app: Application, command: str, each: EachOf) -> Any:
+    """Return a command's task that is mapped over the requests of `each`: one at a time, by their labels in the UI."""
+    return LakehouseOperator.partial(
+        task_id=command, command=command, max_active_tis_per_dag=1,
+        map_index_template="{{ task.request['label'] }}", **common.writer(app),
+    ).expand(request=each.output)  # fmt: skip
 
 
 class Announce(BaseOperator):

@@ -17,11 +17,10 @@ from airflow.sdk import (
 from lakehouse_dags import common, requests
 from lakehouse_dags.manifest import Application
 from lakehouse_dags.operator import LakehouseOperator
-from lakehouse_dags.steps import FACTS_TASK, Approval, CheckRequest, EachOf, announcements, unless_dry_run
+from lakehouse_dags.steps import FACTS_TASK, Approval, CheckRequest, EachOf, announcements, in_turn, unless_dry_run
 
 __all__ = ["backfill_interval", "backfill_range", "catch_up"]
 
-LABELLED = "{{ task.request['label'] }}"
 DAILY = "0 0 * * *"
 # For what another process does itself while it holds a table: a running job, or a backfill from the command line.
 SHORT_WAIT = timedelta(minutes=1)
@@ -103,10 +102,7 @@ def backfill_range(app: Application) -> DAG:
     with DAG(schedule=None, params=params, **about) as dag:
         plan = LakehouseOperator(task_id="plan", command="plan", **common.writer(app)).as_setup()
         each = EachOf(task_id="chunks")
-        backfill = LakehouseOperator.partial(
-            task_id="backfill", command="backfill", max_active_tis_per_dagrun=1, map_index_template=LABELLED,
-            **common.writer(app),
-        ).expand(request=each.output)  # fmt: skip
+        backfill = in_turn(app, "backfill", each)
         reconcile = LakehouseOperator(task_id="reconcile", command="reconcile", **common.writer(app))
         discard = LakehouseOperator(
             task_id="discard", command="discard", skip_if_held=True, lease_wait=SHORT_WAIT, **common.writer(app)
@@ -155,11 +151,8 @@ def backfill_interval(app: Application) -> DAG:
     paused = common.waits(app.backfill_schedule)
     with DAG(schedule=schedule, start_date=common.BEGUN, params=params, **paused, **about) as dag:
         each = EachOf(task_id="each_table")
-        backfill = LakehouseOperator.partial(
-            task_id="backfill", command="backfill", max_active_tis_per_dag=1, map_index_template=LABELLED,
-            **common.writer(app),
-        ).expand(request=each.output)  # fmt: skip
-        CheckRequest(application=app, kind="backfill_interval", names=list(params)) >> each >> backfill
+        check = CheckRequest(application=app, kind="backfill_interval", names=list(params))
+        check >> each >> in_turn(app, "backfill", each)
     return dag
 
 
