@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from pathlib import Path
 
 from lakehouse.delta import bronze_reader, reader
@@ -78,9 +79,11 @@ class History:
             case AtOffsets(offsets):
                 ticks = bronze_reader.ticks_at(self._layout, offsets, self.topics)
                 fits = next((found for tick in ticks if (found := self._at_tick(tick)) is not None), None)
+                if fits is None:
+                    return None
                 # What was decided later about these records counts, too, as by event time.
-                later = any(v.made == "intervention" for v in self if fits is not None and v.version > fits.version)
-                return None if later else fits
+                later = takewhile(lambda version: version.version > fits.version, self)
+                return None if any(version.made == "intervention" for version in later) else fits
 
     def readable(self, version: int) -> bool:
         """Say whether a version's files are still there: VACUUM takes those that later versions no longer need."""
