@@ -28,7 +28,7 @@ ALLOWED = {
     "kafka": {"errors", "config", "semantics", "plan", "formats"},
     "delta": {"errors", "config", "semantics", "plan", "formats", "kafka"},
     "run": {"errors", "config", "semantics", "plan", "formats", "kafka", "delta"},
-    "page": {"errors", "semantics", "plan", "delta", "run"},
+    "page": {"errors", "semantics", "plan", "formats", "delta", "run"},
     "airflow": {"errors", "config", "plan", "kafka"},
     "demo": {"errors", "config", "semantics", "plan", "formats", "kafka", "delta", "run", "lakehouse"},
     "cli": {

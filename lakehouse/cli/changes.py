@@ -12,6 +12,7 @@ from lakehouse.cli.options import ConfigOption, JsonOption, LakeOption, settings
 from lakehouse.cli.read import ROWS_SHOWN, LimitOption, shown
 from lakehouse.config import Settings
 from lakehouse.errors import ConfigError
+from lakehouse.formats.plain import plain
 
 KINDS = {"insert": "insert", "update_postimage": "update", "delete": "delete"}
 
@@ -124,7 +125,7 @@ def _order(position: dict[str, Any] | None) -> tuple[Any, ...]:
 
 
 def _is_key(row: dict[str, Any], keys: Iterable[str], wanted: str | None) -> bool:
-    return wanted is None or ",".join(str(show.plain(row[n])) if row[n] is not None else "" for n in keys) == wanted
+    return wanted is None or ",".join(str(plain(row[n])) if row[n] is not None else "" for n in keys) == wanted
 
 
 def _text(values: dict[str, Any] | None) -> str | None:

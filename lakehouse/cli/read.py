@@ -22,6 +22,7 @@ from lakehouse.cli.moments import (
 )
 from lakehouse.cli.options import ConfigOption, JsonOption, LakeOption, settings_of
 from lakehouse.errors import ConfigError
+from lakehouse.formats.plain import plain
 
 if TYPE_CHECKING:
     from lakehouse.delta.layout import Layout
@@ -89,9 +90,7 @@ def query(
         writer = csv_lines.writer(sys.stdout, lineterminator="\n")
         writer.writerow(names)
         for row in rows:
-            writer.writerow(
-                ["" if v is None else v if isinstance(v, str | int | float) else show.plain(v) for v in row]
-            )
+            writer.writerow(["" if v is None else v if isinstance(v, str | int | float) else plain(v) for v in row])
     else:
         shown(rows, limit, lambda some, caption: show.table("", names, some, caption=caption))
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +13,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from lakehouse.formats.plain import finite, plain
 
 BYTES_SHOWN = 200
 PIPE_WIDTH = 160
@@ -70,33 +70,15 @@ def moment(value: datetime | int | None, precision: str = "seconds") -> str:
     return value.replace(tzinfo=None).isoformat(" ", precision) + "Z"
 
 
-def plain(value: Any) -> Any:
-    """Return what json can't write as something that it can; for `json.dumps(default=...)`."""
-    match value:
-        case datetime():
-            aware = value if value.tzinfo else value.replace(tzinfo=UTC)
-            return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")
-        case date():
-            return value.isoformat()
-        case Decimal() | timedelta():
-            return str(value)
-        case bytes() | bytearray():
-            try:
-                return bytes(value).decode()
-            except UnicodeDecodeError:
-                return "base64:" + base64.b64encode(value).decode()
-    return str(value)
-
-
 def as_json(value: Any, *, stderr: bool = False) -> None:
     """Print a value as one line of JSON. stderr: of what goes on meanwhile, so that stdout has the result alone."""
     typer.echo(json.dumps(_finite(value), default=plain, ensure_ascii=False), err=stderr)
 
 
 def _finite(value: Any) -> Any:
-    """NaN and the infinities are no JSON: as text, the way that Spark writes them."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    """NaN and the infinities are no JSON, and json.dumps asks nobody about them."""
+    if isinstance(value, float):
+        return finite(value)
     if isinstance(value, Mapping):
         return {str(name): _finite(item) for name, item in value.items()}
     return [_finite(item) for item in value] if isinstance(value, list | tuple) else value

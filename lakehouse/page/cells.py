@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
 from typing import Any
 
 from lakehouse.errors import ConfigError
+from lakehouse.formats.plain import finite, plain
 
 ROWS_MAX = 500
 TEXT_MAX = 2_000
@@ -25,12 +23,12 @@ def cell(value: Any) -> Any:
         case int():
             return value if abs(value) <= EXACT_MAX else str(value)
         case float():
-            return value if math.isfinite(value) else _named(value)
+            return finite(value)
         case str():
             return cut(value)
         case Mapping() | list() | tuple():
             return cut(json.dumps(_nested(value), ensure_ascii=False))
-    return cut(_text(value))
+    return cut(plain(value))
 
 
 def cells(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -55,31 +53,9 @@ def _nested(value: Any) -> Any:
         case None | bool() | int() | str():
             return value
         case float():
-            return value if math.isfinite(value) else _named(value)
+            return finite(value)
         case Mapping():
             return {str(name): _nested(item) for name, item in value.items()}
         case list() | tuple():
             return [_nested(item) for item in value]
-    return _text(value)
-
-
-def _named(value: float) -> str:
-    """NaN and the infinities are no JSON: as text, the way that Spark writes them."""
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _text(value: Any) -> str:
-    match value:
-        case datetime():
-            aware = value if value.tzinfo else value.replace(tzinfo=UTC)
-            return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")
-        case date() | time():
-            return value.isoformat()
-        case Decimal() | timedelta():
-            return str(value)
-        case bytes() | bytearray():
-            try:
-                return bytes(value).decode()
-            except UnicodeDecodeError:
-                return f"0x{bytes(value).hex()}"
-    return str(value)
+    return plain(value)

@@ -1,0 +1,34 @@
+"""Values that JSON has no form for, as the text that a person is shown: on the command line and on the page."""
+
+from __future__ import annotations
+
+import base64
+import math
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+
+def plain(value: Any) -> str:
+    """Return what json can't write as text, bytes that are no UTF-8 as base64; for `json.dumps(default=plain)`."""
+    match value:
+        case datetime():
+            aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+            return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case date() | time():
+            return value.isoformat()
+        case Decimal() | timedelta():
+            return str(value)
+        case bytes() | bytearray():
+            try:
+                return bytes(value).decode()
+            except UnicodeDecodeError:
+                return "base64:" + base64.b64encode(value).decode()
+    return str(value)
+
+
+def finite(value: float) -> float | str:
+    """Return a number; NaN and the infinities, which are no JSON, as text, the way that Spark writes them."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
