@@ -68,8 +68,6 @@ async def run(python: Path, app: Application, arguments: Sequence[str], seconds:
         argv += ["--config", app.config]
         folder = Path(app.config).parent
     code, out, err = await _once(argv, folder, environment(python), seconds)
-    if code < 0:  # seen once: threads of a library aborted the process after all was said. It only reads, so once more.
-        code, out, err = await _once(argv, folder, environment(python), seconds)
     if code != 0:
         raise _failure(code, err, arguments[0])
     try:

@@ -95,6 +95,7 @@ def test_a_command_that_takes_too_long_is_ended_with_its_children(shop, tmp_path
     ("text", "said"),
     [
         ("echo 'error: it broke' >&2; exit 1", "exit code 1: it broke"),
+        ("kill -ABRT $$", "exit code -6"),
         ("echo no json", "printed no JSON"),
         ("true", "printed nothing"),
         ("head -c 9000000 /dev/zero", r"printed 9,\d+ bytes|printed 9,000,000 bytes"),
@@ -103,14 +104,6 @@ def test_a_command_that_takes_too_long_is_ended_with_its_children(shop, tmp_path
 def test_a_command_that_fails_says_so(shop, tmp_path, text, said):
     with pytest.raises(LakehouseError, match=said):
         asyncio.run(explain(script(tmp_path, text), shop, "visits", "ann", None))
-
-
-def test_a_command_that_a_signal_ended_is_tried_once_more(shop, tmp_path):
-    again = f'test -e {tmp_path}/once && exec {PYTHON} "$@"; touch {tmp_path}/once; kill -ABRT $$'
-    (row,) = asyncio.run(explain(script(tmp_path, again), shop, "visits", "ann", None))
-    assert row["agrees"]
-    with pytest.raises(LakehouseError, match="exit code -6"):
-        asyncio.run(explain(script(tmp_path, "kill -ABRT $$"), shop, "visits", "ann", None))
 
 
 def test_airflows_own_variables_are_not_passed_on():
