@@ -31,12 +31,12 @@ def read(spark: SparkSession, layout: Layout, table: Table, at: At | None) -> Da
         return travel.read_version(spark, path)
     if isinstance(at, AtCommit):
         at = AtVersion(_version_at(spark, table, path, at))
+    # A version's number says all: what stands in the logs of bronze and of the table need not be looked for.
+    if isinstance(at, AtVersion) and (frame := _kept(spark, path, at.version)) is not None:
+        return frame
     found = cut(spark, layout, table, at)
-    if (version := _exact(spark, layout, table, at, found)) is not None:
-        try:
-            return travel.read_version(spark, path, version)
-        except AnalysisException:
-            pass  # Delta has its files no longer: bronze has the records
+    if (frame := _kept(spark, path, _exact(spark, layout, table, at, found))) is not None:
+        return frame
     return Past(spark, layout, table).seen(found)
 
 
@@ -46,12 +46,8 @@ def version(spark: SparkSession, layout: Layout, table: Table, at: At | None) ->
     if at is None:
         return travel.read_version(spark, path)
     found = cut(spark, layout, table, at)
-    number = _exact(spark, layout, table, at, found)
-    try:
-        if number is not None:
-            return travel.read_version(spark, path, number)
-    except AnalysisException:
-        pass  # Delta has its files no longer
+    if (frame := _kept(spark, path, _exact(spark, layout, table, at, found))) is not None:
+        return frame
     raise NotFound(f"table {table.name!r} at {at}: Delta has no version that is just that. Take bronze instead.")
 
 
@@ -110,6 +106,16 @@ def _exact(spark: SparkSession, layout: Layout, table: Table, at: At, found: Cut
     known = travel.commits(spark, place.path, place.name, found.tick)
     last = travel.last_before(spark, layout, table, known, found.tick)
     return None if last is None else last.last
+
+
+def _kept(spark: SparkSession, path: str, version: int | None) -> DataFrame | None:
+    """A version's rows; None where there is no such version, or Delta's log no longer tells of it."""
+    if version is None:
+        return None
+    try:
+        return travel.read_version(spark, path, version)
+    except AnalysisException:
+        return None
 
 
 def _history(spark: SparkSession, path: str) -> DataFrame:
