@@ -9,7 +9,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.errors import ConfigError
 from lakehouse.plan.table import Table
+from lakehouse.semantics.moment import none_left_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +79,16 @@ def cut_of(details: Mapping[str, Any]) -> Cut:
     offsets = details.get("offsets")
     numbered = offsets and {topic: {int(p): n for p, n in of.items()} for topic, of in offsets.items()}
     return Cut(details["tick"], details.get("event_ms"), numbered)
+
+
+def check_offsets(table: Table, offsets: Mapping[str, Mapping[int, int]], known: Mapping[tuple[str, int], int]) -> None:
+    """Raise ConfigError for offsets of a topic that the table does not read, or that leave out a partition.
+
+    known: the first offset not taken in, by topic and partition.
+    """
+    if unread := sorted(set(offsets) - set(table.stream.topics)):
+        raise ConfigError(
+            f"offsets: table {table.name!r} does not read topic {unread[0]!r}; expected "
+            f"{', '.join(table.stream.topics)}."
+        )
+    none_left_out(offsets, known)

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow.dataset as ds
 
 from lakehouse.delta import reader
-from lakehouse.delta.cut import Cut
+from lakehouse.delta.cut import Cut, check_offsets
 from lakehouse.delta.layout import Layout
-from lakehouse.errors import ConfigError, NotFound
+from lakehouse.errors import NotFound
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion
@@ -135,12 +135,4 @@ def _check(layout: Layout, table: Table, at: AtOffsets, applied: int) -> None:
         known = rows.to_table(columns=["topic", "partition", "offset"], filter=of & (ds.field("tick") <= applied))
         for row in known.group_by(["topic", "partition"]).aggregate([("offset", "max")]).to_pylist():
             found[row["topic"], row["partition"]] = row["offset_max"] + 1
-    if unread := sorted(set(at.offsets) - set(table.stream.topics)):
-        raise ConfigError(
-            f"offsets: table {table.name!r} does not read topic {unread[0]!r}; expected "
-            f"{', '.join(table.stream.topics)}."
-        )
-    named = {(topic, partition) for topic, of in at.offsets.items() for partition in of}
-    if missing := sorted(set(found) - named):
-        shown = ",".join(f"{topic}/{partition}={found[topic, partition]}" for topic, partition in missing)
-        raise ConfigError(f"offsets: expected one for every partition with records; add {shown} (or smaller ones).")
+    check_offsets(table, at.offsets, found)

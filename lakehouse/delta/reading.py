@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.delta import bronze, interventions, tables, travel
-from lakehouse.delta.cut import Cut
+from lakehouse.delta.cut import Cut, check_offsets
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.moments import Past
 from lakehouse.delta.transaction import read_progress
-from lakehouse.errors import ConfigError, NotFound
+from lakehouse.errors import NotFound
 from lakehouse.plan.table import Table
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, written
 
@@ -153,17 +153,6 @@ def _tick_of(spark: SparkSession, layout: Layout, table: Table, version: int) ->
 def _check_offsets(
     spark: SparkSession, layout: Layout, table: Table, offsets: Mapping[str, Mapping[int, int]], applied: int
 ) -> None:
-    """Every partition that has records must be named: what is left out would be a guess."""
     rows = bronze.between(bronze.of_stream(spark, layout, table.stream), 0, applied)
     known = rows.groupBy("topic", "partition").agg(F.max("offset")).collect()
-    found = {(topic, partition): last + 1 for topic, partition, last in map(tuple, known)}
-    named = {(topic, partition) for topic, of in offsets.items() for partition in of}
-    for topic in sorted({topic for topic, _ in named - set(found)}):
-        if topic not in table.stream.topics:
-            raise ConfigError(
-                f"offsets: table {table.name!r} does not read topic {topic!r}; expected "
-                f"{', '.join(table.stream.topics)}."
-            )
-    if missing := sorted(set(found) - named):
-        shown = ",".join(f"{topic}/{partition}={found[topic, partition]}" for topic, partition in missing)
-        raise ConfigError(f"offsets: expected one for every partition with records; add {shown} (or smaller ones).")
+    check_offsets(table, offsets, {(topic, partition): last + 1 for topic, partition, last in map(tuple, known)})

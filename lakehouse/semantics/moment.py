@@ -197,3 +197,15 @@ def written(ms: int) -> str:
     """Return a moment as text: 2013-06-01T18:00:00Z."""
     time = moment(ms).replace(tzinfo=None)
     return time.isoformat(timespec="milliseconds" if ms % 1000 else "seconds") + "Z"
+
+
+def none_left_out(offsets: Mapping[str, Mapping[int, int]], known: Mapping[tuple[str, int], int]) -> None:
+    """Raise ConfigError unless offsets name every partition that has records: one left out would be a guess.
+
+    known: the first offset not taken in, by topic and partition.
+    """
+    named = {(topic, partition) for topic, of in offsets.items() for partition in of}
+    if add := ",".join(
+        f"{topic}/{partition}={known[topic, partition]}" for topic, partition in sorted(set(known) - named)
+    ):
+        raise ConfigError(f"offsets: expected one for every partition with records; add {add} (or smaller ones).")
