@@ -62,13 +62,8 @@ def time(title: str, description: str) -> Param:
     return _nullable(requests.TIME, 40, title, f"{description}; UTC unless it names a zone")
 
 
-def line(title: str, description: str) -> Param:
-    """Return a param for a line of text, which may be empty."""
-    return Param("", type="string", pattern=requests.LINE, maxLength=300, title=title, description=description)
-
-
 def optional(pattern: str, longest: int, title: str, description: str) -> Param:
-    """Return a param for a text of a pattern, or nothing."""
+    """Return a param for a text of a pattern, or nothing: the UI's form asks for a text that can't be null."""
     return _nullable(pattern, longest, title, description)
 
 
@@ -86,7 +81,9 @@ def decided() -> dict[str, Param]:
     """Return the params "dry_run" and "reason"."""
     return {
         "dry_run": flag(True, "Dry run", "only say what would change; off: a person is asked, then it is done"),
-        "reason": line("Reason", "why; needed when it is no dry run, and kept in the lake's interventions"),
+        "reason": optional(
+            requests.LINE, 300, "Reason", "why; needed when it is no dry run, and kept in the lake's interventions"
+        ),
     }
 
 

@@ -61,6 +61,10 @@ def inspect_all(_: None) -> dict[str, Any]:
                 "pools": {task.task_id: task.pool for task in dag.tasks},
                 "setups": [task.task_id for task in dag.tasks if task.is_setup],
                 "first_run": _first_run(dag),
+                # The form of the UI sends no run with one of these left empty.
+                "empty_texts": [
+                    name for name, of in dag.params.items() if of.value == "" and "null" not in of.schema["type"]
+                ],
                 "teardowns": [task.task_id for task in dag.tasks if task.is_teardown],
             }
             for name, dag in bag.dags.items()

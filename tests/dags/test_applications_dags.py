@@ -104,6 +104,7 @@ def test_each_application_has_its_dags_and_a_bad_manifest_is_named(airflow, tmp_
     assert dags["shop__backfill_interval"]["outlets"] == [], "a backfill of many intervals floods nobody"
     assert dags["shop__backfill_range"]["pools"]["backfill"] == "lakehouse_shop"
     assert dags["shop__backfill_range"]["pools"]["approve"] == "default_pool"
+    assert {name: dag["empty_texts"] for name, dag in dags.items() if dag["empty_texts"]} == {}, "the UI's form says no"
     assert found["heavy_modules"] == []
     assert found["file_s"] < 1.5, "the processor parses this file again and again"
 
@@ -112,7 +113,7 @@ def test_bad_params_are_refused_when_a_run_is_made(airflow, tmp_path, shop):
     one = shop()
     good = [
         {"table": "totals"}, {"table": "totals", "from": "2013-07-04", "to": "2013-07-05T00:00Z"},
-        {"table": "totals", "offsets": "orders/0=1..9,orders/1=3..3"},
+        {"table": "totals", "offsets": "orders/0=1..9,orders/1=3..3"}, {"table": "totals", "reason": None},
         {"table": "totals", "dry_run": False, "reason": "'; rm -rf / # {{ x }} ä 😀"},
     ]  # fmt: skip
     bad = [
