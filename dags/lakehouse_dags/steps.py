@@ -161,8 +161,7 @@ class Approval(ApprovalOperator):
         request, found = requested(context), context["ti"].xcom_pull(task_ids=self.shown)
         lines = [
             f"* {commands.plain(name)}: **{commands.plain(value, 1000)}**"
-            for said in (request, found)
-            for name, value in said.items()
+            for name, value in {**request, **found}.items()
             if value is not None and name not in ("event", "plan", "dry_run", "chunk_hours")
         ]
         self.body = "\n".join(lines)

@@ -25,10 +25,9 @@ from tests.properties.test_operators import APP, BY_CITY, EVENTS, SEEDS, STATEFU
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# One of each way in which a table is kept; every operator is in the slow test.
 FEW = lh.app(
-    EVENTS.latest("latest"),
     BY_CITY.agg(n=lh.count(), total=lh.sum("amount"), newest=lh.latest("n")).having("n > 3").table("sums"),
-    BY_CITY.window(lh.session("3 milliseconds", grace="9 milliseconds")).agg(all=lh.collect_list("n")).table("session"),
     BY_CITY.window(lh.tumbling("5 milliseconds", grace="5 milliseconds"))
     .agg(n=lh.count("n"))
     .table("final", emit="final", retention="20 milliseconds"),

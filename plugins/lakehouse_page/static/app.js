@@ -88,9 +88,10 @@ function tellRun() {
   if (run) show(at("run"), h("b", null, run.id), ` ${run.state}, ${time(run.start)} to ${run.ended ? time(run.end) : "now"}: the moments below are those before it and after it.`);
 }
 
-// The node of the address; or the first table that there is.
+// The node of the address, or the table of the run; else the first table that there is.
 function chosen() {
-  const { table, node } = state();
+  const { node } = state();
+  const table = state().table ?? run?.table;
   const isMade = (one) => one.kind === "table" && facts.tables[one.name];
   return facts.nodes.find((one) => one.id === node) || facts.nodes.find((one) => one.kind === "table" && one.name === table) || facts.nodes.find(isMade) || facts.nodes[0];
 }
