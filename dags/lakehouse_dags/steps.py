@@ -16,6 +16,7 @@ from lakehouse_dags.manifest import Application
 from lakehouse_dags.operator import REQUEST_TASK, LakehouseOperator, requested
 
 APPROVAL_TIME = timedelta(days=1)
+ASKED_AGAIN = 3
 FACTS_TASK = "facts"
 
 
@@ -151,8 +152,9 @@ class Approval(ApprovalOperator):
 
     def __init__(self, *, shown: str, **kwargs: Any) -> None:
         super().__init__(
-            task_id="approve", body="", defaults=self.REJECT, response_timeout=APPROVAL_TIME, retries=0,
-            execution_timeout=None, **kwargs,
+            task_id="approve", body="", defaults=self.REJECT, response_timeout=APPROVAL_TIME,
+            # Airflow 3.3.2 fails a task that is answered before its scheduler has heard of the asking process's end.
+            retries=ASKED_AGAIN, retry_delay=timedelta(seconds=5), execution_timeout=None, **kwargs,
         )  # fmt: skip
         self.shown = shown
 

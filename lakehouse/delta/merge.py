@@ -92,8 +92,16 @@ def rows(table: Table, forms: list[Form], batch: DataFrame, before: DataFrame | 
 
 def overlaid(table: Table, before: DataFrame | None, made: DataFrame) -> DataFrame:
     """Return rows after a batch: those `before` it, but for the keys of `made`, whose row is its, or `_tombstone`."""
-    rows = made.where(~F.col("_tombstone")).drop("_tombstone")
-    return rows if before is None else others(table.key, before, made).unionByName(rows)
+    if before is None:
+        return made.where(~F.col("_tombstone")).drop("_tombstone")
+    # One join, for `made` is bronze decoded and folded: a union with an anti-join would do that twice.
+    made = made.withColumn("_made", F.lit(True))
+    both = before.alias("b").join(made.alias("m"), same_key(table.key, "b", "m"), "full_outer")
+    both = both.where(~F.coalesce("m._tombstone", F.lit(False)))
+    taken = F.col("m._made").isNotNull()
+    return both.select(
+        *[F.when(taken, F.col(f"m.`{name}`")).otherwise(F.col(f"b.`{name}`")).alias(name) for name in before.columns]
+    )
 
 
 def others(names: tuple[str, ...], rows: DataFrame, keys: DataFrame) -> DataFrame:

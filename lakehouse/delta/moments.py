@@ -63,6 +63,7 @@ class Past:
         self._columns = tables.state_schema(spark, table) if table.has_state else tables.schema(spark, table)
         self._seen_columns = tables.schema(spark, table)
         self._bases: dict[tuple[Cut, bool], Anchor] = {}
+        self._nothing = spark.createDataFrame([], self._columns)
 
     def seen(self, cut: Cut, *, anchored: bool = True) -> DataFrame:
         """Return what people see at a moment, hidden columns too. anchored: False folds everything from bronze."""
@@ -193,10 +194,12 @@ class Past:
                     f"table {self._table.name!r} at {cut}: it was restored from a topic, and what came before its "
                     "restore is in no bronze of this lake. Delta has no version any more to begin from."
                 )
-            empty = self._spark.createDataFrame([], self._columns)
-            base = base or Anchor(NO_TICK, empty, empty if self._table.is_final else None)
-            seen = None if base.seen is None else _as(base.seen, self._columns)
-            self._bases[cut, anchored] = replace(base, rows=_as(base.rows, self._columns), seen=seen)
+            if base is None:
+                base = Anchor(NO_TICK, self._nothing, self._nothing if self._table.is_final else None)
+            else:
+                seen = None if base.seen is None else _as(base.seen, self._columns)
+                base = replace(base, rows=_as(base.rows, self._columns), seen=seen)
+            self._bases[cut, anchored] = base
         return self._bases[cut, anchored]
 
     def _after(self, rows: DataFrame, after: int, to: int, cut: Cut) -> DataFrame:
@@ -208,7 +211,8 @@ class Past:
                 f"version or anchor of just that tick is left. The nearest one before it is of tick {after}."
             )
         arrived = self._arrived(after, to, cut, self._clock_at(after))
-        return _as(rows_after(self._table, self._forms, rows, arrived), self._columns)
+        before = None if rows is self._nothing else rows  # nothing to be joined with
+        return _as(rows_after(self._table, self._forms, before, arrived), self._columns)
 
     def _arrived(self, after: int, to: int, cut: Cut, clock: ClockState | None) -> DataFrame:
         arrived = past.arrived(self._spark, self._layout, self._table, after, to, self._skip)

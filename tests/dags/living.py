@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -108,14 +109,22 @@ class Living:
         return self.ask("GET", f"{path}?map_index={index}&deserialize=false")["value"]
 
     def approve(self, kind: str, run: str, task: str = "approve") -> str:
-        """Wait for the question, say yes; return what a person reads."""
+        """Say yes at once, and again, less quickly, when that was lost and it is asked again; return what is shown."""
         path = f"/api/v2/dags/{self.name}__{kind}/dagRuns/{run}/taskInstances/{task}/-1/hitlDetails"
-        wait(lambda: self.tasks(kind, run)[task]["state"] == "awaiting_input", "the question")
-        # Answered before the scheduler has heard of the end of the asking process (3.3.2: its next loop, a second), the
-        # task is failed: "finished with state success, but the task instance's state is queued".
-        time.sleep(5)
-        shown = str(self.ask("GET", path)["body"])
-        self.ask("PATCH", path, {"chosen_options": ["Approve"], "params_input": {}})
+        shown, asked = "", 0
+
+        def approved() -> bool:
+            nonlocal shown, asked
+            state = self.tasks(kind, run)[task]["state"]
+            if state == "awaiting_input":
+                time.sleep(5 * asked)
+                shown, asked = str(self.ask("GET", path)["body"]), asked + 1
+                with contextlib.suppress(Refused):  # it was answered a moment ago
+                    self.ask("PATCH", path, {"chosen_options": ["Approve"], "params_input": {}})
+            assert state not in ("failed", "upstream_failed", "skipped"), state
+            return bool(state == "success")
+
+        wait(approved, "the approval", pause_s=0.2)
         return shown
 
     def events(self, table: str) -> list[dict[str, Any]]:

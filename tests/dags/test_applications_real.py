@@ -160,12 +160,12 @@ def test_a_backfill_is_planned_approved_done_and_told_once(shop: Shop, spark: Sp
     shop.damage(spark)
     reason = "a wrong UPDATE; $(id) `id` \"'{{ 7 * 7 }}"
     run = shop.trigger(
-        "backfill_range", table="totals", dry_run=False, reason=reason, **{"from": "2013-07-04", "to": "2013-07-05"}
+        "backfill_range", table="totals", dry_run=False, reason=reason, **{"from": "2013-07-04", "to": "2013-07-06"}
     )
     shown = shop.approve("backfill_range", run)
     assert "changed: **1**" in shown
     states = shop.end("backfill_range", run)
-    assert (states["backfill/0"], states["reconcile"], states["discard"]) == ("success",) * 3
+    assert [states[task] for task in ("backfill/0", "backfill/1", "reconcile", "discard")] == ["success"] * 4
     shop.check()
     assert [told.get("reason") for told in shop.events("totals")] == ["", reason]
     (done,) = [json.loads(one) for one in shop.lakehouse("interventions", "totals", "--json").splitlines()]
