@@ -21,13 +21,13 @@ from pyspark.sql import functions as F
 
 import lakehouse as lh
 from lakehouse.config import load
-from lakehouse.delta import bronze, reading
+from lakehouse.delta import bronze, reading, travel
 from lakehouse.delta.cut import Cut
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.moments import Past
 from lakehouse.delta.session import open_session
 from lakehouse.delta.silver_query import Silver
-from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
+from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick, AtVersion
 
 TOPIC, HOUR_MS = "events", 3_600_000
 events = lh.stream(TOPIC, key="id string", schema="amount bigint")
@@ -80,10 +80,14 @@ def main() -> None:
         def at(moment: At | None) -> DataFrame:
             return reading.read(spark, layout, TABLE, moment)
 
+        before = max(
+            one.version for one in travel.commits(spark, layout.silver("rows"), "rows") if one.tick == last - 2
+        )
         half = last // 2 * HOUR_MS + HOUR_MS // 2
         kinds = {
             "now": lambda: at(None),
-            "a version, two ticks ago": lambda: at(AtTick(last - 2)),
+            "a version, by its number": lambda: at(AtVersion(before)),
+            "the same version, by its tick": lambda: at(AtTick(last - 2)),
             "between versions, a tick past one": lambda: at(AtTick(last - 1)),
             "offsets, half a tick past a version": lambda: at(AtOffsets({TOPIC: {0: (last - 2) * size + size // 2}})),
             "event time, within the last tick": lambda: at(AtEvent(last * HOUR_MS + HOUR_MS // 2)),

@@ -67,24 +67,25 @@ def cut(spark: SparkSession, layout: Layout, table: Table, at: At) -> Cut:
     """Return which records make a table at a moment. Raises NotFound, ConfigError; see `read`."""
     if not tables.exists(spark, layout.silver(table.name)):
         raise NotFound(f"table {table.name!r} does not exist in {layout.root}. Run its application first.")
-    applied = applied_tick(spark, layout, table)
     match at:
         case AtVersion(version):
             return Cut(_tick_of(spark, layout, table, version))
+        case AtCommit():
+            return cut(spark, layout, table, AtVersion(_version_at(spark, table, layout.silver(table.name), at)))
         case AtTick(tick):
-            if tick > applied:
+            done = read_progress(spark, layout.silver(table.name), table.name).tick
+            if tick > done and tick > (applied := applied_tick(spark, layout, table)):
                 raise NotFound(
                     f"table {table.name!r} has not taken in tick {tick}: it stands at tick {applied}. Ticks 0 to "
                     f"{applied} can be read."
                 )
             return Cut(tick)
         case AtEvent(ms):
-            return Cut(applied, event_ms=ms)
+            return Cut(applied_tick(spark, layout, table), event_ms=ms)
         case AtOffsets(offsets):
+            applied = applied_tick(spark, layout, table)
             _check_offsets(spark, layout, table, offsets, applied)
             return Cut(applied, offsets=offsets)
-        case AtCommit():
-            return cut(spark, layout, table, AtVersion(_version_at(spark, table, layout.silver(table.name), at)))
 
 
 def applied_tick(spark: SparkSession, layout: Layout, table: Table) -> int:
