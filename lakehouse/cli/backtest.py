@@ -25,7 +25,7 @@ def backtest(
 
     Both are built beside the live tables and removed again; the live table is not touched.
 
-    Example: lakehouse backtest app.py hourly --with app.py:longer_grace
+    Example: lakehouse backtest app.py hourly --with longer_grace.py
     """
     from lakehouse.run.application import load_app
     from lakehouse.run.lake import Lake
