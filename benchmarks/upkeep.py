@@ -75,7 +75,8 @@ def main() -> None:
 
         batches("a batch, neighbouring keys")
         grown = list(lake.grow(chosen.growth))
-        shown.append(["a batch of new keys", f"{statistics.median(grown):.2f}", f"last three {grown[-3:]}"])
+        last = ", ".join(f"{one:.2f}" for one in grown[-3:])
+        shown.append(["a batch of new keys", f"{statistics.median(grown):.2f}", f"last three {last}"])
         batches("a batch, neighbouring keys")
         kept_up("1 second")
         batches("a batch, neighbouring keys")
