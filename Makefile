@@ -5,12 +5,12 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := infra/python/requirements.lock
 .DELETE_ON_ERROR:
-.PHONY: help setup lint format test test-all test-ui demo bench lock airflow-setup clean test-airflow airflow
+.PHONY: help setup lint format test test-all test-ui demo bench lock airflow-setup clean test-airflow airflow jars lock-jars components audit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
 
-setup: .venv/.installed .jars/stamp.json ## the Python environment and the jars (needs Python 3.11+ and Java 17+)
+setup: .venv/.installed jars ## the Python environment and the jars (needs Python 3.11+ and Java 17+)
 
 .venv/.checked:
 	@command -v $(PYTHON) >/dev/null || { echo "error: found no $(PYTHON); expected Python 3.11 or newer. Install it, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
@@ -26,10 +26,12 @@ setup: .venv/.installed .jars/stamp.json ## the Python environment and the jars 
 	@$(PIP) install --root-user-action=ignore --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.jars/stamp.json: .venv/.installed infra/jars/ivy.xml infra/jars/ivysettings.xml
-	@echo "jars: resolving infra/jars/ivy.xml into .jars"
+# Every time: a jar that is not the one of infra/jars/checksums.txt is refused. Reading all of them takes 0.2 s.
+jars: .venv/.installed
 	@$(BIN)/python infra/jars/resolve.py
-	@touch $@
+
+lock-jars: .venv/.installed ## write infra/jars/checksums.txt anew, after infra/jars/ivy.xml has changed
+	$(BIN)/python infra/jars/resolve.py --lock
 
 lint: setup ## ruff and mypy
 	$(BIN)/ruff check .
@@ -72,6 +74,12 @@ bench: setup ## the benchmarks
 	$(BIN)/python benchmarks/time_travel.py
 	$(BIN)/python benchmarks/rebuild.py
 	$(BIN)/python benchmarks/airflow_start.py
+
+components: .venv/.installed ## write infra/components.json (CycloneDX) anew from the locks
+	@$(BIN)/python infra/components.py list
+
+audit: .venv/.installed ## is anything known against a component? Fails where it could not ask
+	@$(BIN)/python infra/components.py audit
 
 # UPGRADE=--upgrade takes newer versions; without it only what pyproject.toml asks for changes.
 lock: ## write infra/python/requirements.lock anew from pyproject.toml

@@ -15,12 +15,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from common import show
+from kafka_rows import kafka_rows
 from pyspark.sql import functions as F
 
 import lakehouse as lh
 from lakehouse.delta import bronze
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.silver_query import Silver
+from lakehouse.delta.tick import append_tick
 from lakehouse.run.lake import Lake
 from lakehouse.semantics.moment import AtTick
 
@@ -39,17 +41,9 @@ def write_bronze(lake: Lake, layout: Layout, count: int) -> None:
     state = replace(bronze.take_over(spark, layout), topics={TOPIC: bronze.TopicState("id")})
     for tick in range(TICKS):
         first, end = count * tick // TICKS, count * (tick + 1) // TICKS
-        rows = spark.range(first, end).select(
-            F.lit(TOPIC).alias("topic"),
-            F.lit(0).alias("partition"),
-            F.col("id").alias("offset"),
-            F.timestamp_millis(F.col("id") + BEGIN_MS).alias("timestamp"),
-            F.lit(0).alias("timestampType"),
-            F.lit(None).cast("array<struct<key: string, value: binary>>").alias("headers"),
-            F.encode(F.format_string("k%09d", "id"), "UTF-8").alias("key"),
-            F.encode(F.concat(F.lit('{"n":'), "id", F.lit("}")), "UTF-8").alias("value"),
-        )
-        state, _ = bronze.append_tick(rows, layout, state, {TOPIC: {0: end}}, "benchmark")
+        number = spark.range(first, end).select(F.col("id").alias("number"))
+        rows = kafka_rows(number, TOPIC, "n", time_ms=F.col("number") + BEGIN_MS)
+        state, _ = append_tick(rows, layout, state, {TOPIC: {0: end}}, "benchmark")
 
 
 def main() -> None:

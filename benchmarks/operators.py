@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from common import show
+from kafka_rows import kafka_rows
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -36,6 +37,7 @@ from lakehouse.delta import bronze, reader
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.session import open_session
 from lakehouse.delta.silver_query import Silver
+from lakehouse.delta.tick import append_tick
 
 TOPIC, PARTITIONS = "events", 4
 BEGIN_MS, HOUR_MS = 1_700_002_800_000, 3_600_000  # begins with an hour
@@ -68,20 +70,12 @@ FAMILIES = {
 KINDS = ("local", "random")
 
 
-def kafka_rows(frame: DataFrame, keys: int) -> DataFrame:
-    """Rows as Spark's Kafka source gives them, of: number of the record, key, hour, milliseconds after the key's own
-    moment in the hour. A key has one partition; a partition's offsets have holes, as after transactions."""
+def records(frame: DataFrame, keys: int) -> DataFrame:
+    """Records of: number of the record, key, hour, milliseconds after the key's own moment in the hour. A key has one
+    partition; a partition's offsets have holes, as after transactions."""
     moment = F.col("hour") * HOUR_MS + F.expr(f"(key * {HOUR_MS // 2}) div {keys}") + F.col("after")
-    return frame.select(
-        F.lit(TOPIC).alias("topic"),
-        (F.col("key") % PARTITIONS).cast("int").alias("partition"),
-        F.col("number").alias("offset"),
-        F.timestamp_millis(moment + BEGIN_MS).alias("timestamp"),
-        F.lit(0).alias("timestampType"),
-        F.lit(None).cast("array<struct<key: string, value: binary>>").alias("headers"),
-        F.encode(F.format_string("k%09d", "key"), "UTF-8").alias("key"),
-        F.encode(F.concat(F.lit('{"amount":'), "number", F.lit("}")), "UTF-8").alias("value"),
-    )
+    key = F.col("key")
+    return kafka_rows(frame, TOPIC, "amount", time_ms=moment + BEGIN_MS, key=key, partition=key % PARTITIONS)
 
 
 class Filled:
@@ -138,8 +132,8 @@ class Filled:
 
     def _append(self, frame: DataFrame, end: int) -> None:
         ends = {TOPIC: dict.fromkeys(range(PARTITIONS), end)}
-        rows = kafka_rows(frame, self._keys)
-        self._state, _ = bronze.append_tick(rows, self._layout, self._state, ends, "benchmark")
+        rows = records(frame, self._keys)
+        self._state, _ = append_tick(rows, self._layout, self._state, ends, "benchmark")
         self._sent = end
 
     def _chosen(self, kind: str) -> list[int]:

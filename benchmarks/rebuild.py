@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from common import show
+from kafka_rows import kafka_rows
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -31,6 +32,7 @@ from lakehouse.delta.layout import Layout
 from lakehouse.delta.moments import Past
 from lakehouse.delta.session import open_session
 from lakehouse.delta.silver_query import Silver
+from lakehouse.delta.tick import append_tick
 
 TOPIC, KEYS, SMALL = "events", 100_000, 1_000
 events = lh.stream(TOPIC, key="id string", schema="amount bigint")
@@ -46,17 +48,9 @@ def fill(spark: SparkSession, layout: Layout, sizes: list[int]) -> None:
     for size in sizes:
         number = spark.range(first, first + size).select(F.col("id").alias("number"))
         first += size
-        frame = number.select(
-            F.lit(TOPIC).alias("topic"),
-            F.lit(0).alias("partition"),
-            F.col("number").alias("offset"),
-            F.timestamp_millis("number").alias("timestamp"),
-            F.lit(0).alias("timestampType"),
-            F.lit(None).cast("array<struct<key: string, value: binary>>").alias("headers"),
-            F.encode(F.format_string("k%09d", F.col("number") * 7919 % KEYS), "UTF-8").alias("key"),
-            F.encode(F.concat(F.lit('{"amount":'), "number", F.lit("}")), "UTF-8").alias("value"),
-        )
-        state, _ = bronze.append_tick(frame, layout, state, {TOPIC: {0: first}}, "benchmark")
+        key = F.col("number") * 7919 % KEYS
+        frame = kafka_rows(number, TOPIC, "amount", time_ms=F.col("number"), key=key)
+        state, _ = append_tick(frame, layout, state, {TOPIC: {0: first}}, "benchmark")
 
 
 def plain(spark: SparkSession, layout: Layout, *, latest: bool) -> DataFrame:

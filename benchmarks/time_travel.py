@@ -16,6 +16,7 @@ import time
 from dataclasses import replace
 
 from common import show
+from kafka_rows import kafka_rows
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -27,6 +28,7 @@ from lakehouse.delta.layout import Layout
 from lakehouse.delta.moments import Past
 from lakehouse.delta.session import open_session
 from lakehouse.delta.silver_query import Silver
+from lakehouse.delta.tick import append_tick
 from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick, AtVersion
 
 TOPIC, HOUR_MS = "events", 3_600_000
@@ -42,17 +44,9 @@ def fill(spark: SparkSession, layout: Layout, rows: int, ticks: int) -> None:
     size = rows // ticks
     for tick in range(1, ticks + 1):
         number = spark.range((tick - 1) * size, tick * size).select(F.col("id").alias("number"))
-        frame = number.select(
-            F.lit(TOPIC).alias("topic"),
-            F.lit(0).alias("partition"),
-            F.col("number").alias("offset"),
-            F.timestamp_millis(F.lit(tick * HOUR_MS) + F.col("number") % HOUR_MS).alias("timestamp"),
-            F.lit(0).alias("timestampType"),
-            F.lit(None).cast("array<struct<key: string, value: binary>>").alias("headers"),
-            F.encode(F.format_string("k%09d", "number"), "UTF-8").alias("key"),
-            F.encode(F.concat(F.lit('{"amount":'), "number", F.lit("}")), "UTF-8").alias("value"),
-        )
-        state, _ = bronze.append_tick(frame, layout, state, {TOPIC: {0: tick * size}}, "benchmark")
+        time_ms = F.lit(tick * HOUR_MS) + F.col("number") % HOUR_MS
+        frame = kafka_rows(number, TOPIC, "amount", time_ms=time_ms)
+        state, _ = append_tick(frame, layout, state, {TOPIC: {0: tick * size}}, "benchmark")
         if tick % 2 == 0:
             with Silver(spark, layout, APP, lambda tick, records: None) as silver:
                 silver.catch_up()
@@ -80,9 +74,8 @@ def main() -> None:
         def at(moment: At | None) -> DataFrame:
             return reading.read(spark, layout, TABLE, moment)
 
-        before = max(
-            one.version for one in travel.commits(spark, layout.silver("rows"), "rows") if one.tick == last - 2
-        )
+        known = travel.commits(spark, layout.silver(TABLE.name), TABLE.name)
+        before = max(one.version for one in known if one.tick == last - 2)
         half = last // 2 * HOUR_MS + HOUR_MS // 2
         kinds = {
             "now": lambda: at(None),

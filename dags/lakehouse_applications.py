@@ -5,12 +5,17 @@ A manifest that can't be used costs the others nothing: it is named by a DAG of 
 
 from airflow.sdk import DAG
 
-from lakehouse_dags import keeping, writing
-from lakehouse_dags.manifest import applications
+from lakehouse_dags import common, keeping, writing
+from lakehouse_dags.manifest import Refused, applications
 
 found, refused = applications()
 
 for application in found:
+    try:
+        common.check_schedules(application)
+    except Refused as error:
+        refused[f"{application.name}.json"] = str(error)
+        continue
     for make in (
         writing.catch_up, writing.backfill_range, writing.backfill_interval, writing.quarantine_replay,
         keeping.reconstruct_point_in_time, keeping.recovery_drill, keeping.table_maintenance,

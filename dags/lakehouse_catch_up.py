@@ -19,6 +19,7 @@ from lakehouse_jobs import (
     job_environment,
     locations,
 )
+from lakehouse_places import check_places
 
 DOC = """
 ### Catch up
@@ -28,6 +29,9 @@ last tick, `checks` verifies the result. A task returns its job's last event (ro
 
 * `app`: the application, a file below the project's folder, for example `examples/flights.py`
 * `config`: a `lakehouse.toml`; left empty, the project's defaults hold
+
+Both must lie in a folder that the variable `LAKEHOUSE_CATCH_UP` names; without it every run is refused. An application
+that `lakehouse airflow add` made known has a `catch_up` of its own, and needs neither.
 
 A job that refuses its input (exit code 2) fails its task at once, any other failure is tried again. The jobs
 are safe to repeat: a tick that was written is not written twice.
@@ -49,6 +53,7 @@ class LakehouseJobOperator(BaseOperator):
         params = context["params"]
         try:
             root, python = locations()
+            check_places(root, params["app"], params["config"])
             argv = job_argv(root, python, self.job, params["app"], params["config"], self.options)
             self._running = Job(argv, cwd=root, environ=job_environment(python))
             return self._running.run(on_line=self.log.info)

@@ -266,6 +266,8 @@ CHECKS: dict[str, dict[str, Check]] = {
     "run": {
         "trigger_seconds": seconds,
         "max_records_per_tick": integer(1, None),
+        "max_bytes_per_tick": integer(1024, None),
+        "max_record_bytes": integer(1024, 1_000_000_000),
         "on_data_loss": one_of("fail", "record"),
     },
     "upkeep": {

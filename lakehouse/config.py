@@ -14,6 +14,7 @@
     [run]
     trigger_seconds = 0.0                         # between two ticks; 0 = as soon as there is something
     max_records_per_tick = 500000
+    max_bytes_per_tick = 268435456
     on_data_loss = "fail"                         # or "record": note the gap and go on
     [upkeep]
     keep_versions = "7 days"                      # the rest: docs/upkeep.md
@@ -64,10 +65,13 @@ class Settings:
     source: Path | None = None
 
 
-# Variables with our prefix that are no settings of a section; all but the first are for Airflow's processes.
+# Variables with our prefix that are no settings of a section: of the jars, of Airflow's processes, of interventions.
 OTHER_VARIABLES = frozenset(
-    {"LAKEHOUSE_JARS", "LAKEHOUSE_ROOT", "LAKEHOUSE_PYTHON", "LAKEHOUSE_APPLICATIONS", "LAKEHOUSE_SUPERVISED_BY"}
-)
+    {
+        "LAKEHOUSE_JARS", "LAKEHOUSE_ROOT", "LAKEHOUSE_PYTHON", "LAKEHOUSE_APPLICATIONS", "LAKEHOUSE_SUPERVISED_BY",
+        "LAKEHOUSE_CATCH_UP", "LAKEHOUSE_DECIDED_BY",
+    }
+)  # fmt: skip
 
 
 def load(path: Path | None = None, environ: Mapping[str, str] | None = None, start: Path | None = None) -> Settings:

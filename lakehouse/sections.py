@@ -79,6 +79,8 @@ class Run:
 
     trigger_seconds: float = 0.0
     max_records_per_tick: int = 500_000
+    max_bytes_per_tick: int = 268_435_456
+    max_record_bytes: int = 33_554_432
     on_data_loss: Literal["fail", "record"] = "fail"
 
 

@@ -1,4 +1,4 @@
-"""Checks: is every table at bronze's last tick, and every offset accounted for? What `lakehouse check` does.
+"""Checks: is every table at bronze's last tick, and every offset accounted for? What `lakehouse test check` does.
 
     python spark_jobs/checks.py --app examples/flights.py
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +20,17 @@ if TYPE_CHECKING:
 
     from lakehouse.run.lake import Lake
 
+
+# What a user may give Spark; tests/spark/test_session.py looks where it stands.
+SECRETS = {
+    "spark.hadoop.fs.s3a.secret.key": "canary-in-spark",
+    "spark.hadoop.lakehouse.odd": ' \\ # ! = : "quoted" \'\u20ac\U0001f600\t${HOME} $(id)',
+}
+
+# Nothing may depend on the local time zone: of the two processes of `make test` one lives where an hour comes twice.
+if os.environ.get("PYTEST_XDIST_WORKER") == "gw1":
+    os.environ["TZ"] = "Europe/Berlin"
+    time.tzset()
 
 # A timing never decides a test.
 settings.register_profile("lakehouse", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -36,6 +49,7 @@ def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
 
     # Thousands of small plans: code that compiles quickly beats code that runs quickly.
     options = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"}
+    options |= SECRETS
     if "not slow" in pytestconfig.option.markexpr:
         # A quarter of the time goes into Java code for each plan; make test-all runs on it, as the command does.
         options |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}

@@ -1,7 +1,7 @@
 """The argument lists of the `lakehouse` command, and what is kept of its results. Standard library only.
 
-A value of a request is one argument, joined to its option by "=": whatever it is, it can't become an option, and no
-shell ever sees it.
+A value of a request is one argument, joined to its option by "=", or a name that stands behind "--": whatever it is, it
+can't become an option, and no shell ever sees it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lakehouse_dags.requests import SURROGATE, BadRequest
+
 Where = Mapping[str, Any]
 Request = Mapping[str, Any]
 EXAMPLES = 5
@@ -18,14 +20,21 @@ TABLE_FACTS = ("name", "rows", "version", "tick", "behind", "late")
 
 
 def argv(python: Path, where: Where, command: str, request: Request) -> list[str]:
-    """Return the argument list of a command, by its name in COMMANDS.
+    """Return the argument list of a command, by its name in COMMANDS. Raises BadRequest for what no argument can be.
 
     -P: the folder that it runs in, which is the application's, is not searched for Python's own modules.
     """
-    arguments = [str(part) for part in COMMANDS[command](where, request)]
+    name, positionals, options = COMMANDS[command](where, request)
     config = ["--lake=" + where["lake"]] if where["config"] is None else ["--config=" + where["config"]]
-    found = [str(python), "-P", "-m", "lakehouse.cli.main", *arguments, *config]
-    return found if command == "check" else [*found, "--json"]
+    options = [*options, *config, *([] if command == "check" else ["--json"])]
+    for value in positionals:
+        if not isinstance(value, str) or not value or value.startswith("-"):
+            raise BadRequest(f"{name}: found {value!r:.200}, expected a name; it must not begin with -.")
+    for value in [*positionals, *options]:
+        if "\0" in value or SURROGATE.search(value):
+            raise BadRequest(f"{name}: found {value!r:.200}, expected a text that can be an argument.")
+    behind = ["--", *positionals] if positionals else []
+    return [str(python), "-P", "-m", "lakehouse.cli.main", *name.split(), *options, *behind]
 
 
 def folder(where: Where) -> Path:
@@ -72,29 +81,42 @@ def hashes(proof: Mapping[str, Any]) -> list[str]:
     return [way["hash"] for way in proof.get("ways", ()) if way["hash"] is not None]
 
 
-def _run(part: str) -> Callable[[Where, Request], list[str]]:
-    return lambda where, _: ["run", where["app"], "--until=caught-up", f"--only={part}"]
+Line = tuple[str, Sequence[str], Sequence[str]]  # the command with its group, its positional arguments, its options
+
+
+def _run(part: str) -> Callable[[Where, Request], Line]:
+    return lambda where, _: ("run", [where["app"]], ["--until=caught-up", f"--only={part}"])
 
 
 def _range(request: Request) -> list[str]:
     return [f"--{name}={request[name]}" for name in ("from", "to", "offsets") if request.get(name) is not None]
 
 
-def _backfill(where: Where, request: Request) -> list[str]:
-    return ["backfill", where["app"], request["table"], *_range(request), f"--reason={request.get('reason', '')}"]
+def _backfill(where: Where, request: Request) -> Line:
+    return (
+        "repair backfill",
+        [where["app"], request["table"]],
+        [*_range(request), f"--reason={request.get('reason', '')}"],
+    )
 
 
-def _plan(where: Where, request: Request) -> list[str]:
-    return ["backfill", where["app"], request["table"], *_range(request), "--plan"]
+def _plan(where: Where, request: Request) -> Line:
+    return "repair backfill", [where["app"], request["table"]], [*_range(request), "--plan"]
 
 
-def _discard(where: Where, request: Request) -> list[str]:
-    return ["backfill", where["app"], request["table"], "--discard"]
+def _discard(where: Where, request: Request) -> Line:
+    return "repair backfill", [where["app"], request["table"]], ["--discard"]
 
 
-def _reconcile(where: Where, request: Request) -> list[str]:
+def _reconcile(where: Where, request: Request) -> Line:
     """Of a range: what would a backfill change now? Of all rows: do they equal a fold from bronze?"""
-    return _plan(where, request) if _range(request) else ["audit", request["table"], f"--app={where['app']}", "--deep"]
+    if _range(request):
+        return _plan(where, request)
+    return "test audit", [request["table"]], [_app(where), "--deep"]
+
+
+def _app(where: Where) -> str:
+    return f"--app={where['app']}"
 
 
 def _moment(request: Request) -> list[str]:
@@ -104,36 +126,39 @@ def _moment(request: Request) -> list[str]:
     return [f"--{clock}={moment}"]
 
 
-def _checkout(where: Where, request: Request) -> list[str]:
-    return ["checkout", where["app"], request["table"], request["target"], *_moment(request), "--again"]
+def _checkout(where: Where, request: Request) -> Line:
+    return "past checkout", [where["app"], request["table"], request["target"]], [*_moment(request), "--again"]
 
 
-def _prove(where: Where, request: Request) -> list[str]:
-    return ["rebuild", where["app"], request["table"], "--prove", *_moment(request)]
+def _prove(where: Where, request: Request) -> Line:
+    return "past rebuild", [where["app"], request["table"]], ["--prove", *_moment(request)]
 
 
-def _drill(where: Where, request: Request) -> list[str]:
+def _drill(where: Where, request: Request) -> Line:
     damage = [] if request["damage"] is None else [f"--damage={request['damage']}"]
-    return ["drill", request["table"], f"--app={where['app']}", *damage]
+    return "test drill", [request["table"]], [_app(where), *damage]
 
 
-def _upkeep(where: Where, request: Request) -> list[str]:
+def _upkeep(where: Where, request: Request) -> Line:
     keep = f"--keep-at-least={request['keep_hours']} hours"
     dry_run = ["--dry-run"] if request["dry_run"] else []
-    return ["upkeep", *(request["tables"] or ()), f"--app={where['app']}", keep, *dry_run]
+    return "repair upkeep", request["tables"] or (), [_app(where), keep, *dry_run]
 
 
-def _quarantine(where: Where, request: Request) -> list[str]:
-    chosen = [] if request["contains"] is None else [f"--reason={request['contains']}"]
-    fix = [] if request["fix"] is None else [f"--fix={request['fix']}"]
-    return ["quarantine", request["stream"], f"--app={where['app']}", *chosen, *fix]
+def _quarantine(more: Callable[[Request], list[str]]) -> Callable[[Where, Request], Line]:
+    def line(where: Where, request: Request) -> Line:
+        chosen = [] if request["contains"] is None else [f"--reason={request['contains']}"]
+        fix = [] if request["fix"] is None else [f"--fix={request['fix']}"]
+        return "look quarantine", [request["stream"]], [_app(where), *chosen, *fix, *more(request)]
+
+    return line
 
 
-COMMANDS: dict[str, Callable[[Where, Request], list[str]]] = {
+COMMANDS: dict[str, Callable[[Where, Request], Line]] = {
     "ingest": _run("ingest"),
     "silver": _run("silver"),
-    "check": lambda where, _: ["check", where["app"]],
-    "status": lambda where, _: ["status"],
+    "check": lambda where, _: ("test check", [where["app"]], []),
+    "status": lambda where, _: ("status", [], []),
     "plan": _plan,
     "backfill": _backfill,
     "discard": _discard,
@@ -142,13 +167,8 @@ COMMANDS: dict[str, Callable[[Where, Request], list[str]]] = {
     "prove": _prove,
     "drill": _drill,
     "upkeep": _upkeep,
-    "try": lambda where, request: [*_quarantine(where, request), "--dry-run"],
-    "replay": lambda where, request: [
-        *_quarantine(where, request),
-        "--replay",
-        "--again",
-        f"--why={request['reason']}",
-    ],
+    "try": _quarantine(lambda _: ["--dry-run"]),
+    "replay": _quarantine(lambda request: ["--replay", "--again", f"--why={request['reason']}"]),
 }
 
 

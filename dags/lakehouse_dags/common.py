@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, Param
+from croniter import CroniterError, croniter
 
 from lakehouse_dags import requests
-from lakehouse_dags.manifest import Application
+from lakehouse_dags.manifest import Application, Refused
 
 # Of a schedule whose last run that has passed is to be made at once. Without one a schedule begins with its next.
 BEGUN = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,6 +39,20 @@ def schedule(cron: str) -> CronTriggerTimetable:
     # False, the default, is to mean this, but Airflow 3.3.2 reads it as None: a run of the last tenth of the time
     # between two runs is made up for, of a weekly one that of 16 hours ago.
     return CronTriggerTimetable(cron, timezone="UTC", run_immediately=timedelta(0))
+
+
+def check_schedules(app: Application) -> None:
+    """Raise Refused for a schedule that Airflow can't read, which would take all DAGs away, or that never comes."""
+    for field in ("schedule", "backfill_schedule"):
+        if (cron := getattr(app, field)) is None:
+            continue
+        try:
+            croniter(CronTriggerTimetable(cron, timezone="UTC").expression, datetime.now(UTC)).get_next()
+        except CroniterError as error:
+            raise Refused(
+                f"{app.name}.json: {field} is {cron!r}, which Airflow can't use: {error}. "
+                "Write it anew: lakehouse airflow add."
+            ) from None
 
 
 def waits(schedule: str | None) -> dict[str, bool]:

@@ -61,7 +61,7 @@ DRILL = """
 Damages a *copy* of each table in six ways, looks for the damage, restores the copy in every way that there is, and
 compares with the live table, which is only read. Weekly, and by hand. A task fails, without another try, where a damage
 was not found or a restored table is not what it was. Recovery times stand in the result, and in
-`lakehouse drill --history`.
+`lakehouse test drill --history`.
 """
 
 
@@ -107,7 +107,7 @@ def table_maintenance(app: Application) -> DAG:
             task_id="upkeep",
             command="upkeep",
             skip_if_held=True,
-            lease_wait=timedelta(minutes=10),
+            lease_wait=HELD_WAIT,
             **common.writer(app),
         )
         CheckRequest(application=app, kind="table_maintenance", names=list(params)) >> upkeep

@@ -143,7 +143,7 @@ class _Check:
 
     def cron(self, field: str) -> str | None:
         value = self._said.get(field)
-        # What it may be is Airflow's to say: a schedule that it can't read is an error of the DAG, which the UI shows.
+        # Whether it is one is Airflow's to say: `common.check_schedules`.
         if value is not None and (not isinstance(value, str) or not value or CONTROL.search(value)):
             raise self._refuse(field, value, "a cron text, a preset such as @hourly, or null")
         return value

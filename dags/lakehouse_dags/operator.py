@@ -12,6 +12,7 @@ from airflow.sdk import BaseOperator, BaseOperatorLink, Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from lakehouse_dags import commands
+from lakehouse_dags.requests import BadRequest, each
 from lakehouse_jobs import Job, JobFailed, JobHeld, JobRefused, job_environment, locations
 
 REQUEST_TASK = "check_request"
@@ -19,6 +20,7 @@ LEASE_PAUSE = timedelta(seconds=30)
 LEASE_WAIT = timedelta(hours=2)
 STATE_KEY = "progress"
 HELD_KEY = "held_since"
+AGAIN = "Nothing was done. Clear check_request with all that follows it, or make a new run."
 STATE_PAUSE_SECONDS = 2.0
 
 
@@ -38,7 +40,7 @@ class LakehouseOperator(BaseOperator):
     """Runs one command of `lakehouse` for an application, as a process of its own that ends with the task.
 
     where: `Application.where()`. command: a name in `commands.COMMANDS`. request: what the command is for; left out, it
-    is what the run's first task returned, or nothing where the DAG has none.
+    is what the run's params ask for. Of a mapped task, which is handed it by another one, it must be a part of that.
 
     Returns the command's result, with "event": "done". Its lines go to the log, its progress also to the task's state
     (key "progress"). Bad input (exit code 2), and a result that another try would only repeat, fail at once; other
@@ -79,7 +81,7 @@ class LakehouseOperator(BaseOperator):
         return self._run(context)
 
     def _run(self, context: Context) -> dict[str, Any]:
-        request = self.request if self.request is not None else requested(context)
+        request = self._request(context)
         self.shown_table = request.get("table") or request.get("target")
         try:
             _, python = locations()
@@ -89,10 +91,11 @@ class LakehouseOperator(BaseOperator):
                 raise AirflowFailException(f"{folder}: no such folder, where the application's settings should be")
             self.log.info("in %s: %s", folder, argv)
             self._running = Job(
-                argv, cwd=folder, environ=job_environment(python), name=f"lakehouse {self.command}", is_command=True
-            )
+                argv, cwd=folder, environ={**job_environment(python), **decided_by(context)},
+                name=f"lakehouse {self.command}", is_command=True,
+            )  # fmt: skip
             last = self._running.run(self.log.info, _progress(context))
-        except JobRefused as refused:
+        except (JobRefused, BadRequest) as refused:
             raise AirflowFailException(str(refused)) from refused
         except JobHeld as held:
             self._wait(context, held)
@@ -105,6 +108,17 @@ class LakehouseOperator(BaseOperator):
         if (why := commands.complaint(self.command, last)) is not None:
             raise AirflowFailException(f"lakehouse {self.command}: {why}. The log has it all.")
         return commands.result(self.command, last, self._running.results)
+
+    def _request(self, context: Context) -> dict[str, Any]:
+        if self.request is None:
+            return requested(context)
+        index = context["ti"].map_index
+        if index is not None and index >= 0 and self.request not in each(requested(context)):
+            raise AirflowFailException(
+                f"found the request {self.request!r:.500}, which is no part of what this run's params ask for: the "
+                f"result of the task before was changed. {AGAIN}"
+            )
+        return self.request
 
     def _wait(self, context: Context, held: JobHeld) -> None:
         store, now = context["task_state_store"], datetime.now(UTC)
@@ -129,13 +143,27 @@ class LakehouseOperator(BaseOperator):
             self._running.stop()
 
 
+def decided_by(context: Context) -> dict[str, str]:
+    """Return the variable that says who started the run, for the interventions; none of a run by schedule."""
+    user = getattr(context.get("dag_run"), "triggering_user_name", None)
+    return {"LAKEHOUSE_DECIDED_BY": f"{user} in Airflow"} if user else {}
+
+
 def requested(context: Context) -> dict[str, Any]:
-    """Return what the run's first task made of its params; nothing where there is no such task."""
+    """Return what the run's params ask for, looked at again; nothing where the DAG has no params.
+
+    Not what the first task returned: whoever may edit results in Airflow could put another table, or an option, there.
+    Raises AirflowFailException where that differs.
+    """
     if REQUEST_TASK not in context["dag"].task_ids:
         return {}
-    request = context["ti"].xcom_pull(task_ids=REQUEST_TASK)
-    if not isinstance(request, dict):
-        raise AirflowFailException(f"task {REQUEST_TASK} left no request; clear it together with this one.")
+    request: dict[str, Any] = context["dag"].get_task(REQUEST_TASK).request(context)
+    left = context["ti"].xcom_pull(task_ids=REQUEST_TASK)
+    if left != request:
+        raise AirflowFailException(
+            f"task {REQUEST_TASK} left {left!r:.500}, expected {request!r:.500}, which this run's params ask for: its "
+            f"result was changed, or cleared. {AGAIN}"
+        )
     return request
 
 

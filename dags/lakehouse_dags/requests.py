@@ -1,8 +1,9 @@
 """What a run asks for: its params looked at together, before anything starts. Standard library only.
 
 Airflow checks each param by its schema when a run is made; here unknown ones are refused, each is checked again (a
-run's conf has more ways in than the form), and so is what two of them mean together. A request is a plain JSON object:
-the first task returns it, and the other tasks of the run read it from there.
+run's conf has more ways in than the form), and so is what two of them mean together. A request is a plain JSON object.
+The first task returns it, for people to see; every other task makes it anew from the run's params, since what a task
+has returned can be changed in Airflow's UI and API.
 """
 
 from __future__ import annotations
@@ -136,6 +137,13 @@ def quarantine_replay(app: Application, params: Mapping[str, Any]) -> Request:
         "fix": _text(params, "fix", FUNCTION, 100, nullable=True),
         **_decided(params),
     }
+
+
+def each(request: Request) -> list[Request]:
+    """Return the requests that a mapped task runs, each with its "label": of a backfill its chunks, else its tables."""
+    if "chunk_hours" in request:
+        return chunks(request)
+    return [{**request, "table": table, "label": table} for table in request["tables"]]
 
 
 def chunks(request: Request) -> list[Request]:

@@ -37,6 +37,10 @@ class CheckRequest(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Return the request. Raises AirflowFailException: what was asked for stays what it is."""
+        return self.request(context)
+
+    def request(self, context: Context) -> dict[str, Any]:
+        """Return what this run asks for, made from its params alone. Raises AirflowFailException."""
         app, params = self.application, dict(context["params"])
         try:
             requests.known(context["dag_run"].conf, self.names)
@@ -56,10 +60,7 @@ class EachOf(BaseOperator):
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Return them, each with its "label"."""
-        request = requested(context)
-        if "chunk_hours" in request:
-            return requests.chunks(request)
-        return [{**request, "table": table, "label": table} for table in request["tables"]]
+        return requests.each(requested(context))
 
 
 def in_turn(app: Application, command: str, each: EachOf) -> Any:
@@ -111,7 +112,7 @@ class Compare(BaseOperator):
         if set(told) != {made["hash"]}:
             raise AirflowFailException(
                 f"table {made['table']} has the hash {made['hash']}, the ways of rebuilding gave {told}. If it was "
-                "made earlier, and late records came since, make another one; else compare: lakehouse diff."
+                "made earlier, and late records came since, make another one; else compare: lakehouse past diff."
             )
         return {"hash": made["hash"], "rows": made["rows"], "ways": len(told)}
 
@@ -133,16 +134,14 @@ def unless_dry_run() -> ShortCircuitOperator:
     """Return the task behind which a dry run does nothing."""
     return ShortCircuitOperator(
         task_id="unless_dry_run",
-        python_callable=lambda ti: not ti.xcom_pull(task_ids=REQUEST_TASK)["dry_run"],
+        python_callable=lambda **context: not requested(context)["dry_run"],
         ignore_downstream_trigger_rules=False,
     )
 
 
 def if_to_prove() -> ShortCircuitOperator:
     """Return the task behind which a run that asked for no proof does nothing."""
-    return ShortCircuitOperator(
-        task_id="if_to_prove", python_callable=lambda ti: ti.xcom_pull(task_ids=REQUEST_TASK)["prove"]
-    )
+    return ShortCircuitOperator(task_id="if_to_prove", python_callable=lambda **context: requested(context)["prove"])
 
 
 class Approval(ApprovalOperator):

@@ -1,8 +1,11 @@
 """Fetch the jars of ivy.xml into one folder per configuration: ``<target>/spark`` and ``<target>/kafka``.
 
-Nothing but Python's standard library, Java and the Apache Ivy jar that pyspark ships is needed. A second run
-with the
-same ivy files does nothing. Run as ``python infra/jars/resolve.py [--target FOLDER]``.
+Nothing but Python's standard library, Java and the Apache Ivy jar that pyspark ships is needed. checksums.txt says what
+each jar must be, by SHA-256: a jar that is another one, or one too many, is refused, when it is fetched and whenever
+this runs. A second run reads the jars (66 MB, tenths of a second) and does nothing else.
+
+    python infra/jars/resolve.py [--target FOLDER]
+    python infra/jars/resolve.py --lock      write checksums.txt anew, after ivy.xml has changed; look at the difference
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 IVY_FILES = (HERE / "ivy.xml", HERE / "ivysettings.xml")
+CHECKSUMS = HERE / "checksums.txt"
 KINDS = ("spark", "kafka")
 JAVA_OLDEST = 17
 LINES_SHOWN = 15
@@ -50,47 +54,126 @@ def java() -> str:
 
 
 def resolve(target: Path) -> bool:
-    """Fill ``<target>/spark`` and ``<target>/kafka``. True: fetched. False: they were there already.
+    """Fill ``<target>/spark`` and ``<target>/kafka``. True: fetched. False: they were there already, and are right.
 
-    A folder appears complete or not at all: the jars are gathered beside it and renamed. Raises ResolveError.
+    A folder appears complete or not at all: the jars are gathered beside it and renamed. Raises ResolveError, also for
+    jars that were changed since they were fetched.
     """
     target.mkdir(parents=True, exist_ok=True)
+    expected = _expected()
     with (target / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once: the second one finds the work done
-        if _is_current(target):
+        stamp = target / "stamp.json"
+        if wrong := _wrong(_checksums(target), expected):
+            if _stamped(stamp) == _key():  # by these very files: the jars are not what was fetched
+                raise ResolveError(
+                    f"{target} was changed since its jars were fetched: {wrong}. Expected the jars of "
+                    f"{CHECKSUMS.name}, no other and no more. Find out who did it; then remove {target} and run make "
+                    "setup again."
+                )
+        elif _stamped(stamp) == _key():
+            return False
+        else:  # the jars of another checkout, or of an older form of this file
+            _write(stamp)
             return False
         executable, ivy = java(), _ivy_jar()
-        stamp = target / "stamp.json"
         stamp.unlink(missing_ok=True)
         with tempfile.TemporaryDirectory(prefix=".new-", dir=target) as folder:
             fresh = Path(folder)
             _retrieve(executable, ivy, fresh, target / "ivy-cache")
+            if wrong := _wrong(_checksums(fresh), expected):
+                raise ResolveError(
+                    f"What was fetched is not what {CHECKSUMS.name} says: {wrong}. Nothing of it was kept but Ivy's "
+                    f"cache. Remove {target} and run make setup again; if it stays so, the repository hands out other "
+                    "files than it did: don't use them before you know why."
+                )
             for kind in KINDS:
                 (fresh / kind).chmod(0o755)
                 shutil.rmtree(target / kind, ignore_errors=True)
                 (fresh / kind).rename(target / kind)
-        jars = {kind: sorted(jar.name for jar in (target / kind).glob("*.jar")) for kind in KINDS}
-        written = target / ".stamp.new"
-        written.write_text(json.dumps({"key": _key(), "jars": jars}, indent=1) + "\n")
-        written.rename(stamp)
+        _write(stamp)
     return True
+
+
+def lock(target: Path) -> None:
+    """Write checksums.txt from what Ivy fetches now, into a folder of its own. Raises ResolveError."""
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".lock-", dir=target) as folder:
+        _retrieve(java(), _ivy_jar(), Path(folder), Path(folder) / "ivy-cache")
+        found = _checksums(Path(folder))
+        # Ivy's cache: <kind>/<organisation>/<module>/<type>s/<file>
+        owners = {
+            f"{path.parts[-5]}/{path.name}": f"{path.parts[-4]}:{path.parts[-3]}"
+            for path in (Path(folder) / "ivy-cache").rglob("*.jar")
+        }
+    head = "# SHA-256, place, organisation and module of every jar; make lock-jars writes it. Of ivy.xml:"
+    lines = [f"{head} {_sha256(IVY_FILES[0])}"]
+    CHECKSUMS.write_text(
+        "\n".join([*lines, *(f"{found[name]}  {name}  {owners[name]}" for name in sorted(found))]) + "\n"
+    )
+
+
+def _expected() -> dict[str, str]:
+    """The checksum of each jar by its place: spark/x.jar. Raises ResolveError if they are of another ivy.xml."""
+    head, *lines = CHECKSUMS.read_text().splitlines()
+    if not head.endswith(_sha256(IVY_FILES[0])):
+        raise ResolveError(
+            f"{CHECKSUMS.name} was written for another {IVY_FILES[0].name}; expected checksums of the jars that it "
+            "names now. Run make lock-jars, and look at what it changed."
+        )
+    return {name: checksum for checksum, name, _ in (line.split() for line in lines)}
+
+
+def _checksums(target: Path) -> dict[str, str]:
+    """The checksum of each file in the folders of jars, by its place. What is no file has one that no jar has."""
+    found: dict[str, str] = {}
+    for kind in KINDS:
+        for path in sorted((target / kind).glob("*")) if (target / kind).is_dir() else ():
+            found[f"{kind}/{path.name}"] = (
+                _sha256(path) if path.is_file() and not path.is_symlink() else "no plain file"
+            )
+    return found
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _wrong(found: dict[str, str], expected: dict[str, str]) -> str:
+    """What differs, for an error; empty if nothing does."""
+    other = sorted(name for name in found.keys() & expected.keys() if found[name] != expected[name])
+    parts = (
+        ("{} has the SHA-256 " + (found[other[0]] if other else "") + ", not the one expected", other),
+        ("{} is not expected", sorted(found.keys() - expected.keys())),
+        ("{} is missing", sorted(expected.keys() - found.keys())),
+    )
+    return "; ".join(
+        text.format(names[0]) + (f" (and {len(names) - 1} more such)" if len(names) > 1 else "")
+        for text, names in parts
+        if names
+    )
 
 
 def _key() -> str:
     digest = hashlib.sha256()
-    for path in IVY_FILES:
+    for path in (*IVY_FILES, CHECKSUMS):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def _is_current(target: Path) -> bool:
+def _stamped(stamp: Path) -> str | None:
+    """The key that the jars were fetched by; None where that is not known."""
     try:
-        stamp = json.loads((target / "stamp.json").read_text())
-    except (OSError, ValueError):
-        return False
-    return stamp["key"] == _key() and all(
-        (target / kind / name).is_file() for kind, names in stamp["jars"].items() for name in names
-    )
+        return str(json.loads(stamp.read_text())["key"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write(stamp: Path) -> None:
+    written = stamp.with_name(".stamp.new")
+    written.write_text(json.dumps({"key": _key()}) + "\n")
+    written.rename(stamp)
 
 
 def _ivy_jar() -> Path:
@@ -148,15 +231,17 @@ def main(arguments: list[str] | None = None) -> int:
         "--target", type=Path, default=HERE.parent.parent / ".jars", help="default: .jars in the project"
     )
     parser.add_argument("--check-java", action="store_true", help="only check that Java is new enough")
+    parser.add_argument("--lock", action="store_true", help="write checksums.txt anew from what is fetched now")
     options = parser.parse_args(arguments)
     started = time.monotonic()
     try:
         if options.check_java:
             java()
+        elif options.lock:
+            lock(options.target.resolve())
+            print(f"jars: wrote {CHECKSUMS}; look at what it changed")
         elif resolve(options.target.resolve()):
             print(f"jars: fetched in {time.monotonic() - started:.0f} s")
-        else:
-            print("jars: up to date")
     except ResolveError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

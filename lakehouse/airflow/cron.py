@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from lakehouse.errors import ConfigError
 
 PRESETS = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-# Name, least and most; the names that stand for numbers, from the least.
-FIELDS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
-    ("minute", 0, 59, ()),
-    ("hour", 0, 23, ()),
-    ("day of the month", 1, 31, ()),
-    ("month", 1, 12, MONTHS),
-    ("day of the week", 0, 7, DAYS),
+DAYS_OF = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+# Least and most; the names that stand for numbers, from the least.
+Bounds = tuple[int, int, tuple[str, ...]]
+FIELDS: tuple[tuple[str, Bounds], ...] = (
+    ("minute", (0, 59, ())),
+    ("hour", (0, 23, ())),
+    ("day of the month", (1, 31, ())),
+    ("month", (1, 12, MONTHS)),
+    ("day of the week", (0, 7, DAYS)),
 )
 PART = re.compile(r"(?:\*|(\w+)(?:-(\w+))?)(?:/([1-9]\d?))?")
 
@@ -30,22 +33,31 @@ def check(text: str, what: str) -> str:
             f'{what} {text!r}: expected five fields with a space between, such as "30 2 * * *" (half past two every '
             f"night, UTC), or one of {', '.join(PRESETS)}."
         )
-    for field, (name, least, most, words) in zip(fields, FIELDS, strict=True):
-        for part in field.split(","):
-            _check_part(part, field, f"{what} {text!r}: {name}", least, most, words)
+    days, months, weekdays = [
+        {number for part in field.split(",") for number in _numbers(part, field, f"{what} {text!r}: {name}", of)}
+        for field, (name, of) in zip(fields, FIELDS, strict=True)
+    ][2:]
+    # Cron runs on either kind of day where both are chosen. Airflow would show the DAG, and never run it.
+    if len({day % 7 for day in weekdays}) == 7 and min(days) > max(DAYS_OF[month - 1] for month in months):
+        raise ConfigError(f"{what} {text!r}: found a date that no year has; expected one that comes.")
     return text
 
 
-def _check_part(part: str, field: str, what: str, least: int, most: int, words: tuple[str, ...]) -> None:
+def _numbers(part: str, field: str, what: str, of: Bounds) -> Iterable[int]:
+    """Return what a part of a field stands for. Raises ConfigError."""
+    least, most, words = of
     expected = f"expected *, a number from {least} to {most}, 1-5, */15, or several with commas between"
     match = PART.fullmatch(part)
     if match is None:
         raise ConfigError(f"{what}: found {field!r}; {expected}.")
-    numbers = [_number(one, least, words) for one in match.groups()[:2] if one is not None]
-    if any(number is None or not least <= number <= most for number in numbers):
+    first, last, step = match.groups()
+    low = least if first is None else _number(first, least, words)
+    high = (low if first else most) if last is None else _number(last, least, words)
+    if low is None or high is None or low < least or max(low, high) > most:
         raise ConfigError(f"{what}: found {field!r}; {expected}.")
-    if len(numbers) == 2 and (numbers[0] or 0) > (numbers[1] or 0):
+    if low > high:
         raise ConfigError(f"{what}: found {field!r}, a range that ends before it begins.")
+    return range(low, high + 1, int(step or 1))
 
 
 def _number(text: str, least: int, words: tuple[str, ...]) -> int | None:

@@ -145,7 +145,7 @@ def _spawn(home: Home) -> subprocess.Popen[bytes]:
     """Start the supervisor in a session of its own: it lives on when the terminal, and the shell, are gone."""
     with (home.logs / "supervisor.log").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", members.SUPERVISOR, str(home.folder)],
+            [sys.executable, "-P", "-m", members.SUPERVISOR, str(home.folder)],
             cwd=home.folder,
             env={name: value for name, value in os.environ.items() if name != members.VARIABLE},
             stdin=subprocess.DEVNULL,

@@ -18,8 +18,6 @@ from lakehouse.errors import ConfigError
 if TYPE_CHECKING:
     from lakehouse.airflow.report import Process
 
-airflow = typer.Typer(help="Run Airflow on this machine, and tell it of applications.", no_args_is_help=True)
-
 HomeOption = Annotated[
     Path | None, typer.Option("--home", metavar="FOLDER", help="Airflow's home; wins over the setting airflow.home.")
 ]
@@ -33,7 +31,6 @@ def _settings(config: Path | None, home: Path | None) -> Settings:
     return settings if home is None else replace(settings, airflow=replace(settings.airflow, home=home.resolve()))
 
 
-@airflow.command()
 def up(
     app: Annotated[
         str | None, typer.Option("--app", metavar="APP", help="Add this application on the way: a file.")
@@ -54,22 +51,21 @@ def up(
     settings = _settings(config, home)
     if app is not None:
         manifest, _ = _add(settings, app, name, None, None, None)
-        typer.echo(_added(manifest), err=True)
+        show.say(_added(manifest), stderr=True)
     started = time.monotonic()
-    running, changed = service.up(settings.airflow, lambda text: typer.echo(text, err=True))
+    running, changed = service.up(settings.airflow, lambda text: show.say(text, stderr=True))
     seconds = time.monotonic() - started
     if json:
         found = report.report(settings.airflow).as_json()
         show.as_json(found | {"changed": changed, "seconds": round(seconds, 1)})
         return
     state = f"is healthy after {seconds:.0f} s" if changed else "runs already"
-    typer.echo(f"Airflow {state}: {running.url}")
+    show.say(f"Airflow {state}: {running.url}")
     user = next(one for one, role in settings.airflow.users.items() if role == "admin")
-    typer.echo(f"Sign in as {user}; the password is in {running.home.passwords}")
-    typer.echo("`lakehouse airflow down` stops it.")
+    show.say(f"Sign in as {user}; the password is in {running.home.passwords}")
+    show.say("`lakehouse airflow down` stops it.")
 
 
-@airflow.command()
 def down(config: ConfigOption = None, home: HomeOption = None, json: JsonOption = False) -> None:
     """Stop Airflow with everything that it started. Runs under way are ended too; history and settings stay.
 
@@ -82,10 +78,9 @@ def down(config: ConfigOption = None, home: HomeOption = None, json: JsonOption 
     if json:
         show.as_json({"home": str(settings.home), "changed": changed})
     else:
-        typer.echo(f"Airflow ({settings.home}) {'was stopped.' if changed else 'does not run; nothing to stop.'}")
+        show.say(f"Airflow ({settings.home}) {'was stopped.' if changed else 'does not run; nothing to stop.'}")
 
 
-@airflow.command()
 def status(config: ConfigOption = None, home: HomeOption = None, json: JsonOption = False) -> None:
     """Show Airflow's processes, its health, DAGs and applications. The exit code is 1 unless it runs and is healthy.
 
@@ -99,10 +94,10 @@ def status(config: ConfigOption = None, home: HomeOption = None, json: JsonOptio
     if json:
         show.as_json(found.as_json())
     elif not found.running:
-        typer.echo(f"Airflow ({found.home}) does not run; `lakehouse airflow up` starts it.")
-        typer.echo(f"Applications: {', '.join(found.applications) or 'none'}")
+        show.say(f"Airflow ({found.home}) does not run; `lakehouse airflow up` starts it.")
+        show.say(f"Applications: {', '.join(found.applications) or 'none'}")
     else:
-        typer.echo(f"Airflow {'is healthy' if found.healthy else 'is not healthy'}: {found.url}")
+        show.say(f"Airflow {'is healthy' if found.healthy else 'is not healthy'}: {found.url}")
         rows = [
             (
                 one.name,
@@ -115,16 +110,15 @@ def status(config: ConfigOption = None, home: HomeOption = None, json: JsonOptio
             for one in found.processes
         ]
         show.table("Processes", ("process", "pid", "up for", "MB", "state", "restarts"), rows)
-        typer.echo(f"Memory: {found.memory_bytes // 2**20} MB. Logs: {found.home}/logs")
-        typer.echo(f"DAGs: {_count(found.dags)}. Applications: {', '.join(found.applications) or 'none'}")
+        show.say(f"Memory: {found.memory_bytes // 2**20} MB. Logs: {found.home}/logs")
+        show.say(f"DAGs: {_count(found.dags)}. Applications: {', '.join(found.applications) or 'none'}")
         for file, line in (found.import_errors or {}).items():
-            typer.echo(f"{file} can't be imported: {line}")
-        typer.echo(f"Sign in as {found.user}; the password is in {found.password_file}")
+            show.say(f"{file} can't be imported: {line}")
+        show.say(f"Sign in as {found.user}; the password is in {found.password_file}")
     if not found.healthy:
         raise typer.Exit(FAILED)
 
 
-@airflow.command()
 def add(
     app: AppArgument,
     name: NameOption = None,
@@ -157,10 +151,9 @@ def add(
     if json:
         show.as_json(manifest | {"file": str(path)})
     else:
-        typer.echo(_added(manifest))
+        show.say(_added(manifest))
 
 
-@airflow.command()
 def remove(
     name: Annotated[str, typer.Argument(help="Its name in Airflow.")],
     config: ConfigOption = None,
@@ -178,7 +171,7 @@ def remove(
     if json:
         show.as_json({"name": name, "changed": True})
     else:
-        typer.echo(f"Removed {name}. Its DAGs go within seconds.")
+        show.say(f"Removed {name}. Its DAGs go within seconds.")
 
 
 def _add(

@@ -1,4 +1,4 @@
-"""`lakehouse audit`: what became of every offset that a table has taken in, and whether the sums agree."""
+"""`lakehouse test audit`: what became of every offset that a table has taken in, and whether the sums agree."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def audit(
     Exit code 1 when something is not as it must be: each problem says what was found, what was expected, what to do.
     Offsets that bronze does not have are asked of Kafka, if it runs. Docs: docs/audit.md.
 
-    Example: lakehouse audit totals --app app.py
+    Example: lakehouse test audit totals --app app.py
     """
     from lakehouse.run.application import load_app
     from lakehouse.run.lake import Lake
@@ -92,12 +92,12 @@ def _print(found: Audit) -> None:
     title = f"{found.table}: {found.rows:,} rows at tick {found.tick} (bronze: {found.bronze_tick}{waiting})"
     show.table(title, columns, rows)
     for note in found.notes:
-        typer.echo(f"note: {note}.")
+        show.say(f"note: {note}.")
     for number, problem in enumerate(found.problems, 1):
-        typer.echo(f"\nproblem {number}: {problem.found}\n  expected: {problem.expected}\n  do: {problem.do}")
+        show.say(f"\nproblem {number}: {problem.found}\n  expected: {problem.expected}\n  do: {problem.do}")
     total = sum(partition.offsets for partition in found.partitions)
     if found.ok:
-        typer.echo(f"ok: {total:,} offsets, each accounted for{', rows as a refold gives' if found.deep else ''}.")
+        show.say(f"ok: {total:,} offsets, each accounted for{', rows as a refold gives' if found.deep else ''}.")
 
 
 def _missing(partition: Partition) -> dict[str, int]:

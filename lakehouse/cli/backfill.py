@@ -1,4 +1,4 @@
-"""`lakehouse backfill`: a table's rows made anew from bronze, while its job goes on."""
+"""`lakehouse repair backfill`: a table's rows made anew from bronze, while its job goes on."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from lakehouse.cli import show
 from lakehouse.cli.options import (
     AppArgument,
     ConfigOption,
+    DecidedByOption,
     JsonOption,
     LakeOption,
     PlanOption,
@@ -36,6 +37,7 @@ def backfill(
         str | None, typer.Option("--offsets", metavar="TOPIC/P=FIRST..LAST,...", help="Of records at these offsets.")
     ] = None,
     reason: ReasonOption = "",
+    decided_by: DecidedByOption = None,
     plan: PlanOption = False,
     discard: Annotated[
         bool, typer.Option("--discard", help="Remove what a --plan, or a killed backfill, left beside the table.")
@@ -49,7 +51,7 @@ def backfill(
     Its job goes on. The rows that differ are merged in, at a tick of their own; only they reach the changelog. All: it
     is built beside the live table, compared, and swapped in; if it is interrupted, run it again, and it goes on.
 
-    Example: lakehouse backfill app.py totals --plan
+    Example: lakehouse repair backfill app.py totals --plan
     """
     from lakehouse.run.application import load_app
     from lakehouse.run.lake import Lake
@@ -63,19 +65,19 @@ def backfill(
         if json:
             show.as_json({"table": table, "discarded": discarded})
         else:
-            typer.echo(f"{table}: what was built beside it {'was removed' if discarded else 'is not there'}.")
+            show.say(f"{table}: what was built beside it {'was removed' if discarded else 'is not there'}.")
         return
     with progress(as_json=json) as listen:
         done = one.backfill(
-            application, application.table(table), of=of, reason=reason, dry_run=plan, listen=listen
+            application, application.table(table), of=of, reason=reason, by=decided_by, dry_run=plan, listen=listen
         )  # fmt: skip
     if json:
         show.as_json(as_object(table, done, plan=plan))
         return
-    typer.echo(f"{done.records:,} records of bronze {'are' if of is not None and plan else 'were'} read.")
+    show.say(f"{done.records:,} records of bronze {'are' if of is not None and plan else 'were'} read.")
     say(app, table, done, plan=plan)
     if plan and of is None:
-        typer.echo("What was built stays beside the table: a backfill goes on from it.")
+        show.say("What was built stays beside the table: a backfill goes on from it.")
 
 
 def range_of(start: str | None, end: str | None, offsets: str | None) -> Range | None:
@@ -128,11 +130,11 @@ def say(app: str, table: str, done: Backfilled, *, plan: bool) -> None:
     of = done.differing
     rows = f"{of.added:,} rows added, {of.removed:,} removed, {of.changed:,} changed"
     if done.tick is None:
-        typer.echo(f"{table}: nothing differs." if of.equal else f"{table}: {rows}, if applied. Nothing was changed.")
+        show.say(f"{table}: nothing differs." if of.equal else f"{table}: {rows}, if applied. Nothing was changed.")
         return
-    typer.echo(f"{table}: {rows}, at tick {done.tick:,}.")
+    show.say(f"{table}: {rows}, at tick {done.tick:,}.")
     if done.changed:
-        typer.echo("The way back: lakehouse backfill, with the declaration that it had.")
-        typer.echo(f"What it was: lakehouse checkout {app} {table} NEW --tick {done.before}")
+        show.say("The way back: lakehouse repair backfill, with the declaration that it had.")
+        show.say(f"What it was: lakehouse past checkout {app} {table} NEW --tick {done.before}")
     else:
-        typer.echo(f"The way back: lakehouse revert {app} {table} --tick {done.before}")
+        show.say(f"The way back: lakehouse repair revert {app} {table} --tick {done.before}")

@@ -1,4 +1,4 @@
-"""`lakehouse backtest`: the same records under two declarations of a table, compared."""
+"""`lakehouse test backtest`: the same records under two declarations of a table, compared."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def backtest(
 
     Both are built beside the live tables and removed again; the live table is not touched.
 
-    Example: lakehouse backtest app.py hourly --with longer_grace.py
+    Example: lakehouse test backtest app.py hourly --with longer_grace.py
     """
     from lakehouse.run.application import load_app
     from lakehouse.run.lake import Lake
@@ -47,7 +47,7 @@ def backtest(
     rows = [(name, of.rows, str(of.hash)) for name, of in contents.items()]
     show.table(f"{table} at tick {found.tick:,}", ("declared in", "rows", "hash"), rows)
     of = found.differing
-    typer.echo(
+    show.say(
         "They make the same." if of.equal else
         f"{other} has {of.added:,} keys more, {of.removed:,} less, and {of.changed:,} with another row."
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`lakehouse blame` and `bisect`: which record last set a row, and at which version a condition turned false."""
+"""`lakehouse past blame` and `bisect`: which record last set a row, and at which version a condition turned false."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lakehouse.cli.read import ROWS_SHOWN, LimitOption, layout_of, shown
 
 def blame(
     table: KeyedArgument,
-    key: Annotated[str, typer.Option(help="The key; commas between the columns of a key of several.")],
+    key: Annotated[str, typer.Option(help="The key; the values of a key of several joined by commas, as in CSV.")],
     at: AtOption = None,
     clock: ClockOption = None,
     version: VersionOption = None,
@@ -38,7 +38,7 @@ def blame(
 ) -> None:
     """Show the row of a key, and the record of bronze that last set it; of a windowed table a row for each window.
 
-    Example: lakehouse blame visits --key N14228
+    Example: lakehouse past blame visits --key N14228
     """
     from lakehouse.delta import blame as blaming
     from lakehouse.delta.layout import Layout
@@ -53,7 +53,7 @@ def blame(
         for row in found:
             show.as_json(row)
     elif not found:
-        typer.echo(f"{table} has no row of key {key} at {moment or 'its newest version'}.")
+        show.say(f"{table} has no row of key {key} at {moment or 'its newest version'}.")
     else:
         columns = ("key", "value", "record", "timestamp", "its key", "its value")
         rows = [(columns_text(row["key"]), columns_text(row["value"]), *_record(row)) for row in found]
@@ -79,7 +79,7 @@ def bisect(
 
     Without aggregates it must be true of every row. Null is not true.
 
-    Example: lakehouse bisect visits "count(*) FILTER (flights < 0) = 0"
+    Example: lakehouse past bisect visits "count(*) FILTER (flights < 0) = 0"
     """
     from lakehouse.delta import bisection
 
@@ -95,9 +95,9 @@ def bisect(
         )  # fmt: skip
         return
     when = show.moment(version.time_ms, "milliseconds")
-    typer.echo(
+    show.say(
         f"{version}, committed {when}, is the first where it is not true; it is at version {found.before}.\n"
-        f"Versions tried: {len(found.tried)}. What it changed: lakehouse show {table} {version.version}"
+        f"Versions tried: {len(found.tried)}. What it changed: lakehouse past show {table} {version.version}"
     )
 
 

@@ -1,8 +1,6 @@
-"""`lakehouse up` and `lakehouse down`: the embedded broker."""
+"""`lakehouse kafka up` and `lakehouse kafka down`: the embedded broker."""
 
 from __future__ import annotations
-
-import typer
 
 from lakehouse.cli import show
 from lakehouse.cli.options import ConfigOption, JsonOption, LakeOption, settings_of
@@ -15,7 +13,7 @@ def up(config: ConfigOption = None, lake: LakeOption = None, json: JsonOption = 
 
     Does nothing when it runs already, or when the settings name a Kafka.
 
-    Example: lakehouse up
+    Example: lakehouse kafka up
     """
     settings = settings_of(config, lake)
     if not settings.kafka.embedded:
@@ -25,13 +23,13 @@ def up(config: ConfigOption = None, lake: LakeOption = None, json: JsonOption = 
     else:
         broker = Broker(settings.kafka.folder, settings.kafka.port)
         broker.start(detach=True)
-        _say(settings, json, broker.bootstrap_servers, True, "was started. `lakehouse down` stops it.")
+        _say(settings, json, broker.bootstrap_servers, True, "was started. `lakehouse kafka down` stops it.")
 
 
 def down(config: ConfigOption = None, lake: LakeOption = None, json: JsonOption = False) -> None:
     """Stop the embedded Kafka. Its records stay.
 
-    Example: lakehouse down
+    Example: lakehouse kafka down
     """
     settings = settings_of(config, lake)
     running = find(settings.kafka.folder) if settings.kafka.embedded else None
@@ -49,4 +47,4 @@ def _say(settings: Settings, json: bool, servers: str | None, changed: bool, tex
     if json:
         show.as_json({"bootstrap_servers": servers, "folder": folder, "changed": changed})
     else:
-        typer.echo(f"Kafka {f'at {servers} ' if servers else ''}{f'({folder}) ' if folder else ''}{text}")
+        show.say(f"Kafka {f'at {servers} ' if servers else ''}{f'({folder}) ' if folder else ''}{text}")

@@ -1,4 +1,4 @@
-"""`lakehouse capture`: a slice of real bronze as a scenario file."""
+"""`lakehouse test capture`: a slice of real bronze as a scenario file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def capture(
     app: AppArgument,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A table of the application.")],
-    key: Annotated[str, typer.Option(help="Its key's text; commas between the columns of a key of several.")],
+    key: Annotated[str, typer.Option(help="Its key; the values of a key of several joined by commas, as in CSV.")],
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="The first so many records of the key; all if left out.")
     ] = None,
@@ -35,7 +35,7 @@ def capture(
     keys that move it in the lake, so windows can close, and records be late, at other points than they did there. All
     windows of a key are captured; leave the window out of --key.
 
-    Example: lakehouse capture app.py totals --key ann
+    Example: lakehouse test capture app.py totals --key ann
     """
     from lakehouse.delta.layout import Layout
     from lakehouse.run.application import find_app
@@ -63,10 +63,10 @@ def capture(
     file.write_text(made.text, encoding="utf-8")
     part = f"the first {made.taken:,} of {made.of:,}" if made.taken < made.of else f"{made.of:,}"
     records = f"{part} {'record' if made.of == 1 else 'records'} of {', '.join(of.stream.topics)}"
-    typer.echo(f"{file}: {records} behind the key {key} of {table}.")
+    show.say(f"{file}: {records} behind the key {key} of {table}.")
     if made.reordered:
-        typer.echo("Records of several partitions stand there in another order than in the lake: by their order times.")
-    typer.echo(f"Run it: lakehouse test {file}")
+        show.say("Records of several partitions stand there in another order than in the lake: by their order times.")
+    show.say(f"Run it: lakehouse test run {file}")
 
 
 def _folder(found: Found) -> Path:

@@ -1,8 +1,9 @@
-"""`lakehouse changes`: a table's changelog, net per commit without Spark, or per event with it."""
+"""`lakehouse past changes`: a table's changelog, net per commit without Spark, or per event with it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +13,6 @@ from lakehouse.cli.options import ConfigOption, JsonOption, LakeOption, settings
 from lakehouse.cli.read import ROWS_SHOWN, LimitOption, shown
 from lakehouse.config import Settings
 from lakehouse.errors import ConfigError
-from lakehouse.formats.plain import plain
 
 KINDS = {"insert": "insert", "update_postimage": "update", "delete": "delete"}
 
@@ -23,9 +23,7 @@ def changes(
         int | None, typer.Option("--from", min=0, help="The first version, or tick with --per-event.")
     ] = None,
     last: Annotated[int | None, typer.Option("--to", min=0, help="The last version, or tick with --per-event.")] = None,
-    key: Annotated[
-        str | None, typer.Option(help="Only this key; commas between the columns of a key of several.")
-    ] = None,
+    key: Annotated[str | None, typer.Option(help="Only this key; several values joined by commas, as in CSV.")] = None,
     per_event: Annotated[
         bool, typer.Option("--per-event", help="One change a record, derived from bronze by Spark.")
     ] = False,
@@ -39,7 +37,7 @@ def changes(
 
     Net is what Delta's change data feed has: several changes of a key in one commit are one.
 
-    Example: lakehouse changes visits --key N14228 --from 2
+    Example: lakehouse past changes visits --key N14228 --from 2
     """
     from lakehouse.plan.schema import check_name
 
@@ -48,10 +46,11 @@ def changes(
     if per_event and app is None:
         raise ConfigError("changes: --per-event needs the declaration; name the application with --app APP.")
     cut = limit or (None if json else ROWS_SHOWN + 1)
+    found: Iterable[dict[str, Any]]
     if per_event:
         found = _per_event(settings, str(app), table, first, last, key, cut)
     else:
-        found = _net(settings, table, first, last, key, cut)
+        found = islice(_net(settings, table, first, last, key), cut)
     if json:
         for change in found:
             show.as_json(change)
@@ -65,35 +64,24 @@ def changes(
 
 
 def _net(
-    settings: Settings, name: str, first: int | None, last: int | None, key: str | None, limit: int | None
-) -> list[dict[str, Any]]:
-    from lakehouse.delta import reader
+    settings: Settings, name: str, first: int | None, last: int | None, key: str | None
+) -> Iterator[dict[str, Any]]:
+    """The net changes, version by version: no more of them are in memory than some versions have."""
+    from lakehouse.delta import net_changes, reader
     from lakehouse.delta.layout import Layout
-    from lakehouse.plan.table import WINDOW_COLUMNS
 
     layout = Layout(settings.lake.path)
     keys = reader.facts(layout, "silver", name).key
-    feed = reader.changes(layout, name, first, last).to_pylist(maps_as_pydicts="strict")
-    # A windowed table's key is meant without the window, as in the changelog per event.
-    wanted = keys[: -len(WINDOW_COLUMNS)] if keys[-len(WINDOW_COLUMNS) :] == WINDOW_COLUMNS else keys
-    found = []
-    for row in sorted(feed, key=lambda row: (row["_commit_version"], *_order(row["_position"]))):
-        if row["_change_type"] not in KINDS or not _is_key(row, wanted, key):
-            continue
+    for row in net_changes.rows(layout, name, keys, first, last, key):
         kind = KINDS[row["_change_type"]]
         values = {} if kind == "delete" else {n: v for n, v in row.items() if n[0] != "_" and n not in keys}
-        found.append(
-            {
-                "version": row["_commit_version"],
-                "time": row["_commit_timestamp"],
-                "change": kind,
-                "key": {n: row[n] for n in keys},
-                "value": values or None,
-            }
-        )
-        if len(found) == limit:
-            break
-    return found
+        yield {
+            "version": row["_commit_version"],
+            "time": row["_commit_timestamp"],
+            "change": kind,
+            "key": {n: row[n] for n in keys},
+            "value": values or None,
+        }
 
 
 def _per_event(
@@ -118,14 +106,6 @@ def event(row: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
         "key": {n: row[n] for n in keys},
         "value": None if row["_tombstone"] else values,
     }
-
-
-def _order(position: dict[str, Any] | None) -> tuple[Any, ...]:
-    return tuple((position or {}).values())
-
-
-def _is_key(row: dict[str, Any], keys: Iterable[str], wanted: str | None) -> bool:
-    return wanted is None or ",".join(str(plain(row[n])) if row[n] is not None else "" for n in keys) == wanted
 
 
 def _text(values: dict[str, Any] | None) -> str | None:

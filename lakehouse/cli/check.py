@@ -1,4 +1,4 @@
-"""`lakehouse check`: is every table where it must be, and every offset accounted for?"""
+"""`lakehouse test check`: is every table where it must be, and every offset accounted for?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def check(app: AppArgument, config: ConfigOption = None, lake: LakeOption = None
 
     Exit code 1 when something is not as it must be; "problems" says what.
 
-    Example: lakehouse check app.py
+    Example: lakehouse test check app.py
     """
     from lakehouse.cli.verify import verify
     from lakehouse.delta.layout import Layout

@@ -51,9 +51,9 @@ def demo(
     clock = Clock()
     proven = _tour(settings, clock, moment, picture, keep)
     clock.report()
-    typer.echo(f"The lake stays in {lake}: cd {lake}, then lakehouse status, tables, query, log, changes.")
+    show.say(f"The lake stays in {lake}: cd {lake}, then lakehouse status, query, look tables, past log, past changes.")
     if keep:
-        typer.echo("The broker still runs; in that folder, lakehouse down stops it.")
+        show.say("The broker still runs; in that folder, lakehouse kafka down stops it.")
     if not proven:
         raise typer.Exit(FAILED)
 

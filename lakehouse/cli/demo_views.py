@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 import lakehouse.demo
 from lakehouse.cli import show
 from lakehouse.cli.changes import event
@@ -103,7 +101,7 @@ def where_was(lake: Lake) -> None:
         if rows
         else "nowhere yet"
     )
-    typer.echo(f"\nWhere was {PLANE} on {DAY:%Y-%m-%d}, 00:00 UTC?  {place}.")
+    show.say(f"\nWhere was {PLANE} on {DAY:%Y-%m-%d}, 00:00 UTC?  {place}.")
 
 
 def picture(lake: Lake, at: datetime, out: Path) -> None:
@@ -113,7 +111,7 @@ def picture(lake: Lake, at: datetime, out: Path) -> None:
     changes = lake.changes(flying.airborne).where(f"_event_time_ms <= {_ms(at)}")
     last = lake.spark.sql(LAST_OF_EACH, changes=changes)
     drawn = planes_in_the_air(at, list(published.rows(last)), out)
-    typer.echo(f"In the air at {show.moment(at)}: {drawn.placed:,} planes. The picture: {out}")
+    show.say(f"In the air at {show.moment(at)}: {drawn.placed:,} planes. The picture: {out}")
 
 
 def proof(settings: Settings, servers: str) -> bool:
@@ -138,7 +136,7 @@ def proof(settings: Settings, servers: str) -> bool:
     columns = ("table", "equal", "rows expected", "rows found", "missing or extra", "different")
     show.table("The proof: every table against an independent fold of the topics", columns, rows)
     show.table("Every offset accounted for", ("topic", "equal", "in Kafka", "in bronze", "gaps"), list(_topics(found)))
-    typer.echo("Everything is equal." if found["equal"] else "NOT EQUAL: the tables above say where.")
+    show.say("Everything is equal." if found["equal"] else "NOT EQUAL: the tables above say where.")
     return bool(found["equal"])
 
 

@@ -1,4 +1,4 @@
-"""`lakehouse show` and `diff`: the rows that a version changed, and what differs between two moments of a table."""
+"""`lakehouse past show` and `diff`: the rows that a version changed, and what differs between two moments."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 KeyedArgument = Annotated[
     str, typer.Argument(metavar="TABLE", help="A keyed table (visits), or what it keeps (state.visits).")
 ]
-KeyOption = Annotated[str | None, typer.Option(help="Only this key; commas between the columns of a key of several.")]
+KeyOption = Annotated[str | None, typer.Option(help="Only this key; several values joined by commas, as in CSV.")]
 A_MOMENT = "A version (3), tick:7, an event time (2013-06-01T00:00Z), commit:TIME, offsets:TOPIC/0=120, or now."
 
 
 def show(
     table: KeyedArgument,
-    version: Annotated[int, typer.Argument(metavar="VERSION", min=0, help="The version; `lakehouse log` lists them.")],
+    version: Annotated[
+        int, typer.Argument(metavar="VERSION", min=0, help="The version; `lakehouse past log` lists them.")
+    ],
     key: KeyOption = None,
     limit: LimitOption = None,
     config: ConfigOption = None,
@@ -36,7 +38,7 @@ def show(
 
     Rows in which nothing that people see changed are left out.
 
-    Example: lakehouse show visits 12
+    Example: lakehouse past show visits 12
     """
     from lakehouse.delta import reader
     from lakehouse.delta.difference import changed
@@ -49,7 +51,7 @@ def show(
     else:
         ticks = "" if commit["tick"] is None else f", tick {commit['tick']}"
         when = output.moment(commit["time_ms"], "milliseconds")
-        typer.echo(f"{table}, version {version}: {commit['operation']}{ticks}, committed {when}")
+        output.say(f"{table}, version {version}: {commit['operation']}{ticks}, committed {when}")
     _print(found, limit, json=json)
 
 
@@ -67,7 +69,7 @@ def diff(
 ) -> None:
     """Show what differs between two moments of a table: keys added, removed and changed, before and after.
 
-    Example: lakehouse diff visits tick:7 now
+    Example: lakehouse past diff visits tick:7 now
     """
     from lakehouse.delta.difference import difference
     from lakehouse.delta.layout import Layout
@@ -84,7 +86,7 @@ def diff(
         output.as_json({"from": said[0], "to": said[1]})
     else:
         sides = [_side(str(at or "now"), n) for at, n in zip(moments, found.versions, strict=True)]
-        typer.echo(f"{table}, from {sides[0]} to {sides[1]}")
+        output.say(f"{table}, from {sides[0]} to {sides[1]}")
     _print(found, limit, json=json)
     if exit_code and found:
         raise typer.Exit(FAILED)
@@ -122,7 +124,7 @@ def _print(found: Difference, limit: int | None, *, json: bool) -> None:
     if rows:
         columns = ("change", "key", "before", "after")
         shown(rows, limit, lambda some, caption: output.table("", columns, some, caption=caption))
-    typer.echo(", ".join(f"{count:,} {kind}" for kind, count in counts.items()) + "." if found else "No row differs.")
+    output.say(", ".join(f"{count:,} {kind}" for kind, count in counts.items()) + "." if found else "No row differs.")
 
 
 def _unlike(change: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:

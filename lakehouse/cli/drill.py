@@ -1,4 +1,4 @@
-"""`lakehouse drill`: is a damaged table found, and restored? Tried on a copy."""
+"""`lakehouse test drill`: is a damaged table found, and restored? Tried on a copy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def drill(
 
     The live table is only read. Ends with 1 where a damage was not found, or a restored table is not equal.
 
-    Example: lakehouse drill totals --app app.py
+    Example: lakehouse test drill totals --app app.py
     """
     from lakehouse.delta.layout import Layout
     from lakehouse.plan.schema import check_name, check_topic
@@ -51,7 +51,7 @@ def drill(
         return
     if table is None or app is None:
         raise ConfigError(
-            "drill: expected a table and --app, such as lakehouse drill totals --app app.py; or --history."
+            "drill: expected a table and --app, such as lakehouse test drill totals --app app.py; or --history."
         )
     application = load_app(app)
     wanted = application.table(table)
@@ -70,7 +70,7 @@ def drill(
     if json:
         show.as_json(asdict(done))
     else:
-        typer.echo(
+        show.say(
             f"Table {done.table} at tick {done.tick:,}: {done.rows:,} rows, hash {done.hash}. "
             f"{'Every damage was found, and nothing is lost' if done.ok else 'NOT all is well'}; {done.seconds} s."
         )
@@ -106,7 +106,7 @@ def _shown(case: Case) -> None:
         [(one.way, one.seconds, one.rows, one.equal, one.lost, one.reason) for one in case.restored],
     )
     found = f"found in {case.found_seconds} s by {case.found_by}" if case.found_by is not None else "NOT FOUND"
-    typer.echo(found)
+    show.say(found)
 
 
 def _history(root: str, table: str | None, *, json: bool) -> None:
@@ -118,7 +118,7 @@ def _history(root: str, table: str | None, *, json: bool) -> None:
         for one in found:
             show.as_json(one)
     elif not found:
-        typer.echo("No drill was run yet.")
+        show.say("No drill was run yet.")
     else:
         rows = [
             (one["at"], one["table"], one["tick"], one["rows"], len(one["cases"]), one["ok"], one["seconds"])

@@ -1,4 +1,4 @@
-"""`lakehouse explain`: the records behind one row, folded step by step to its value."""
+"""`lakehouse past explain`: the records behind one row, folded step by step to its value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLUMNS = ("topic", "partition", "offset", "event time", "tick", "key", "value",
 
 def explain(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A keyed table of the application.")],
-    key: Annotated[str, typer.Option(help="Its key's text, without the window; commas between several columns.")],
+    key: Annotated[str, typer.Option(help="Its key, without the window; several values joined by commas, as in CSV.")],
     app: AppOption,
     at: Annotated[str | None, typer.Option("--at", metavar="TIME", help="As of this time, by --clock.")] = None,
     clock: Annotated[
@@ -45,7 +45,7 @@ def explain(
 
     The last step is compared with the table itself.
 
-    Example: lakehouse explain visits --key N14228 --app app.py
+    Example: lakehouse past explain visits --key N14228 --app app.py
     """
     from lakehouse.plan.schema import check_name
     from lakehouse.run.application import load_app
@@ -94,9 +94,9 @@ def _print(table: str, row: Explained, limit: int | None) -> None:
     show.table(f"{table}: {_text(row.key)}", COLUMNS, lines, caption=more if len(steps) < len(row.steps) else None)
     said = "no row" if row.found is None else _text(row.found)
     if row.agrees:
-        typer.echo(f"The table has the same: {said}." if row.note is None else f"The table has {said}: {row.note}.")
+        show.say(f"The table has the same: {said}." if row.note is None else f"The table has {said}: {row.note}.")
     else:
-        typer.echo(f"NOT THE SAME. The table has {said}: {row.note}.")
+        show.say(f"NOT THE SAME. The table has {said}: {row.note}.")
 
 
 def _place(step: Step) -> tuple[Any, ...]:

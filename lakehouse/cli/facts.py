@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.config import Settings
-from lakehouse.delta import reader
+from lakehouse.delta import quarantined, reader
 from lakehouse.delta.layout import Layout
 from lakehouse.errors import KafkaUnavailable, NotFound
 from lakehouse.kafka.broker import find
@@ -42,13 +42,15 @@ def lake(settings: Settings) -> dict[str, Any]:
     layout = Layout(settings.lake.path)
     kafka = broker(settings)
     covers = reader.bronze_covers(layout)
+    streams = reader.names(layout, "quarantine")
     return {
         "lake": layout.root,
         "kafka": kafka,
         "tick": covers.get("tick", 0),
         "topics": _topics(settings, layout, covers.get("topics", {}), kafka),
         "tables": tables(layout, covers),
-        "quarantined": reader.quarantined(layout, reader.names(layout, "quarantine")),
+        "quarantined": reader.quarantined(layout, streams),
+        "quarantined_open": quarantined.still_open(layout, streams),
         "gaps": len(gaps(layout)),
     }
 

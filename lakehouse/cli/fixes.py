@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import typer
-
 from lakehouse.cli import show
 from lakehouse.cli.read import shown
 from lakehouse.errors import ConfigError
@@ -38,11 +36,14 @@ class New:
 
 def attempt(
     settings: Settings, app: str, stream: str, choice: Choice, fix: str | None, edits: Mapping[str, New],
-    limit: int | None, json: bool, replay: str | None = None, again: bool = False,
+    limit: int | None, json: bool, replay: str | None = None, again: bool = False, instead: bool = False,
+    by: str | None = None,
 ) -> None:  # fmt: skip
     """Show what a fix makes of the chosen records, as the application declares their stream now.
 
-    replay: why those that fit now are to count; None only shows them. again: those fixed before are left out.
+    replay: why those that fit now are to count; None only shows them. again: those fixed before are left out; instead:
+    they get new bytes.
+    by: who decided.
     """
     from lakehouse.delta.layout import Layout
     from lakehouse.run.application import find_app
@@ -55,7 +56,9 @@ def attempt(
     if replay is not None and made.fixed:
         from lakehouse.run.lake import Lake
 
-        tick = Lake(settings=settings).replay(found.app, stream, made.fixed, reason=replay, again=again)
+        tick = Lake(settings=settings).replay(
+            found.app, stream, made.fixed, reason=replay, by=by, again=again, instead=instead
+        )
     if json:
         both: list[Fixed | StillBad] = [*made.fixed, *made.bad]
         for one in sorted(both, key=lambda one: one.was.record.position)[:limit]:
@@ -69,7 +72,7 @@ def attempt(
         rows = [(str(one.was.place), one.reason, *_before_and_after(one)) for one in made.bad]
         _table("They still do not fit", ("position", "reason", "key", "value", "new key", "new value"), rows, limit)
     done = "Nothing was changed." if tick is None else f"Those that fit count from tick {tick} on."
-    typer.echo(f"{len(made.fixed):,} records fit now, {len(made.bad):,} still do not. {done}")
+    show.say(f"{len(made.fixed):,} records fit now, {len(made.bad):,} still do not. {done}")
 
 
 def _how(found: Found, source: Source, fix: str | None, edits: Mapping[str, New]) -> Fix:

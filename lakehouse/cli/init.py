@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from lakehouse.cli import show
 from lakehouse.cli.template import files
 from lakehouse.errors import ConfigError
 
@@ -14,9 +15,9 @@ NEXT = """\
 {folder}/ is an application that runs:
     cd {folder}
     python -m pytest test_app.py                            # on the model, without Kafka and Spark
-    lakehouse test .                                        # scenario.json, which says what must come out
-    lakehouse up
-    lakehouse produce orders orders.jsonl --partitions 2
+    lakehouse test run .                                    # scenario.json, which says what must come out
+    lakehouse kafka up
+    lakehouse kafka produce orders orders.jsonl --partitions 2
     lakehouse run app.py --until caught-up
     lakehouse query "SELECT * FROM totals"\
 """
@@ -35,4 +36,4 @@ def init(name: Annotated[str, typer.Argument(help="Its name, and the folder that
     folder.mkdir()
     for file, text in files(name).items():
         (folder / file).write_text(text, encoding="utf-8")
-    typer.echo(NEXT.format(folder=folder))
+    show.say(NEXT.format(folder=folder))

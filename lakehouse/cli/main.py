@@ -1,4 +1,4 @@
-"""The console entry: the commands put together, and errors turned into one message and an exit code."""
+"""The console entry: the commands, and errors turned into one message and an exit code."""
 
 from __future__ import annotations
 
@@ -7,43 +7,15 @@ import importlib.metadata
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from types import TracebackType
 from typing import Annotated
 
 import typer
 
-from lakehouse.cli import (
-    airflow,
-    audit,
-    backfill,
-    backtest,
-    blame,
-    broker,
-    capture,
-    changes,
-    check,
-    correct,
-    demo,
-    diff,
-    drill,
-    explain,
-    init,
-    interventions,
-    late,
-    plan,
-    produce,
-    quarantine,
-    read,
-    rebuild,
-    rehydrate,
-    restore,
-    revert,
-    run_app,
-    status,
-    test,
-    upkeep,
-)
+from lakehouse.cli import groups, show
 from lakehouse.cli.failure import FAILED, INTERRUPTED, exit_code
 from lakehouse.errors import LakehouseError
 
@@ -53,6 +25,7 @@ app = typer.Typer(
     help="Kafka topics, kept as Delta tables: streams, keyed tables and their changelogs, with the whole history.",
     epilog="A first application: lakehouse init shop; a tour on real flights: lakehouse demo.",
     no_args_is_help=True,
+    cls=groups.Top,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -74,17 +47,7 @@ def common(
     """Read what stands before the command. `main` has taken --debug out already: it may stand anywhere."""
 
 
-for command in (
-    broker.up, broker.down, status.status, produce.produce, run_app.run, read.query, read.log, changes.changes,
-    diff.show, diff.diff, blame.bisect, blame.blame, late.late, correct.correct, read.tables, read.describe,
-    init.init, restore.restore, check.check, plan.plan, capture.capture, demo.demo, rehydrate.rehydrate,
-    explain.explain, upkeep.upkeep, drill.drill, backfill.backfill, revert.revert, rebuild.checkout, rebuild.rebuild,
-    backtest.backtest, interventions.interventions, quarantine.quarantine, audit.audit,
-):  # fmt: skip
-    app.command()(command)
-app.add_typer(airflow.airflow, name="airflow")
-# A function called test would be taken for one by pytest and its linters.
-app.command("test")(test.run_scenarios)
+groups.add_to(app)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -95,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     except LakehouseError as error:
         if debug:
             raise
-        print(f"error: {error}", file=sys.stderr)
+        show.say(f"error: {error}", stderr=True)
         return exit_code(error)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -106,7 +69,13 @@ def main(arguments: Sequence[str]) -> int:
 
 def run() -> None:
     """The console entry of pyproject.toml."""
+    sys.excepthook = show_trace
     _end(main(sys.argv[1:]))
+
+
+def show_trace(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print what Python prints of an error that nobody caught, as it is to be seen: it may quote a record."""
+    show.say("".join(traceback.format_exception(kind, error, trace)), stderr=True, nl=False)
 
 
 def _end(code: int) -> None:

@@ -34,6 +34,13 @@ AppArgument = Annotated[
 
 
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why; it stands in the interventions.")]
+DecidedByOption = Annotated[
+    str | None,
+    typer.Option(
+        "--decided-by", metavar="NAME", envvar="LAKEHOUSE_DECIDED_BY", show_envvar=False,
+        help="Who decided it, beside the operating system's user.",
+    ),
+]  # fmt: skip
 PlanOption = Annotated[bool, typer.Option("--plan", help="Only say what would change, and how much; apply nothing.")]
 
 

@@ -57,6 +57,6 @@ def plan(app: AppArgument, config: ConfigOption = None, lake: LakeOption = None,
             if of.change is not None and of.kind == "compatible"
         ]
         for text in (*goes_on, *problems, *refused):
-            typer.echo(f"\n{text}")
+            show.say(f"\n{text}")
     if problems or refused:
         raise typer.Exit(FAILED)

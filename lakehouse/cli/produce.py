@@ -1,4 +1,4 @@
-"""`lakehouse produce`: records from a file or from stdin to a topic."""
+"""`lakehouse kafka produce`: records from a file or from stdin to a topic."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def produce(
     JSON: {"key": "alice", "value": {"city": "Rome"}, "timestamp": "2026-01-31T12:00:00Z"}; only value must be
     there, null deletes. TSV: key, value and timestamp with tabs between.
 
-    Example: lakehouse produce orders orders.jsonl --partitions 4
+    Example: lakehouse kafka produce orders orders.jsonl --partitions 4
     """
     from lakehouse.kafka.produce import parse_lines
     from lakehouse.kafka.produce import produce as send
@@ -68,4 +68,4 @@ def produce(
     if json:
         show.as_json({"topic": topic, "records": count})
     else:
-        typer.echo(f"{count:,} records were written to topic {topic}.")
+        show.say(f"{count:,} records were written to topic {topic}.")

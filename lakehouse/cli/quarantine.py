@@ -1,4 +1,4 @@
-"""`lakehouse quarantine`: the records that did not fit a stream's schema: a list, by reason, or with a fix tried."""
+"""`lakehouse look quarantine`: records that did not fit a stream's schema: a list, by reason, or with a fix tried."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from lakehouse.cli import show
 from lakehouse.cli.fixes import New, attempt
-from lakehouse.cli.options import ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.options import ConfigOption, DecidedByOption, JsonOption, LakeOption, settings_of
 from lakehouse.cli.read import ROWS_SHOWN, LimitOption, shown
 from lakehouse.errors import ConfigError
 from lakehouse.semantics.moment import moment
@@ -41,6 +41,7 @@ def quarantine(
     ] = None,
     start: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Records of this time or later.")] = None,
     end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Records before this time.")] = None,
+    open: Annotated[bool, typer.Option("--open", help="Without those that a replay has fixed.")] = False,
     app: Annotated[
         str | None, typer.Option("--app", metavar="APP", help="Try them by what this application declares now.")
     ] = None,
@@ -65,7 +66,11 @@ def quarantine(
         bool,
         typer.Option("--again", help="With --replay: leave out those fixed before, which are refused else."),
     ] = False,
+    instead: Annotated[
+        bool, typer.Option("--instead", help="With --replay: those fixed before count with the new bytes.")
+    ] = False,
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="It stands in the interventions.")] = "",
+    decided_by: DecidedByOption = None,
     limit: LimitOption = None,
     config: ConfigOption = None,
     lake: LakeOption = None,
@@ -73,11 +78,13 @@ def quarantine(
 ) -> None:
     """Show the records of a stream that did not fit its schema, the newest first; count them; fix and replay them.
 
+    A fixed record stays in the list, with the tick from which on it counts; --open leaves it out.
+
     A fix is a function (record -> record, bytes, or None), a new value or key of one record, or nothing: the stream is
     declared otherwise now. Only --replay changes something, and only it needs Spark: fixed records count at their
     original positions, as an intervention, and what depends on them is made anew.
 
-    Example: lakehouse quarantine orders --by reason
+    Example: lakehouse look quarantine orders --by reason
     """
     from lakehouse.delta.layout import Layout
     from lakehouse.delta.quarantined import Choice
@@ -87,7 +94,7 @@ def quarantine(
     check_name(stream, "stream")
     choice = Choice(
         reason, tuple(map(_place, position or ())), None if start is None else time_ms(start, "--from"),
-        None if end is None else time_ms(end, "--to"),
+        None if end is None else time_ms(end, "--to"), open,
     )  # fmt: skip
     edits = {"value": New(value, value_file, null_value), "key": New(key, key_file)}
     if app is None and (dry_run or replay or fix is not None or any(new.given for new in edits.values())):
@@ -100,7 +107,9 @@ def quarantine(
     settings = settings_of(config, lake)
     layout = Layout(settings.lake.path)
     if app is not None:
-        attempt(settings, app, stream, choice, fix, edits, limit, json, why if replay else None, again)
+        attempt(
+            settings, app, stream, choice, fix, edits, limit, json, why if replay else None, again, instead, decided_by
+        )
     elif by is not None:
         _count(layout, stream, choice, limit, json)
     else:
@@ -116,7 +125,7 @@ def _place(text: str) -> Place:
 
 
 def _list(layout: Layout, stream: str, choice: Choice, limit: int | None, json: bool) -> None:
-    from lakehouse.delta.quarantined import records
+    from lakehouse.delta.quarantined import counts, records
 
     found = records(layout, stream, choice, limit or (None if json else ROWS_SHOWN + 1), newest_first=True)
     if json:
@@ -125,12 +134,17 @@ def _list(layout: Layout, stream: str, choice: Choice, limit: int | None, json: 
     elif not found:
         _none(stream, choice)
     else:
+        # Where some are fixed, the tick from which on they count.
+        fixed = [one.fixed_at for one in found] if any(one.fixed_at is not None for one in found) else None
         rows = [
-            (str(one.place), moment(one.record.timestamp), one.reason, one.record.key, one.record.value)
+            (str(one.place), moment(one.record.timestamp), one.reason, one.record.key, one.record.value,
+             *([] if fixed is None else [one.fixed_at]))
             for one in found
         ]  # fmt: skip
-        columns = ("position", "time", "reason", "key", "value")
+        columns = ("position", "time", "reason", "key", "value", *([] if fixed is None else ["fixed at tick"]))
         shown(rows, limit, lambda some, caption: show.table(stream, columns, some, caption=caption))
+        every, still = counts(layout, stream, choice)
+        show.say(f"{every:,} records, {still:,} of them open: no replay has fixed them.")
 
 
 def _count(layout: Layout, stream: str, choice: Choice, limit: int | None, json: bool) -> None:
@@ -146,18 +160,18 @@ def _count(layout: Layout, stream: str, choice: Choice, limit: int | None, json:
         _none(stream, choice)
     else:
         rows = [
-            (one.kind, one.records, _span(one.first_tick, one.last_tick), one.first_time, one.last_time,
+            (one.kind, one.records, one.open, _span(one.first_tick, one.last_tick), one.first_time, one.last_time,
              str(one.example.place), one.example.record.value)
             for one in found
         ]  # fmt: skip
-        columns = ("reason", "records", "ticks", "first time", "last time", "for example", "its value")
+        columns = ("reason", "records", "open", "ticks", "first time", "last time", "for example", "its value")
         shown(rows, limit, lambda some, caption: show.table(stream, columns, some, caption=caption))
 
 
 def _none(stream: str, choice: Choice) -> None:
     from lakehouse.delta.quarantined import ALL
 
-    typer.echo(f"The quarantine of {stream} {'is empty' if choice == ALL else 'has no such record'}.")
+    show.say(f"The quarantine of {stream} {'is empty' if choice == ALL else 'has no such record'}.")
 
 
 def _span(first: int, last: int) -> str:
@@ -169,5 +183,5 @@ def facts(one: Quarantined) -> dict[str, Any]:
     names = ("topic", "topic_id", "partition", "offset", "tick", "key", "value")
     return {
         **{name: getattr(one.record, name) for name in names},
-        "timestamp": moment(one.record.timestamp), "reason": one.reason,
+        "timestamp": moment(one.record.timestamp), "reason": one.reason, "fixed_at": one.fixed_at,
     }  # fmt: skip

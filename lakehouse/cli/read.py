@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv as csv_lines
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +20,6 @@ from lakehouse.cli.moments import (
 )
 from lakehouse.cli.options import ConfigOption, JsonOption, LakeOption, settings_of
 from lakehouse.errors import ConfigError
-from lakehouse.formats.plain import plain
 
 if TYPE_CHECKING:
     from lakehouse.delta.layout import Layout
@@ -87,10 +84,7 @@ def query(
         for row in rows:
             show.as_json(dict(zip(names, row, strict=True)))
     elif csv:
-        writer = csv_lines.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(names)
-        for row in rows:
-            writer.writerow(["" if v is None else v if isinstance(v, str | int | float) else plain(v) for v in row])
+        show.as_csv(names, rows)
     else:
         shown(rows, limit, lambda some, caption: show.table("", names, some, caption=caption))
 
@@ -105,7 +99,7 @@ def shown(rows: list[Any], limit: int | None, print_table: Any) -> None:
 def tables(config: ConfigOption = None, lake: LakeOption = None, json: JsonOption = False) -> None:
     """List the lake's tables: topics in bronze, keyed tables, quarantines, late records, states.
 
-    Example: lakehouse tables
+    Example: lakehouse look tables
     """
     from dataclasses import asdict
 
@@ -116,7 +110,7 @@ def tables(config: ConfigOption = None, lake: LakeOption = None, json: JsonOptio
     if json:
         show.as_json([asdict(facts) for facts in found])
     elif not found:
-        typer.echo(f"{layout.root} has no tables yet; `lakehouse run APP` makes them.")
+        show.say(f"{layout.root} has no tables yet; `lakehouse run APP` makes them.")
     else:
         rows = [
             (
@@ -136,7 +130,7 @@ def describe(
 ) -> None:
     """Show a table's columns, key, declaration and properties.
 
-    Example: lakehouse describe visits
+    Example: lakehouse look describe visits
     """
     from lakehouse.delta import reader
 
@@ -160,7 +154,7 @@ def describe(
         for c in columns
     ]
     show.table(table, ("column", "type", ""), rows)
-    typer.echo(f"{facts.plan}\n" if facts.plan else "", nl=False)
+    show.say(f"{facts.plan}\n" if facts.plan else "", nl=False)
     show.table("Properties", ("property", "value"), list(properties.items()))
 
 
@@ -173,7 +167,7 @@ def log(
 ) -> None:
     """List a table's versions: when, what, which ticks, how many rows.
 
-    Example: lakehouse log visits --limit 5
+    Example: lakehouse past log visits --limit 5
     """
     from lakehouse.delta import reader
 

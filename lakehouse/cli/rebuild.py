@@ -1,4 +1,4 @@
-"""`lakehouse checkout` and `lakehouse rebuild`: a moment of a table as a new table; the proof that all ways agree."""
+"""`lakehouse past checkout` and `rebuild`: a moment of a table as a new table; the proof that all ways agree."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def checkout(
 ) -> None:
     """Make a new table of what a table was at a moment. Nobody keeps it up; the table itself is not touched.
 
-    Example: lakehouse checkout app.py totals totals_in_june --at 2013-06-30T23:59Z
+    Example: lakehouse past checkout app.py totals totals_in_june --at 2013-06-30T23:59Z
     """
     from lakehouse.run.application import load_app
     from lakehouse.run.lake import Lake
@@ -99,7 +99,7 @@ def rebuild(
     --prove does all that apply, into tables that are removed, and compares row counts and hashes: exit code 1 where
     they are not equal, or where there is only one way.
 
-    Example: lakehouse rebuild app.py totals --prove
+    Example: lakehouse past rebuild app.py totals --prove
     """
     from lakehouse.run.application import load_app
     from lakehouse.run.lake import Lake
@@ -161,8 +161,8 @@ def proved(proofs: list[Proof], table: str, json: bool) -> None:
         show.table(table, ("from", "rows", "hash", "seconds"), rows)
         for proof in proofs:
             if proof.refused is not None:
-                typer.echo(f"{proof.origin}: {proof.refused}")
-        typer.echo("They are equal." if equal else "They differ." if len(set(told)) > 1 else "Nothing to compare with.")
+                show.say(f"{proof.origin}: {proof.refused}")
+        show.say("They are equal." if equal else "They differ." if len(set(told)) > 1 else "Nothing to compare with.")
     if not equal:
         raise typer.Exit(FAILED)
 
@@ -171,4 +171,4 @@ def _say_made(name: str, what: str, made: Content, json: bool) -> None:
     if json:
         show.as_json({"table": name, "of": what, "rows": made.rows, "hash": str(made.hash)})
     else:
-        typer.echo(f"Table {name} is {what}: {made.rows:,} rows, hash {made.hash}.")
+        show.say(f"Table {name} is {what}: {made.rows:,} rows, hash {made.hash}.")

@@ -1,4 +1,4 @@
-"""`lakehouse rehydrate`: bronze back into a Kafka topic."""
+"""`lakehouse repair rehydrate`: bronze back into a Kafka topic."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def rehydrate(
     TOPIC2 must be new or empty, or be the one that an interrupted run began: run the same again, and it goes on where
     it ended. TOPIC itself may be named if Kafka has lost it. Without Spark.
 
-    Example: lakehouse rehydrate flights --to flights-2013-06 --at 2013-07-01
+    Example: lakehouse repair rehydrate flights --to flights-2013-06 --at 2013-07-01
     """
     from lakehouse.run.lake import Lake
 
@@ -101,7 +101,7 @@ def _facts(done: Rehydrated) -> dict[str, Any]:
 def _print(done: Rehydrated) -> None:
     made = f"made, with {done.partitions} partitions" if done.created else f"{done.partitions} partitions"
     here = "by this run" if done.written == done.records else f"{done.written:,} of them by this run"
-    typer.echo(f"{done.records:,} records of {done.topic} were written to topic {done.to} ({made}), {here}.")
+    show.say(f"{done.records:,} records of {done.topic} were written to topic {done.to} ({made}), {here}.")
     moved = [of for of in done.moved if not of.keeps_offsets]
     if moved:
         rows = [
@@ -112,9 +112,9 @@ def _print(done: Rehydrated) -> None:
         columns = ("partition", "records", f"offsets of {done.topic}", "without a record", f"offsets in {done.to}")
         show.table("Offsets differ", columns, rows)
     elif done.moved:
-        typer.echo("Every record has the offset that it had.")
+        show.say("Every record has the offset that it had.")
     if done.untimed:
-        typer.echo(
+        show.say(
             f"{done.untimed:,} records have a time before 1970-01-01T00:00:00.001Z, which Kafka's client can't write: "
             "they got that one."
         )

@@ -1,4 +1,4 @@
-"""`lakehouse restore`: a table from its changelog in a topic."""
+"""`lakehouse repair restore`: a table from its changelog in a topic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def restore(
 ) -> None:
     """Make a table of an application from its published changelog; `run` goes on from there.
 
-    Example: lakehouse restore totals totals-changelog --app app.py --lake ./other
+    Example: lakehouse repair restore totals totals-changelog --app app.py --lake ./other
     """
     from lakehouse.plan.schema import check_topic
     from lakehouse.run.application import load_app
@@ -31,4 +31,4 @@ def restore(
     if json:
         show.as_json({"table": table, "topic": topic, "rows": rows})
     else:
-        typer.echo(f"Table {table} was restored from topic {topic}: {rows:,} rows.")
+        show.say(f"Table {table} was restored from topic {topic}: {rows:,} rows.")

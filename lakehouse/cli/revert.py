@@ -1,4 +1,4 @@
-"""`lakehouse revert`: the live table goes back to a moment, and its job goes on from there."""
+"""`lakehouse repair revert`: the live table goes back to a moment, and its job goes on from there."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lakehouse.cli.options import (
     ClockOption,
     Clocks,
     ConfigOption,
+    DecidedByOption,
     JsonOption,
     LakeOption,
     OffsetsOption,
@@ -36,6 +37,7 @@ def revert(
     clock: ClockOption = Clocks.event,
     offsets: OffsetsOption = None,
     reason: ReasonOption = "",
+    decided_by: DecidedByOption = None,
     plan: PlanOption = False,
     config: ConfigOption = None,
     lake: LakeOption = None,
@@ -45,14 +47,14 @@ def revert(
 
     Its job goes on. The rows that differ are merged in, at a tick of their own; only they reach the changelog.
 
-    Example: lakehouse revert app.py totals --version 41 --reason "a wrong release"
+    Example: lakehouse repair revert app.py totals --version 41 --reason "a wrong release"
     """
     from lakehouse.run.application import load_app
     from lakehouse.run.lake import Lake
 
     application, moment = load_app(app), required(moment_of(version, tick, at, clock, offsets))
     one = Lake(settings=settings_of(config, lake))
-    done = one.revert(application, application.table(table), moment, reason=reason, dry_run=plan)
+    done = one.revert(application, application.table(table), moment, reason=reason, by=decided_by, dry_run=plan)
     if json:
         show.as_json({"to": str(moment), **as_object(table, done, plan=plan)})
     else:

@@ -97,7 +97,8 @@ def progress(app: App, waiting: int) -> Iterator[Callable[[Event], None]]:
 
         def listen(event: Event) -> None:
             if event.kind == "upkeep failed":
-                bars.console.print(f"upkeep failed, the run goes on: {event.details['message']}", markup=False)
+                said = f"upkeep failed, the run goes on: {event.details['message']}"
+                bars.console.print(show.escaped(said), markup=False)
             if event.kind not in tasks:
                 return
             done[event.kind] += event.records
@@ -120,6 +121,6 @@ def summary(done: dict[str, Any]) -> None:
     """Print what a run left behind."""
     rows = [(name, of.get("rows"), of.get("version"), of.get("tick")) for name, of in done["tables"].items()]
     show.table("Tables", ("table", "rows", "version", "tick"), rows)
-    typer.echo(
+    show.say(
         f"{done['rows']:,} records ingested in {done['seconds']:.1f} s; bronze is at tick {done.get('tick', 0):,}."
     )

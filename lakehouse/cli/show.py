@@ -1,8 +1,15 @@
-"""What a person reads: tables, human numbers, times in UTC. What a program reads: JSON."""
+"""What a person reads: tables, human numbers, times in UTC. What a program reads: JSON.
+
+All that the commands print goes through here (tests/test_structure.py): a record may hold what a terminal obeys, such
+as an escape sequence that clears the screen, or one that turns the rest of the line around; it is shown escaped.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -19,6 +26,22 @@ from lakehouse.formats.plain import finite, plain
 BYTES_SHOWN = 200
 PIPE_WIDTH = 160
 ABSENT = "-"
+# What is no text to look at: controls but for the end of a line and the tab, what changes the direction of writing or
+# can't be seen (but for the joiners that scripts need), and halves of characters, which no stream takes.
+OBEYED = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff"
+    "\\ufff9-\\ufffb\\ud800-\\udfff\\U000e0000-\\U000e007f]"
+)
+
+
+def escaped(text: str) -> str:
+    """Return a text with all that a terminal would obey, or not show, as \\x1b or \\u202e."""
+    return OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def say(text: str, *, stderr: bool = False, nl: bool = True) -> None:
+    """Print a text as it is to be seen."""
+    typer.echo(escaped(text), err=stderr, nl=nl)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -31,14 +54,14 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, 
     """Print a table; numbers stand to the right. Nothing in a cell is taken as markup."""
     cells = [list(row) for row in rows]
     if title:  # as a line of its own: a table's title is broken at the table's width
-        console().print(Text(f"\n{title}", "bold"))
-    shown = Table(caption=caption, caption_justify="left")
+        console().print(Text(escaped(f"\n{title}"), "bold"))
+    shown = Table(caption=None if caption is None else Text(escaped(caption)), caption_justify="left")
     for number, name in enumerate(columns):
         values = [row[number] for row in cells if row[number] is not None]
         numbers = bool(values) and all(isinstance(value, int | float | Decimal) for value in values)
-        shown.add_column(name, justify="right" if numbers else "left", overflow="fold")
+        shown.add_column(Text(escaped(name)), justify="right" if numbers else "left", overflow="fold")
     for row in cells:
-        shown.add_row(*[Text(cell(value)) for value in row])
+        shown.add_row(*[Text(escaped(cell(value))) for value in row])
     console().print(shown)
 
 
@@ -72,7 +95,19 @@ def moment(value: datetime | int | None, precision: str = "seconds") -> str:
 
 def as_json(value: Any, *, stderr: bool = False) -> None:
     """Print a value as one line of JSON. stderr: of what goes on meanwhile, so that stdout has the result alone."""
-    typer.echo(json.dumps(_finite(value), default=plain, ensure_ascii=False), err=stderr)
+    line = json.dumps(_finite(value), default=plain, ensure_ascii=False)
+    typer.echo(OBEYED.sub(lambda found: json.dumps(found[0])[1:-1], line), err=stderr)
+
+
+def as_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print rows as CSV: as they are for a program or a file, escaped on a terminal."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow(["" if v is None else v if isinstance(v, str | int | float) else plain(v) for v in row])
+    # Not by echo, which takes colours out for a program.
+    sys.stdout.write(escaped(text.getvalue()) if sys.stdout.isatty() else text.getvalue())
 
 
 def _finite(value: Any) -> Any:

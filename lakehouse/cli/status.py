@@ -37,9 +37,9 @@ def status(
     if json:
         show.as_json(found)
         return
-    typer.echo(_kafka(found["kafka"]))
+    show.say(_kafka(found["kafka"]))
     tick = f"bronze is at tick {found['tick']:,}" if found["tick"] else "no tick yet"
-    typer.echo(f"Lake   {found['lake']}: {tick}")
+    show.say(f"Lake   {found['lake']}: {tick}")
     if found["topics"]:
         rows = [
             (t["name"], t["partitions"], t["rows"], _lag(t), show.moment(t["last_commit_ms"])) for t in found["topics"]
@@ -53,12 +53,14 @@ def status(
         ]
         show.table("Tables", columns, values)
     if bad := {name: count for name, count in found["quarantined"].items() if count}:
-        show.table("Quarantined", ("stream", "records"), list(bad.items()))
+        still = found["quarantined_open"]
+        show.table("Quarantined", ("stream", "records", "open"), [(name, n, still[name]) for name, n in bad.items()])
     if found.get("skew"):
         _skew(found["skew"])
     late = sum(t["late"] for t in found["tables"])
-    typer.echo(
-        f"Quarantined records: {sum(bad.values()):,}. Late records: {late:,}. Gaps written down: {found['gaps']:,}."
+    show.say(
+        f"Quarantined records: {sum(bad.values()):,}, {sum(found['quarantined_open'].values()):,} of them open. "
+        f"Late records: {late:,}. Gaps written down: {found['gaps']:,}."
     )
 
 
@@ -70,7 +72,7 @@ def _skew(topics: list[dict[str, Any]]) -> None:
     for topic in topics:
         seen = topic["looked_at"]
         ticks = f"ticks {seen['first_tick']:,} to {seen['last_tick']:,}"
-        typer.echo(f"Keys of {topic['name']}: counted over its last {seen['records']:,} records, {ticks}.")
+        show.say(f"Keys of {topic['name']}: counted over its last {seen['records']:,} records, {ticks}.")
 
 
 def _partition(topic: dict[str, Any], part: dict[str, Any]) -> str:
@@ -93,7 +95,7 @@ def _lag(topic: dict[str, Any]) -> Any:
 
 def _kafka(kafka: dict[str, Any]) -> str:
     if kafka["running"] is False and not kafka.get("error"):
-        return "Kafka  embedded, not running; `lakehouse up` starts it"
+        return "Kafka  embedded, not running; `lakehouse kafka up` starts it"
     kind = "embedded" if kafka["embedded"] else "configured"
     state = {True: "answers", None: "not asked", False: kafka.get("error", "does not answer")}[kafka["running"]]
     return f"Kafka  {kind}, {kafka['bootstrap_servers']}: {state}"

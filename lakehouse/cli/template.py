@@ -5,9 +5,9 @@ from __future__ import annotations
 APP = '''\
 """{name}: what each customer ordered, kept as tables.
 
-    lakehouse up                                            # a Kafka of your own; `lakehouse down` ends it
-    lakehouse produce orders orders.jsonl --partitions 2    # sample records into the topic
-    lakehouse run app.py --until caught-up                  # Kafka -> bronze -> the tables below
+    lakehouse kafka up                                          # a Kafka of your own; `lakehouse kafka down` ends it
+    lakehouse kafka produce orders orders.jsonl --partitions 2  # sample records into the topic
+    lakehouse run app.py --until caught-up                      # Kafka -> bronze -> the tables below
     lakehouse query "SELECT * FROM totals"
 """
 
@@ -26,7 +26,7 @@ app = lh.app(current, totals, totals.changes().to_topic("totals-changelog"))
 '''
 
 TEST = '''\
-"""Tests of app.py on the model: no Kafka, no Spark, milliseconds. `lakehouse test .` runs scenario.json."""
+"""Tests of app.py on the model: no Kafka, no Spark, milliseconds. `lakehouse test run .` runs scenario.json."""
 
 from decimal import Decimal
 

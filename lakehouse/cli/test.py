@@ -1,4 +1,4 @@
-"""`lakehouse test`: scenario files, on the model or on Spark."""
+"""`lakehouse test run`: scenario files, on the model or on Spark."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakehouse.cli import show
 from lakehouse.cli.failure import FAILED
 from lakehouse.errors import ConfigError
 
@@ -45,7 +46,7 @@ def run_scenarios(
     Exit code 0 only when all passed. The last line is "N passed, N failed". With --engine both, what the model can't
     evaluate is skipped there, and counts on Spark alone.
 
-    Example: lakehouse test scenarios --engine both --batch all --batch one
+    Example: lakehouse test run scenarios --engine both --batch all --batch one
     """
     from lakehouse.run import suite
     from lakehouse.run.scenario import parse_batch
@@ -60,22 +61,22 @@ def run_scenarios(
     outcomes: list[Outcome] = []
     found = suite.cases(paths, but=report)
     if "spark" in engines:
-        typer.echo(f"{len(found)} files; those on Spark are shown when all of a batch have run.", err=True)
+        show.say(f"{len(found)} files; those on Spark are shown when all of a batch have run.", stderr=True)
     for outcome in suite.run(found, engines, batches, suite.spark_engine):
         outcomes.append(outcome)
         _show(outcome)
     if report is not None:
         suite.write_report(report, outcomes)
     passed, failed = (sum(outcome.passed is wanted for outcome in outcomes) for wanted in (True, False))
-    typer.echo(f"{passed} passed, {failed} failed")
+    show.say(f"{passed} passed, {failed} failed")
     if failed:
         raise typer.Exit(FAILED)
 
 
 def _show(outcome: Outcome) -> None:
     word = {True: "passed", False: "FAILED", None: "skipped"}[outcome.passed]
-    typer.echo(
+    show.say(
         f"{word:7} {outcome.file} ({outcome.engine}, batch {outcome.batch}, {outcome.seconds:.2f} s): {outcome.name}"
     )
     for line in outcome.message.splitlines():
-        typer.echo(f"    {line}")
+        show.say(f"    {line}")

@@ -1,4 +1,4 @@
-"""`lakehouse upkeep`: OPTIMIZE, VACUUM and anchors now, where no job does them between its batches."""
+"""`lakehouse repair upkeep`: OPTIMIZE, VACUUM and anchors now, where no job does them between its batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def upkeep(
 ) -> None:
     """Compact small files, remove versions past their time, make anchors; a running job does it by itself.
 
-    Example: lakehouse upkeep totals --app app.py --dry-run
+    Example: lakehouse repair upkeep totals --app app.py --dry-run
     """
     from lakehouse.cli import show
     from lakehouse.delta.layout import Layout
@@ -56,4 +56,4 @@ def upkeep(
     show.table("Upkeep", columns, rows)
     if dry_run:
         names = ", ".join(one.name for one in done if one.optimized) or "none"
-        typer.echo(f"Nothing was changed. OPTIMIZE would be run on: {names}.")
+        show.say(f"Nothing was changed. OPTIMIZE would be run on: {names}.")

@@ -2,11 +2,13 @@
 
 Each is the second form of a rule in `lakehouse.semantics`, held equal to it by a property test. An aggregation `n` of a
 table uses these columns: `n`, which people see, `_acc_n`, the accumulator where the seen value can't serve as one, and,
-in a batch, `_in_n` (its input, one record) and `_new_n` (what the batch's records of one row come to).
+in a batch, `_arg_n` (its argument), `_in_n` (its input, one record) and `_new_n` (what the batch's records of one row
+come to).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -14,8 +16,11 @@ from operator import and_
 from pyspark.sql import Column, WindowSpec
 from pyspark.sql import functions as F
 
+from lakehouse.delta import wide_decimal
 from lakehouse.plan.aggregation import SQL_KINDS, Bound, NamedAggregation, bind
 from lakehouse.plan.table import Table
+from lakehouse.semantics.aggregate import Average, SumDoubles
+from lakehouse.semantics.wide_sum import PARTS, SumWideDecimals
 from lakehouse.semantics.window import Hopping
 
 
@@ -38,7 +43,7 @@ class Form:
 
     def raw(self) -> Column:
         """What the aggregation reads, of one record: the input of its rule."""
-        return F.lit(1) if self.item.argument is None else F.expr(self.item.argument.text)
+        return F.lit(1) if self.item.argument is None else F.col(f"_arg_{self.name}")
 
     def value(self) -> Column:
         """The input of its form in SQL."""
@@ -63,6 +68,10 @@ class Form:
     def shown(self, accumulator: Column) -> Column:
         """The column that people see, made from the accumulator."""
         return accumulator
+
+    def total(self, accumulator: Column) -> Column:
+        """A sum's accumulator as a double, however large."""
+        return accumulator.cast("double")
 
     @property
     def _input(self) -> Column:
@@ -102,6 +111,37 @@ class SumForm(Form):
         return accumulator.try_cast(self.bound.shown)
 
 
+class WideSumForm(Form):
+    """Exact sums of decimals that no DECIMAL has room for: three sums, of 18 digits of each value."""
+
+    @property
+    def _scale(self) -> int:
+        rule = self.bound.rule
+        assert isinstance(rule, SumWideDecimals)
+        return rule.scale
+
+    def value(self) -> Column:
+        return wide_decimal.split(self.raw(), self._scale)
+
+    def batch(self) -> Column:
+        return self._parts(lambda name: F.coalesce(F.sum(self._input[name]), F.lit(0)))
+
+    def merged(self, old: Column, new: Column) -> Column:
+        return self._parts(lambda name: F.coalesce(old[name], F.lit(0).cast(wide_decimal.PART_TYPE)) + new[name])
+
+    def running(self, units: Column, window: WindowSpec) -> Column:
+        return self._parts(lambda name: F.coalesce(F.sum(units[name]).over(window), F.lit(0)))
+
+    def shown(self, accumulator: Column) -> Column:
+        return wide_decimal.text(accumulator, self._scale).try_cast(self.bound.shown)
+
+    def total(self, accumulator: Column) -> Column:
+        return wide_decimal.text(accumulator, self._scale).cast("double")
+
+    def _parts(self, sum_of: Callable[[str], Column]) -> Column:
+        return wide_decimal.structure(tuple(map(sum_of, PARTS)))
+
+
 class DoubleSumForm(Form):
     """Sums of doubles depend on the order of their additions: a batch's values are kept and added one by one."""
 
@@ -123,9 +163,9 @@ class AverageForm(Form):
 
     @property
     def _sum(self) -> Form:
+        assert isinstance(self.bound.rule, Average)
         kind = self.accumulator_type.removeprefix("struct<sum: ").removesuffix(", n: bigint>")
-        form = DoubleSumForm if kind == "double" else SumForm
-        return form(self.name, self.item, Bound(self.bound.rule, kind))
+        return _sum_form(self.bound.rule.sum)(self.name, self.item, Bound(self.bound.rule.sum, kind))
 
     def value(self) -> Column:
         return self._sum.value()
@@ -145,7 +185,8 @@ class AverageForm(Form):
         return _pair(self._sum.running(units["sum"], window), n)
 
     def shown(self, accumulator: Column) -> Column:
-        return F.when(accumulator["n"] == 0, 0.0).otherwise(accumulator["sum"].cast("double") / accumulator["n"])
+        total = self._sum.total(accumulator["sum"])
+        return F.when(accumulator["n"] == 0, 0.0).otherwise(total / accumulator["n"])
 
 
 class ExtremeForm(Form):
@@ -195,6 +236,12 @@ def in_order(value: Column) -> Column:
     return F.transform(F.array_sort(F.collect_list(F.when(value.isNotNull(), pair))), lambda item: item["x"])
 
 
+def _sum_form(rule: object) -> type[Form]:
+    if isinstance(rule, SumDoubles):
+        return DoubleSumForm
+    return WideSumForm if isinstance(rule, SumWideDecimals) else SumForm
+
+
 def form_of(item: NamedAggregation, kind: str) -> Form:
     """Return an aggregation's form, for an argument of this Spark type ("" for COUNT(*))."""
     bound = bind(item, kind)
@@ -202,7 +249,7 @@ def form_of(item: NamedAggregation, kind: str) -> Form:
         case "count":
             form: type[Form] = CountForm
         case "sum":
-            form = DoubleSumForm if bound.shown == "double" else SumForm
+            form = _sum_form(bound.rule)
         case "avg":
             form = AverageForm
         case "min" | "max":

@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from lakehouse.delta import bronze, tables, travel
 from lakehouse.delta.bronze import EVER
 from lakehouse.delta.layout import Layout
+from lakehouse.delta.transaction import log_of
 from lakehouse.delta.travel import Commit
 from lakehouse.plan.table import Table
 
@@ -53,19 +54,25 @@ def nearest(spark: SparkSession, layout: Layout, table: Table, cut: Cut) -> Anch
 
     copies = [row for row in index(spark, layout, table) if counts(row["tick"], row["through"])]
     newest = copies[0]["tick"] if copies else None
-    for commit, through in _versions(spark, layout, table, last):
+    for commit, through in _versions(spark, layout, table, last, cut.event_ms):
         if newest is not None and commit.tick < newest:
             break
-        if counts(commit.tick, through) and (found := _opened(spark, layout, table, commit)) is not None:
-            return found
+        try:
+            if counts(commit.tick, through) and (found := _opened(spark, layout, table, commit)) is not None:
+                return found
+        except AnalysisException:
+            break  # Delta has it no longer, and none before it
     return None if newest is None else _copied(spark, layout, table, newest)
 
 
 def keep(spark: SparkSession, layout: Layout, table: Table, tick: int, reason: str) -> int | None:
     """Copy the table's last version up to a tick as an anchor; return its tick, None if there is no such version."""
     for commit, through in _versions(spark, layout, table, tick):
-        if (found := _opened(spark, layout, table, commit)) is None:
-            continue
+        try:
+            if (found := _opened(spark, layout, table, commit)) is None:
+                continue
+        except AnalysisException:
+            return None  # Delta has it no longer, and none before it
         if all(row["tick"] != found.tick for row in index(spark, layout, table)):
             _copy(spark, layout, table, found, commit, through, reason)
         return found.tick
@@ -111,11 +118,12 @@ def drop(spark: SparkSession, layout: Layout, table: Table, ticks: list[int]) ->
 
 
 def index(spark: SparkSession, layout: Layout, table: Table) -> list[Any]:
-    """Return the copies that there are, the newest first: rows of `INDEX`."""
+    """Return the copies that there are, the newest first: rows of `INDEX`, with `made_at` in milliseconds."""
     path = f"{layout.anchors(table.name)}/index"
     if not tables.exists(spark, path):
         return []
-    return spark.read.format("delta").load(path).orderBy(F.desc("tick")).collect()
+    rows = spark.read.format("delta").load(path).orderBy(F.desc("tick"))
+    return rows.withColumn("made_at", F.unix_millis("made_at")).collect()
 
 
 def _writer(rows: DataFrame) -> DataFrameWriter:
@@ -142,42 +150,57 @@ def _last_tick_before(spark: SparkSession, layout: Layout, table: Table, cut: Cu
     return cut.tick if first is None or first[0] is None else int(first[0]) - 1
 
 
-def _versions(spark: SparkSession, layout: Layout, table: Table, last: int) -> Iterator[tuple[Commit, int | None]]:
-    """The table's commits, each with the largest event time up to it, the newest first."""
+def _versions(
+    spark: SparkSession, layout: Layout, table: Table, last: int, event_ms: int | None = None
+) -> Iterator[tuple[Commit, int | None]]:
+    """The table's commits up to a tick, each with the largest event time up to it, the newest first.
+
+    event_ms: those that hold a later event time may be left out.
+    """
     place = tables.state(layout, table)
     if not tables.exists(spark, place.path):
         return
-    through = None
-    found: list[tuple[Commit, int | None]] = []
-    for commit in travel.commits(spark, place.path, place.name):
-        through = commit.said["times"]["through"] if "times" in commit.said else through
-        found.append((commit, through))
-    yield from (item for item in reversed(found) if item[0].tick <= last)
+
+    def past(said: Mapping[str, Any]) -> bool | None:
+        if said["tick"] > last:
+            return True
+        if event_ms is None:
+            return False
+        if "times" not in said:
+            return None
+        through = said["times"]["through"]
+        return through is not None and through > event_ms
+
+    waiting: list[Commit] = []  # commits that brought nothing: those before them tell of the times
+    for commit in travel.ours(log_of(spark, place.path), place.name, past):
+        waiting.append(commit)
+        if "times" in commit.said:
+            yield from ((item, commit.said["times"]["through"]) for item in waiting if item.tick <= last)
+            waiting = []
+    yield from ((item, None) for item in waiting if item.tick <= last)
 
 
 def _opened(
     spark: SparkSession, layout: Layout, table: Table, commit: Commit, before: Mapping[str, int] | None = None
 ) -> Anchor | None:
-    """Open a version of what is kept, with the version of what is seen; None where Delta has it no longer.
+    """Open a version of what is kept, with the version of what is seen; None where one is not there, or not trusted.
 
-    before: by path, the version from which on a table is not to be trusted.
+    before: by path, the version from which on a table is not to be trusted. Raises AnalysisException where Delta has
+    the version no longer.
     """
     place, tick = tables.state(layout, table), commit.tick
     visible = tables.visible(layout, table)
     # Others' commits after ours belong to it: OPTIMIZE, or somebody's UPDATE.
     last = _trusted(commit, (before or {}).get(place.path))
-    try:
-        if last is None:
-            return None
-        rows = travel.read_version(spark, place.path, last)
-        if not table.is_final:
-            return Anchor(tick, rows)
-        # What is seen is committed after what is kept: it may not be there yet.
-        seen = [c for c in travel.commits(spark, visible.path, visible.name, tick) if c.tick == tick]
-        last = _trusted(seen[-1], (before or {}).get(visible.path)) if seen else None
-        return None if last is None else Anchor(tick, rows, travel.read_version(spark, visible.path, last))
-    except AnalysisException:
+    if last is None:
         return None
+    rows = travel.read_version(spark, place.path, last)
+    if not table.is_final:
+        return Anchor(tick, rows)
+    # What is seen is committed after what is kept: it may not be there yet.
+    seen = [c for c in travel.commits(spark, visible.path, visible.name, tick, tick) if c.tick == tick]
+    last = _trusted(seen[-1], (before or {}).get(visible.path)) if seen else None
+    return None if last is None else Anchor(tick, rows, travel.read_version(spark, visible.path, last))
 
 
 def _trusted(commit: Commit, before: int | None) -> int | None:

@@ -17,21 +17,30 @@ from pyspark.sql import functions as F
 
 from lakehouse.delta.aggregates import Form, in_sql
 from lakehouse.delta.clock import ClockState, timed
+from lakehouse.delta.years import computed
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
 from lakehouse.semantics.window import Hopping
+from lakehouse.semantics.years import FIRST_MS, LAST_MS
 
 
 def _part() -> Column:
     return F.concat_ws("/", "_position.topic", "_topic_id", "_position.partition").alias("_part")
 
 
-def null_key(table: Table) -> Column:
-    """The records that are ignored for a null key, and counted; a struct of nulls is not a null (rule 1)."""
-    return F.col("_null_key") if table.is_latest else ~F.col("_tombstone") & _null_group(table)
+def null_key(table: Table, rows: DataFrame) -> Column:
+    """The records of a stream's frame that are ignored for a null key, and counted.
+
+    A struct of nulls is not a null (rule 1).
+    """
+    return F.col("_null_key") if table.is_latest else ~F.col("_tombstone") & _any_null(_groups(table, rows))
 
 
-def _null_group(table: Table) -> Column:
-    return reduce(or_, [F.expr(item.expression.text).isNull() for item in table.group_by])
+def _groups(table: Table, rows: DataFrame) -> list[Column]:
+    return computed(rows, [item.expression for item in table.group_by])
+
+
+def _any_null(values: list[Column]) -> Column:
+    return reduce(or_, [value.isNull() for value in values])
 
 
 def arrivals(
@@ -53,8 +62,12 @@ def arrivals(
 
 
 def _inputs(table: Table, forms: list[Form], rows: DataFrame, pick: Callable[[Form], Column]) -> DataFrame:
-    rows = rows.where(~F.col("_tombstone") & ~_null_group(table))
-    keys = [F.expr(item.expression.text).alias(item.name) for item in table.group_by]
+    groups = _groups(table, rows)
+    read = {form.name: form.item.argument for form in forms if form.item.argument is not None}
+    arguments = zip(read, computed(rows, list(read.values())), strict=True)
+    rows = rows.withColumns({f"_arg_{name}": made for name, made in arguments}) if read else rows
+    rows = rows.where(~F.col("_tombstone") & ~_any_null(groups))
+    keys = [made.alias(item.name) for made, item in zip(groups, table.group_by, strict=True)]
     values = [pick(form).alias(f"_in_{form.name}") for form in forms]
     time = [_part(), F.col("rowtime").alias("_time")]
     return rows.select(*keys, *values, "rowtime", "_position", *time)
@@ -65,7 +78,7 @@ def _values(table: Table, rows: DataFrame) -> DataFrame:
     rows = rows.where(~F.col("_null_key"))
     if table.order_by is None:
         return rows.select(*names, "_tombstone", "rowtime", "_position")
-    order = F.expr(table.order_by.text)
+    (order,) = computed(rows, [table.order_by])
     if dict(rows.select(order.alias("o")).dtypes)["o"] == "timestamp":
         order = F.unix_millis(order)
     if table.order_is_time:  # a null value has no columns to take the order from: it keeps the record's own time
@@ -88,8 +101,9 @@ def in_windows(table: Table, rows: DataFrame) -> DataFrame:
     first = F.when(time >= 0, F.greatest(first, F.lit(0))).otherwise(first)
     start = F.explode(F.sequence(first, time, advance.cast("bigint"))).alias("_start")
     rows = rows.select("*", start)
-    end = F.col("_start") + window.size
-    begin_end = [F.timestamp_millis("_start"), F.timestamp_millis(end)]
+    # Cut to the times that there are: see Hopping.
+    end = F.least(F.col("_start") + window.size, F.lit(LAST_MS))
+    begin_end = [F.timestamp_millis(F.greatest(F.col("_start"), F.lit(FIRST_MS))), F.timestamp_millis(end)]
     rows = rows.withColumns(dict(zip(WINDOW_COLUMNS, begin_end, strict=True)))
     return rows.withColumn("_late", F.coalesce(end + window.grace <= F.col("_horizon"), F.lit(False))).drop("_start")
 

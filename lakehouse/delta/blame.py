@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 
 from lakehouse.delta import bronze_reader, reader
-from lakehouse.delta.difference import key_condition
+from lakehouse.delta.keys import key_condition
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.rows_at import Fold, snapshot
 from lakehouse.delta.sql import engine, literal, quote, visible
@@ -23,8 +23,9 @@ def blame(
 ) -> list[dict[str, Any]]:
     """Return the rows of a key at a moment (None: now), in the order of their keys; of a windowed table several.
 
-    key: see `key_condition`. Each is {"key": {...}, "value": {...}, "position": {...}, "record": {...} or None}: the
-    record at the position, None where the lake's bronze does not have it (a row that was restored). Raises NotFound.
+    key: its text, see `lakehouse.formats.key_text`. Each is {"key": {...}, "value": {...}, "position": {...},
+    "record": {...} or None}: the record at the position, None where the lake's bronze does not have it (a row that was
+    restored). Raises NotFound, ConfigError.
     """
     table = snapshot(layout, name, at, fold)
     keys, columns = table.history.key, table.rows.schema.names

@@ -1,6 +1,9 @@
 """The smallest and the largest key of a batch: so that Delta reads only the files that can hold such keys.
 
 Where a batch's keys lie together (the newest windows, neighbouring keys), its cost then does not grow with the table.
+
+Times come from Spark, and go back, as text in UTC. What an observation gives of a timestamp is a datetime in the local
+zone of this process, and in the hour that daylight saving repeats such a one stands for two moments.
 """
 
 from __future__ import annotations
@@ -13,9 +16,12 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.sql.types import AtomicType, BinaryType
+from pyspark.sql.types import AtomicType, BinaryType, DataType, DateType, TimestampNTZType, TimestampType
 
-Bounds = dict[str, tuple[Any, Any]]
+Bounds = dict[str, tuple[Any, Any]]  # by column; those of a time are literal columns
+LITERALS: dict[type[DataType], str] = {
+    TimestampType: "timestamp'{}Z'", TimestampNTZType: "timestamp_ntz'{}'", DateType: "date'{}'",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +43,23 @@ def held(frame: DataFrame, names: Iterable[str]) -> Held:
     seen, wanted = Observation(), [F.count(F.lit(1)).alias("rows")]
     for number, name in enumerate(ordered):
         whole = F.count_if(F.col(f"`{name}`").isNull()) == 0
-        wanted += [F.when(whole, edge(f"`{name}`")).alias(f"{edge.__name__} {number}") for edge in (F.min, F.max)]
+        kind = "string" if type(kinds[name]) in LITERALS else kinds[name]
+        wanted += [
+            F.when(whole, edge(f"`{name}`").cast(kind)).alias(f"{edge.__name__} {number}") for edge in (F.min, F.max)
+        ]
     frame = frame.observe(seen, *wanted).persist()
     count = frame.count()
     found = {name: (seen.get[f"min {n}"], seen.get[f"max {n}"]) for n, name in enumerate(ordered)}
-    return Held(frame, count, {name: pair for name, pair in found.items() if pair[0] is not None})
+    known = {name: pair for name, pair in found.items() if pair[0] is not None}
+    return Held(
+        frame, count, {n: (_literal(low, kinds[n]), _literal(high, kinds[n])) for n, (low, high) in known.items()}
+    )
+
+
+def _literal(value: Any, kind: DataType) -> Any:
+    """A value as Spark takes it; a literal, for Delta leaves no files out by what must be computed first."""
+    text = LITERALS.get(type(kind))
+    return value if text is None else F.expr(text.format(value))
 
 
 def within(bounds: Bounds, alias: str) -> Column:

@@ -11,22 +11,20 @@ tick complete; a topic with a physical table of its own is appended before it. W
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, Observation, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.delta.functions import literal_map
+from lakehouse.delta.folders import names
 from lakehouse.delta.layout import Layout
-from lakehouse.delta.transaction import append, open_epoch, read_progress
-from lakehouse.errors import StorageError
+from lakehouse.delta.transaction import log_of, open_epoch, read_progress
 from lakehouse.plan.stream import Stream
-from lakehouse.semantics.epoch import NO_TICK, Progress
+from lakehouse.semantics.epoch import NO_TICK
 
 NAME = "ingest"
 SCHEMA = (
@@ -46,8 +44,6 @@ PROPERTIES = {
 
 
 EVER = 2**62  # a tick after all ticks
-# A writer looks for its last tick: behind it are only the commits of starts that found nothing new.
-HISTORY_GLANCE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +101,21 @@ def create(spark: SparkSession, layout: Layout, own: Iterable[str] = ()) -> None
             builder.execute()
 
 
-def take_over(spark: SparkSession, layout: Layout, own: Iterable[str] = ()) -> BronzeState:
+def own_tables(spark: SparkSession, layout: Layout) -> list[str]:
+    """Return the topics that have a physical table of their own in the lake, whichever application declares them."""
+    folder = layout.own_records("")
+    return [name for name in names(spark, folder) if DeltaTable.isDeltaTable(spark, layout.own_records(name))]
+
+
+def half_written(spark: SparkSession, layout: Layout, tick: int) -> list[str]:
+    """Return the topics whose own table has a tick after the last complete one: a killed ingest left it."""
+    own = own_tables(spark, layout)
+    return [topic for topic in own if read_progress(spark, layout.own_records(topic), NAME).tick > tick]
+
+
+def take_over(spark: SparkSession, layout: Layout) -> BronzeState:
     """Open the next epoch of bronze and of its own tables; return the state that the new writer goes on from."""
+    own = own_tables(spark, layout)
     paths = [*map(layout.own_records, own), layout.records]
     # One number for all of them, whatever table a killed writer had opened already: a tick is written under one epoch.
     epoch = 1 + max(read_progress(spark, path, NAME).epoch for path in paths)
@@ -123,21 +132,21 @@ def read_state(spark: SparkSession, layout: Layout, own: Iterable[str] = ()) -> 
     covers = last_covers(spark, layout.records, progress.tick)
     if covers is None:
         return replace(state_from_rows(spark, layout, own), epoch=progress.epoch)
-    return _with_order_times(_all(spark, layout, own), state_of(covers, progress.epoch))
+    return with_order_times(rows_of_all(spark, layout, own), state_of(covers, progress.epoch))
 
 
 def last_covers(spark: SparkSession, path: str, tick: int | None = None) -> dict[str, Any] | None:
     """Return what the commit of the last tick, or of a tick, says in a table's log; None if the log has none."""
-    table = DeltaTable.forPath(spark, path)
-    # The newest commits first: a long log takes long to read.
-    for limit in (HISTORY_GLANCE, None):
-        history = (table.history() if limit is None else table.history(limit)).orderBy(F.desc("version"))
-        ticks = history.where(F.col("userMetadata").contains('"topics"')).select("userMetadata")
-        for row in ticks.collect():
-            covers: dict[str, Any] = json.loads(row[0])
-            if tick is None or covers["tick"] == tick:
-                return covers
+    log = log_of(spark, path)
+    later = None if tick is None else log.first(lambda said: _past(said.metadata, tick))
+    for said in log.back(None if later is None else later - 1):
+        if "topics" in said.metadata:
+            return said.metadata if tick is None or said.metadata["tick"] == tick else None
     return None
+
+
+def _past(covers: Mapping[str, Any], tick: int) -> bool | None:
+    return covers["tick"] > tick if "topics" in covers else None
 
 
 def next_offsets(spark: SparkSession, layout: Layout, topic: str, tick: int) -> dict[str, dict[str, int]]:
@@ -154,16 +163,16 @@ def next_offsets(spark: SparkSession, layout: Layout, topic: str, tick: int) -> 
     return result
 
 
-def _with_order_times(rows: DataFrame, state: BronzeState) -> BronzeState:
+def with_order_times(rows: DataFrame, state: BronzeState) -> BronzeState:
     """Raise the order times, which are those before the state's tick, by the tick's own rows."""
     found = rows.where(F.col("tick") == state.tick).groupBy("topic", "partition")
-    return _carry(state, found.agg(F.unix_millis(F.max("order_time")).alias("order")).collect())
+    return carry(state, found.agg(F.unix_millis(F.max("order_time")).alias("order")).collect())
 
 
 def state_from_rows(spark: SparkSession, layout: Layout, own: Iterable[str] = ()) -> BronzeState:
     """Derive the state from the rows alone; offsets at a tick's end that held no record are not known from rows."""
     tick = read_progress(spark, layout.records, NAME).tick
-    rows = _all(spark, layout, own).where(F.col("tick") <= tick)
+    rows = rows_of_all(spark, layout, own).where(F.col("tick") <= tick)
     groups = rows.groupBy("topic", "topic_id", "partition").agg(
         F.max("offset").alias("offset"), F.max("tick").alias("tick"), F.unix_millis(F.max("order_time")).alias("order")
     )
@@ -181,7 +190,8 @@ def state_from_rows(spark: SparkSession, layout: Layout, own: Iterable[str] = ()
     return BronzeState(0, tick, topics)
 
 
-def _all(spark: SparkSession, layout: Layout, own: Iterable[str]) -> DataFrame:
+def rows_of_all(spark: SparkSession, layout: Layout, own: Iterable[str]) -> DataFrame:
+    """Return the rows of the main table, and of topics' own ones."""
     paths = [layout.records, *map(layout.own_records, own)]
     return reduce(DataFrame.unionByName, [spark.read.format("delta").load(path) for path in paths])
 
@@ -209,78 +219,8 @@ def between(rows: DataFrame, after: int, to: int) -> DataFrame:
     return rows.where((F.col("tick") > after) & (F.col("tick") <= to))
 
 
-def stamp(frame: DataFrame, state: BronzeState, tick: int) -> DataFrame:
-    """Give rows from Kafka (with headers) their topic id, tick and order time."""
-    ids = {name: topic.id for name, topic in state.topics.items()}
-    carried = {f"{name}/{p}": order for name, topic in state.topics.items() for p, order in topic.order.items()}
-    partition = Window.partitionBy("topic", "partition").orderBy("offset")
-    carry = F.element_at(literal_map(carried, "bigint"), F.concat_ws("/", "topic", "partition"))
-    order = F.greatest(F.timestamp_millis(carry), F.max("timestamp").over(partition))
-    return frame.select(
-        "topic", F.element_at(literal_map(ids, "string"), F.col("topic")).alias("topic_id"),
-        "partition", "offset", "timestamp",
-        F.col("timestampType").alias("timestamp_type"), "headers", "key", "value",
-        F.lit(tick).cast("bigint").alias("tick"), order.alias("order_time"),
-        F.lead("offset").over(partition).alias("_next"),
-    )  # fmt: skip
-
-
-def append_tick(
-    frame: DataFrame,
-    layout: Layout,
-    state: BronzeState,
-    ends: Mapping[str, Mapping[int, int]],
-    run: str,
-    own: Iterable[str] = (),
-) -> tuple[BronzeState, int]:
-    """Append one tick: its own tables first, the main table last. Return the state after it, and its number of rows.
-
-    frame: rows as Spark's Kafka source gives them, with headers. ends: the first offset after the tick, by topic and
-    partition. A table that has the tick already is skipped by Delta. Raises Fenced when another writer has taken over.
-    """
-    tick = state.tick + 1
-    covered = _advance(state, ends, tick)
-    metadata = {**covered.covers(), "run": run}
-    number = Progress(state.epoch, tick)
-    last = F.when(F.col("_next").isNull(), F.struct("topic", "partition", F.unix_millis("order_time").alias("order")))
-    stamped = stamp(frame, state, tick)
-    spark = frame.sparkSession
-    orders: list[Any] = []
-    count = 0
-    skipped = False
-    own = [topic for topic in own if topic in ends]
-    parts = [(layout.own_records(topic), F.col("topic") == topic) for topic in own]
-    parts.append((layout.records, ~F.col("topic").isin(own) if own else F.lit(True)))
-    for path, condition in parts:
-        observation = Observation()
-        part = stamped.where(condition) if own else stamped
-        seen = part.observe(observation, F.collect_set(last).alias("orders"), F.count(F.lit(1)).alias("count"))
-        if path == layout.records or read_progress(spark, path, NAME).tick < tick:
-            append(seen.select(*COLUMNS), path, NAME, number, metadata)
-            orders += observation.get["orders"]
-            count += observation.get["count"]
-        else:
-            skipped = True
-    if skipped:
-        # A killed writer had written an own table already: nothing was observed, so its order times are read back.
-        return _with_order_times(_all(spark, layout, own), covered), count
-    return _carry(covered, orders), count
-
-
-def _advance(state: BronzeState, ends: Mapping[str, Mapping[int, int]], tick: int) -> BronzeState:
-    topics = dict(state.topics)
-    for name, partitions in ends.items():
-        if name not in topics:
-            raise StorageError(f"topic {name!r} has no known id; expected it in the state before its first record.")
-        before = topics[name]
-        moved = {p: end for p, end in partitions.items() if end > before.next.get(p, 0)}
-        topics[name] = replace(
-            before, next={**before.next, **moved}, last={**before.last, **dict.fromkeys(moved, tick)}
-        )
-    return BronzeState(state.epoch, tick, topics)
-
-
-def _carry(state: BronzeState, orders: Iterable[Any]) -> BronzeState:
+def carry(state: BronzeState, orders: Iterable[Any]) -> BronzeState:
+    """Return the state with its order times raised by rows of (topic, partition, order)."""
     topics = dict(state.topics)
     for row in orders:
         order = topics[row.topic].order

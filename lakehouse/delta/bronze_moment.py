@@ -54,7 +54,7 @@ def chosen(layout: Layout, topic: str, at: At | None, from_tick: int | None) -> 
         raise NotFound(f"topic {topic!r} is not in bronze. There are: {', '.join(known) or 'no topics yet'}.")
     if isinstance(at, AtVersion):
         raise ConfigError(
-            f"{at}: versions are of tables; of a topic expected a tick, a time, or offsets. `lakehouse log "
+            f"{at}: versions are of tables; of a topic expected a tick, a time, or offsets. `lakehouse past log "
             f"bronze.{topic}` lists the ticks."
         )
     complete = reader.read_progress(reader.open_table(layout.records, "bronze"), reader.INGEST).tick
@@ -63,7 +63,9 @@ def chosen(layout: Layout, topic: str, at: At | None, from_tick: int | None) -> 
         last = at.tick if isinstance(at, AtTick) else _tick_at(layout, at)
     for tick in (first, last):
         if tick > complete:
-            raise NotFound(f"tick {tick}: bronze is at tick {complete}. `lakehouse log bronze.{topic}` lists them.")
+            raise NotFound(
+                f"tick {tick}: bronze is at tick {complete}. `lakehouse past log bronze.{topic}` lists them."
+            )
     if first > last:
         raise ConfigError(f"from tick {first} to tick {last}: expected the smaller one first.")
     covers = reader.bronze_covers(layout).get("topics", {}).get(topic) or {"id": None, "next": {}}
@@ -77,13 +79,12 @@ def chosen(layout: Layout, topic: str, at: At | None, from_tick: int | None) -> 
 
 def _tick_at(layout: Layout, at: AtCommit) -> int:
     """Return the last tick that bronze had at a time of the wall clock."""
-    commits = reader.open_table(layout.records, "bronze").history()
-    for commit in commits:
-        said = reader.user_metadata(commit)
-        if "topics" in said and reader.time_ms(commit) <= at.ms:
+    begins = at.ms
+    for commit in reader.commits(reader.open_table(layout.records, "bronze")):
+        said, begins = reader.user_metadata(commit), reader.time_ms(commit)
+        if "topics" in said and begins <= at.ms:
             return int(said["tick"])
-    begins = written(min(reader.time_ms(commit) for commit in commits))
-    raise NotFound(f"{at}: bronze's log has no tick of that time or before; it begins at {begins}.")
+    raise NotFound(f"{at}: bronze's log has no tick of that time or before; it begins at {written(begins)}.")
 
 
 def _check_offsets(found: Chosen, at: AtOffsets) -> None:

@@ -14,22 +14,22 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from lakehouse.delta import bronze, interventions, keyed, past, tables, travel
+from lakehouse.delta import interventions, keyed, past, tables, travel
 from lakehouse.delta.aggregates import in_sql, same_key
-from lakehouse.delta.arrivals import arrivals, disorder, in_windows
+from lakehouse.delta.arrivals import disorder, in_windows
+from lakehouse.delta.begun import Begun
 from lakehouse.delta.closing import closings
 from lakehouse.delta.content import image
-from lakehouse.delta.cut import Cut
+from lakehouse.delta.expressions import column_of
+from lakehouse.delta.functions import literal_map
+from lakehouse.delta.input import input_of
 from lakehouse.delta.interventions import Decision
+from lakehouse.delta.keys import is_key, without_window
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.moments import Past
-from lakehouse.delta.streams import stream_frame
 from lakehouse.errors import NotFound
-from lakehouse.plan.expression import Expression
 from lakehouse.plan.schema import POSITION_TYPE
-from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
-from lakehouse.semantics.epoch import NO_TICK
 
 # Beside the key and value columns: is it a delete, the event time in milliseconds, and what caused it.
 CHANGE_COLUMNS = ("_tombstone", "_event_time_ms", "_position")
@@ -48,8 +48,7 @@ def per_event(spark: SparkSession, layout: Layout, table: Table, after: int, to:
             after = tick
     parts.append(_Changes(spark, layout, table, after, to))
     frames = [part.frame() for part in parts if part.to > part.after] or [parts[-1].frame()]
-    # Each part is in order, and so is their union: it is read part by part.
-    return reduce(DataFrame.unionByName, frames)
+    return reduce(DataFrame.unionByName, frames)  # each part is in order, and it is read part by part
 
 
 class _Changes:
@@ -70,9 +69,10 @@ class _Changes:
     ) -> None:
         self._spark, self._layout, self._table, self._intervention = spark, layout, table, intervention
         self.after, self.to = after, to
-        self._skip = tables.skipped_offsets(spark, layout, table)
+        self._input = input_of(spark, layout, table)
         self._forms = tables.forms(spark, table)
         self._clock = past.clock_at(spark, layout, table, after)
+        self._begun = Begun(spark, layout, table, after, self._input.skip, self._clock)
 
     def frame(self) -> DataFrame:
         table = self._table
@@ -96,22 +96,11 @@ class _Changes:
         return changes.where(F.col("_position").isNotNull()).orderBy(*order).select(*names, *CHANGE_COLUMNS)
 
     def _arrived(self, *, units: bool = False) -> DataFrame:
-        rows = past.arrived(self._spark, self._layout, self._table, self.after, self.to, self._skip)
-        return arrivals(self._table, self._forms, stream_frame(self._table.stream, rows), self._clock, units=units)
-
-    def _base(self, touched: DataFrame | None) -> DataFrame | None:
-        """What the table keeps at `after`, of the touched keys; None where it has nothing yet."""
-        if self.after == NO_TICK and not self._skip:
-            return None
-        rows = Past(self._spark, self._layout, self._table).kept(Cut(self.after)).rows
-        if touched is None:
-            return rows
-        keys = touched.select(*self._table.key).distinct()
-        return rows.alias("b").join(keys.alias("k"), same_key(self._table.key, "b", "k"), "left_semi")
+        return self._input.records(self._table, self._forms, self._clock, self.after, self.to, units=units)
 
     def _latest(self) -> DataFrame:
         rows = self._arrived().withColumn("_event_time_ms", F.col("rowtime")).drop("rowtime")
-        base = self._base(rows) if self._table.suppress else None
+        base = self._begun.touched(rows) if self._table.suppress else None
         return rows if base is None else rows.unionByName(_as_changes(base, rows), allowMissingColumns=True)
 
     def _ordered(self) -> DataFrame:
@@ -119,7 +108,7 @@ class _Changes:
         rows = self._arrived().where(~F.coalesce(disorder(self._table), F.lit(False)))
         rows = rows.withColumn("_event_time_ms", F.col("rowtime")).drop("rowtime", "_part", "_time")
         rows = rows.select(*[name for name in rows.columns if name not in ("_horizon", "_tail", "_watermark")])
-        base = self._base(rows)
+        base = self._begun.touched(rows)
         if base is not None:
             old = _as_changes(base.withColumn("_tombstone", F.col("_deleted")), rows)
             rows = rows.unionByName(old, allowMissingColumns=True)
@@ -134,7 +123,7 @@ class _Changes:
         if table.window is not None:
             records = in_windows(table, records).where(~F.col("_late"))
         records = records.select(*table.key, *[f"_in_{form.name}" for form in forms], "rowtime", "_position")
-        base = self._base(None if table.is_final else records)
+        base = self._begun.closing(self.to) if table.is_final else self._begun.touched(records)
         if base is not None:
             units = [F.col(form.accumulator).alias(f"_in_{form.name}") for form in forms]
             none = F.lit(None).cast(dict(base.dtypes)["_position"]).alias("_position")
@@ -151,13 +140,15 @@ class _Changes:
 
     def _keyed(self) -> DataFrame:
         table, forms = self._table, self._forms
-        base = self._base(None)
-        folded = keyed.keyed(table, forms, self._arrived(), base, every=True)
+        arrived = self._arrived()
+        base = self._begun.reached(arrived)
+        folded = keyed.keyed(table, forms, arrived, base, every=True)
         frame = keyed.steps(table, forms, folded)
         frame = frame.withColumn("_event_time_ms", F.unix_millis("_event_time")).drop("_event_time")
         if base is None or not (table.is_final or table.having is not None or table.suppress):
             return frame
-        old = base if table.is_final else self._touched_groups(base, folded)
+        old = self._begun.closing(self.to) if table.is_final else self._touched_groups(base, folded)
+        assert old is not None
         return frame.unionByName(
             _as_changes(old.withColumn("_tombstone", F.lit(False)), frame), allowMissingColumns=True
         )
@@ -175,7 +166,7 @@ class _Changes:
         time = F.unix_millis("_event_time")
         frame = frame.withColumns({"_position": F.struct(*place).cast(POSITION_TYPE), "_event_time_ms": time})
         frame = frame.drop("_event_time")
-        base = None if table.is_final else self._base(frame)
+        base = None if table.is_final else self._begun.touched(frame, anywhere=True)
         if base is None:
             return frame
         if table.order_by is not None:
@@ -221,7 +212,7 @@ def _before(table: Table, value: Column, changes: DataFrame) -> Column:
 def _having(table: Table, changes: DataFrame) -> DataFrame:
     """Rule 11: a row that stops qualifying is tombstoned; one that never qualified is never seen."""
     assert table.having is not None
-    qualifies = ~F.col("_tombstone") & F.coalesce(F.expr(table.having.text), F.lit(False))
+    qualifies = ~F.col("_tombstone") & F.coalesce(column_of(table.having), F.lit(False))
     changes = changes.withColumn("_qualifies", qualifies)
     changes = changes.withColumn("_did", F.coalesce(_before(table, F.col("_qualifies"), changes), F.lit(False)))
     kept = F.col("_qualifies") | F.col("_did") | F.col("_position").isNull()
@@ -240,32 +231,15 @@ def _suppressed(table: Table, changes: DataFrame) -> DataFrame:
 
 
 def of_key(changes: DataFrame, table: Table, key: str) -> DataFrame:
-    """Keep one key's changes. `key` is its text; the columns of a key of several are joined by commas.
-
-    A windowed table's key is meant without the window.
-    """
-    names = [item.name for item in table.group_by] if table.window is not None else table.key
-    return changes.where(F.concat_ws(",", *[F.col(name).cast("string") for name in names]) == key)
+    """Keep one key's changes. key: its text, see `lakehouse.formats.key_text`. Raises ConfigError."""
+    return changes.where(is_key(changes.schema, without_window(table.key), key))
 
 
-def stream_events(
-    spark: SparkSession, layout: Layout, stream: Stream, after: int, to: int, place: Expression | None = None
-) -> DataFrame:
-    """Return a stream's records of the ticks in (after, to], in position order, with `_null_key` and CHANGE_COLUMNS.
-
-    place: a custom partitioner's number, as `_place`.
-    """
-    rows = stream_frame(stream, bronze.between(bronze.of_stream(spark, layout, stream), after, to))
-    frame = rows.withColumn("_event_time_ms", F.col("rowtime"))
-    placed = [] if place is None else [F.expr(place.text).cast("bigint").alias("_place")]
-    names = [column.name for column in stream.columns]
-    return frame.select(*names, *placed, "_null_key", *CHANGE_COLUMNS).orderBy("_position")
-
-
-def net(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> DataFrame:
+def net(spark: SparkSession, layout: Layout, table: Table, after: int, to: int, *, ticks: bool = False) -> DataFrame:
     """Return the net changes of the commits in (after, to], from Delta's change data feed, in commit order.
 
-    Raises NotFound where Delta has them no longer.
+    ticks: with `_tick`, the one that a change's commit came to; null for somebody else's commit. Raises NotFound where
+    Delta has the changes no longer.
     """
     path = layout.silver(table.name)
     known = travel.commits(spark, path, table.name, after)
@@ -275,18 +249,21 @@ def net(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) 
     )
     if known and known[0].tick > after:
         raise gone  # the log begins later
-    versions = [c.version for c in known if after < c.tick <= to]
+    versions = {c.version: c.tick for c in known if after < c.tick <= to}
     if not versions:
         return net_frame(spark.read.format("delta").load(path).limit(0).withColumns(
             {"_change_type": F.lit(""), "_commit_version": F.lit(0).cast("bigint")}
         ), table)  # fmt: skip
     reader = spark.read.format("delta").option("readChangeFeed", "true")
     try:
-        travel.read_version(spark, path, versions[0])  # told now, not when the rows are asked for
+        travel.read_version(spark, path, min(versions))  # told now, not when the rows are asked for
     except AnalysisException as error:
         raise gone from error
-    feed = reader.option("startingVersion", versions[0]).option("endingVersion", versions[-1]).load(path)
-    return net_frame(feed, table)
+    feed = reader.option("startingVersion", min(versions)).option("endingVersion", max(versions)).load(path)
+    if not ticks:
+        return net_frame(feed, table)
+    of = literal_map({str(version): tick for version, tick in versions.items()}, "bigint")
+    return net_frame(feed.withColumn("_tick", F.element_at(of, F.col("_commit_version").cast("string"))), table)
 
 
 def net_frame(feed: DataFrame, table: Table) -> DataFrame:
@@ -295,5 +272,5 @@ def net_frame(feed: DataFrame, table: Table) -> DataFrame:
     changes = changes.withColumns(
         {"_tombstone": F.col("_change_type") == "delete", "_event_time_ms": F.unix_millis("_event_time")}
     )
-    names = [name for name in feed.columns if not name.startswith("_") or name.startswith("_acc_")]
+    names = [name for name in feed.columns if not name.startswith("_") or name.startswith(("_acc_", "_tick"))]
     return changes.orderBy("_commit_version", "_position", *table.key).select(*names, *CHANGE_COLUMNS)

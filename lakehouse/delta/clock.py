@@ -66,7 +66,7 @@ def state_of(said: dict[str, Any]) -> ClockState:
 
 def needs_watermark(table: Table) -> bool:
     """Say whether the smallest of the partitions' stream times matters: for final results, and to let rows expire."""
-    return table.is_final or table.retention is not None
+    return table.lag is not None
 
 
 def timed(table: Table, rows: DataFrame, state: ClockState, moves: Column | None = None) -> DataFrame:
@@ -86,13 +86,13 @@ def timed(table: Table, rows: DataFrame, state: ClockState, moves: Column | None
     rows = rows.withColumn(
         "_tail", F.when(F.lead("_part").over(partition).isNull() & F.col("_horizon").isNotNull(), tail)
     )
-    if not needs_watermark(table):
+    if (lag := table.lag) is None:
         return rows.withColumn("_watermark", F.lit(None).cast("bigint"))
     # The watermark looks at all partitions, record by record in the order of the lake: one task does.
     rows = rows.withColumn("_watermark", F.lit(0).cast("bigint")).repartition(1).sortWithinPartitions("_position")
     rows = rows.mapInArrow(_watermarks(table.idle, state), rows.schema)
     # What leaves by the watermark must not be begun anew by a partition that lags behind it.
-    return rows.withColumn("_horizon", F.greatest("_horizon", "_watermark"))
+    return rows.withColumn("_horizon", F.greatest("_horizon", F.col("_watermark") - lag))
 
 
 def _watermarks(idle_ms: int | None, state: ClockState) -> Any:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.delta import travel
 from lakehouse.delta.tables import Place
-from lakehouse.delta.transaction import app_id
+from lakehouse.delta.transaction import app_id, log_of
 
 COUNTS = ("records", "bad", "null_keys", "late")
+SEEN = "seen"  # what a swap's commit says of the table that it brought: its counts
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The sums of what the commits up to a tick say. whole: the log has all of them; redeclared: one of them says that
-    the declaration changed."""
+    """The sums of what the commits up to a tick say.
+
+    whole: the log has all of them, or those since a swap. redeclared: one of them says that the declaration changed.
+    """
 
     whole: bool
     redeclared: bool
@@ -29,11 +30,15 @@ class Counted:
 
 def by_commits(spark: SparkSession, place: Place, tick: int) -> Counted:
     """Add up what a table's commits up to a tick say that they saw."""
-    log = DeltaTable.forPath(spark, place.path).history().select("version", "userMetadata").collect()
-    said = [json.loads(text) for _, text in log if text and text.startswith("{")]
+    log = list(log_of(spark, place.path).back())
+    said = [commit.metadata for commit in reversed(log)]
     ours = [commit for commit in said if commit.get("app") == app_id(place.name) and commit["tick"] <= tick]
+    # A table that was swapped in counted for itself, from bronze's beginning.
+    swaps = [number for number, commit in enumerate(ours) if SEEN in commit]
+    begin = swaps[-1] if swaps else 0
+    ours = [ours[begin].get(SEEN, ours[begin]), *ours[begin + 1 :]] if ours else []
     return Counted(
-        min(version for version, _ in log) == 0,
+        bool(swaps) or log[-1].version == 0,
         any(commit.get("operation") == "new declaration" for commit in said),
         {name: sum(commit.get(name, 0) for commit in ours) for name in COUNTS},
     )

@@ -5,11 +5,13 @@ The same as `lakehouse.delta.reading` tells with it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as ds
+from deltalake import DeltaTable
 
 from lakehouse.delta import reader
 from lakehouse.delta.cut import Cut, check_offsets
@@ -60,24 +62,33 @@ def told(layout: Layout, table: Table, at: At | None) -> Told:
                     f"table {table.name!r} has not taken in tick {tick}: it stands at tick {applied}. Ticks 0 to "
                     f"{applied} can be explained."
                 )
-            version = _version(layout, table, _commits(opened, table.name), tick, newest)
+            version = _version(layout, table, _commits(opened, table.name, tick), tick, newest)
             return Told(Cut(tick), version, _watermark(layout, table, tick))
     version = at.version if isinstance(at, AtVersion) else _version_at(opened, table, at)
     if version > newest:
         raise NotFound(f"table {table.name!r} has no version {version}. Versions up to {newest} can be explained.")
-    tick = max((commit.tick for commit in _commits(opened, table.name) if commit.version <= version), default=NO_TICK)
+    before = (commit for commit in _ours(opened, table.name) if commit.version <= version)
+    tick = next((commit.tick for commit in before), NO_TICK)
     return Told(Cut(tick), version, _watermark(layout, table, tick))
 
 
-def _commits(opened: Any, name: str) -> list[_Commit]:
-    """A table's commits by lakehouse that its log still has, oldest first."""
-    found = []
-    for commit in opened.history():
+def _ours(opened: DeltaTable, name: str) -> Iterator[_Commit]:
+    """A table's commits by lakehouse that its log still has, the newest first."""
+    for commit in reader.commits(opened):
         said = reader.user_metadata(commit)
         if said.get("app") == f"lakehouse.{name}" and commit["operation"] in ("MERGE", "WRITE"):
             before = said.get("from_tick", said["tick"])
-            found.append(_Commit(commit["version"], said["tick"], before, reader.time_ms(commit), said))
-    return sorted(found, key=lambda commit: commit.version)
+            yield _Commit(commit["version"], said["tick"], before, reader.time_ms(commit), said)
+
+
+def _commits(opened: DeltaTable, name: str, back_to: int) -> list[_Commit]:
+    """A table's commits from the newest one back to the one that reached a tick, oldest first."""
+    found = []
+    for commit in _ours(opened, name):
+        found.append(commit)
+        if commit.tick <= back_to and "from_tick" in commit.said:
+            break
+    return found[::-1]
 
 
 def _version(layout: Layout, table: Table, known: list[_Commit], tick: int, newest: int) -> int | None:
@@ -97,7 +108,7 @@ def _watermark(layout: Layout, table: Table, tick: int) -> int | None:
     layer, name = (layout.state, f"state.{table.name}") if table.has_state else (layout.silver, table.name)
     if not table.has_clock or not Path(layer(table.name), "_delta_log").is_dir():
         return None
-    known = _commits(reader.open_table(layer(table.name), name), name)
+    known = _commits(reader.open_table(layer(table.name), name), name, tick)
     stood = [commit for commit in known if commit.tick <= tick and "clock" in commit.said]
     if not stood or _has_rows(layout, table, stood[-1].tick, tick):
         return None
@@ -105,11 +116,12 @@ def _watermark(layout: Layout, table: Table, tick: int) -> int | None:
     return watermark
 
 
-def _version_at(opened: Any, table: Table, at: AtCommit) -> int:
-    versions = [commit["version"] for commit in opened.history() if reader.time_ms(commit) <= at.ms]
-    if not versions:
+def _version_at(opened: DeltaTable, table: Table, at: AtCommit) -> int:
+    before = (int(commit["version"]) for commit in reader.commits(opened) if reader.time_ms(commit) <= at.ms)
+    version = next(before, None)
+    if version is None:
         raise NotFound(f"table {table.name!r} at {at}: its log begins later. Name a tick, or an event time.")
-    return int(max(versions))
+    return version
 
 
 def _topics(layout: Layout, table: Table) -> list[tuple[ds.Dataset, ds.Expression]]:

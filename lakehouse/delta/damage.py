@@ -66,7 +66,7 @@ def wrong_merge(spark: SparkSession, path: str, table: Table) -> str | None:
     rows = spark.read.format("delta").load(path)
     keys = rows.select(*[quoted(name) for name in table.key]).distinct()
     chosen = keys.orderBy(*map(quoted, table.key)).limit(10).withColumn("_odd", F.monotonically_increasing_id() % 2)
-    chosen = spark.createDataFrame(chosen.collect(), chosen.schema)
+    chosen = chosen.localCheckpoint()  # the MERGE changes what it was chosen from
     if chosen.isEmpty():
         return None
     same = " AND ".join(f"t.{quoted(name)} <=> s.{quoted(name)}" for name in table.key)

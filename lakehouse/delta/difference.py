@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from lakehouse.delta import reader
+from lakehouse.delta.bounded import scanned, taken
 from lakehouse.delta.history import History
+from lakehouse.delta.keys import key_condition
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.rows_at import Fold, Snapshot, snapshot
-from lakehouse.delta.sql import engine, literal, quote, visible
+from lakehouse.delta.sql import engine, quote, visible
 from lakehouse.errors import NotFound, StorageError
-from lakehouse.plan.table import WINDOW_COLUMNS
 from lakehouse.semantics.moment import At
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def difference(
 ) -> Difference:
     """Compare a keyed table (visits, state.visits) at moment a with moment b; None is now.
 
-    key: see `key_condition`. Raises NotFound for a moment that can't be had.
+    key: its text, see `lakehouse.formats.key_text`. Raises NotFound for a moment that can't be had.
     """
     before, after = snapshot(layout, name, a, fold), snapshot(layout, name, b, fold)
     return _compared(before.history, (before.version, after.version), *_unlike(before, after), key, limit)
@@ -108,7 +109,9 @@ def _compared(
     connection = engine()
     columns = visible(dict.fromkeys([*after.schema.names, *before.schema.names]))
     for side, rows in (("_a", before), ("_b", after)):
-        connection.register(f"rows{side}", rows)
+        connection.register(
+            f"rows{side}", scanned(rows, list(dict.fromkeys([*visible(rows.schema.names), *history.key])))
+        )
         has = set(rows.schema.names)
         # The whole row, keys too: of a row that is missing it is null, of one whose columns are all null it is not.
         row = ", ".join(f"{quote(name)} := {quote(name) if name in has else 'NULL'}" for name in columns)
@@ -127,10 +130,10 @@ def _compared(
         )
         counts = dict(connection.execute("SELECT change, count(*) FROM found GROUP BY change").fetchall())
         by = ", ".join(f"_key{n}" for n in range(len(pairs)))
-        first = connection.sql(f"SELECT change, before, after FROM found ORDER BY {by}{cut}").to_arrow_table()
+        first = taken(connection.sql(f"SELECT change, before, after FROM found ORDER BY {by}{cut}"))
     except (duckdb.Error, OSError) as error:
         raise StorageError(f"{history.what}: its rows can't be compared: {error}") from error
-    changes = [_change(history.key, row) for row in first.to_pylist(maps_as_pydicts="strict")]
+    changes = [_change(history.key, row) for row in first]
     added, removed, altered = (counts.get(kind, 0) for kind in ("added", "removed", "changed"))
     return Difference(versions, added, removed, altered, changes)
 
@@ -142,33 +145,3 @@ def _change(keys: tuple[str, ...], row: dict[str, Any]) -> dict[str, Any]:
         for side in ("before", "after")
     }
     return {"change": row["change"], "key": {name: whole[name] for name in keys}, **sides}
-
-
-def key_condition(rows: Rows, keys: tuple[str, ...], text: str) -> str:
-    """Return the SQL for the rows of one key, named by its text, see `key_text`."""
-    wanted = without_window(keys)
-    if len(wanted) == 1 and text:
-        # One that statistics can be asked about.
-        return f"{_as_text(rows, wanted[0])} = {literal(text)}"
-    return f"{key_text(rows, keys)} = {literal(text)}"
-
-
-def key_text(rows: Rows, keys: tuple[str, ...]) -> str:
-    """Return the SQL for the text of a row's key: columns of a key of several are joined by commas.
-
-    A windowed table's key is meant without the window, as in the changelog per event. A null column is empty text.
-    """
-    parts = ", ".join(f"coalesce({_as_text(rows, name)}, '')" for name in without_window(keys))
-    return f"concat_ws(',', {parts})"
-
-
-def without_window(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the key's columns but for the window's."""
-    return keys[: -len(WINDOW_COLUMNS)] if keys[-len(WINDOW_COLUMNS) :] == WINDOW_COLUMNS else keys
-
-
-def _as_text(rows: Rows, name: str) -> str:
-    kind = str(rows.schema.field(name).type)
-    if kind.startswith("timestamp"):
-        return f"replace(replace(CAST({quote(name)} AS VARCHAR), ' ', 'T'), '+00', 'Z')"
-    return quote(name) if kind == "string" else f"CAST({quote(name)} AS VARCHAR)"

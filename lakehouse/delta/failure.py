@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from collections.abc import Callable
 from typing import Any
 
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse.errors import JobFailed, LakehouseError
+
+ENDED = (
+    "Spark's process has ended: most often it needed more than its memory ([spark] memory), or somebody ended it. "
+    "Nothing is half done; start again."
+)
 
 
 class Catching:
@@ -31,25 +39,47 @@ class Catching:
                 self.error = error
                 raise
 
+    def wait(self) -> None:
+        """Wait for the end of a batch that is under way: what ended it is known then."""
+        with self._running:
+            pass
+
     def stop(self, query: StreamingQuery) -> None:
         """Stop a query between two batches: one that is under way is finished first.
 
         Spark would interrupt it, and a lease could be given back while its commit is still being written.
         """
         self._stopped = True
-        with self._running:
-            pass  # whatever comes after this returns at once
+        self.wait()  # whatever comes after this returns at once
+        stop(query)
+
+
+def stop(query: StreamingQuery) -> None:
+    """Stop a query; where Spark's process has ended nothing is left to be stopped."""
+    with contextlib.suppress(Py4JNetworkError, OSError):
         query.stop()
+
+
+def is_gone(spark: SparkSession) -> bool:
+    """Say whether Spark's process has ended."""
+    jvm: Any = spark._jvm
+    try:
+        jvm.java.lang.System.nanoTime()
+    except (Py4JError, OSError):
+        return True
+    return False
 
 
 def raise_failure(query: StreamingQuery, catching: Catching) -> None:
     """Raise what ended a query, if it ended with an error: our own error as it was, else JobFailed with the cause."""
     if isinstance(catching.error, LakehouseError):
         raise catching.error
-    if catching.error is not None:
-        raise JobFailed(f"{query.name}: {cause(str(catching.error))}") from catching.error
-    if (error := query.exception()) is not None:
-        raise JobFailed(f"{query.name}: {cause(str(error))}")
+    try:
+        name, error = query.name, catching.error or query.exception()
+    except (Py4JError, OSError):
+        raise JobFailed(ENDED) from catching.error
+    if error is not None:
+        raise JobFailed(f"{name}: {cause(str(error))}") from catching.error
 
 
 def cause(text: str) -> str:

@@ -7,19 +7,21 @@
 |               | row is seen (HAVING, final results that are still open)                                              |
 | `superseded`  | applied, and seen no more. `latest`: its key has a later record, or it deleted the row. Tumbling and |
 |               | hopping windows with a retention: the rows of all its windows have left                              |
+| `taken_back`  | it was applied, and a revert took the table back to before it                                        |
 | `taken_in`    | it came too late, and an intervention took it in after all                                           |
 | `late`        | it came too late: for all its windows; sliding: for the last one that it could be in; sessions: the  |
 |               | one that it would be part of had closed; `order_by`: it has no order, or is older than the retention |
 | `null_key`    | its key, or a column that it is grouped by, is null                                                  |
 | `tombstone`   | its value is null, and that takes no part in aggregates                                              |
+| `fixed`       | it does not fit the schema of its stream, and counts with other bytes, by an intervention            |
 | `quarantined` | it does not fit the schema of its stream                                                             |
 | `left_out`    | a step made nothing of it: a filter, an explode of nothing                                           |
 | `restored`    | the changelog that the table was restored from held it                                               |
 | `lost`        | `latest`: it is the last record of its key, no delete, and no row shows it. This is a fault          |
 
 A record of which a step makes several (explode, merge) has the first of these that one of them has: restored, lost,
-taken_in, current, applied, superseded, late, null_key, tombstone, quarantined, left_out. One that is late for one
-window and applied to another is applied, and counted as partly late.
+taken_in, current, applied, superseded, taken_back, late, null_key, tombstone, fixed, quarantined, left_out. One that is
+late for one window and applied to another is applied, and counted as partly late.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ from lakehouse.delta.marks import KINDS, Subject, marks
 from lakehouse.semantics.window import Session
 
 FATES = (
-    "current", "applied", "superseded", "taken_in", "late", "null_key", "tombstone", "quarantined", "left_out",
-    "restored", "lost",
+    "current", "applied", "superseded", "taken_back", "taken_in", "late", "null_key", "tombstone", "fixed",
+    "quarantined", "left_out", "restored", "lost",
 )  # fmt: skip
 # What must not be, by offset. Of an offset that bronze has twice only that is said.
 FAULTS = {
@@ -130,10 +132,13 @@ def _fate(subject: Subject) -> str:
         ("n_last > 0", "current"),
         ("applied > 0", "superseded" if subject.table.is_latest else "applied"),
         ("n_expired > 0", "superseded"),
+        # Of sessions late records are marked as taken, too.
+        ("n_taken_back > windows_late" if session else "n_taken_back > 0", "taken_back"),
         # What a session did not take, late/<table> has; of sliding windows also what was late for some of them.
         ("windows_late > 0" if session else "n_late > 0", "late"),
         ("n_null_key > 0", "null_key"),
         ("n_tombstone > 0", "tombstone"),
+        ("n_fixed > 0", "fixed"),
         ("n_bad + n_bad_before > 0", "quarantined"),
     ]
     return " ".join(["CASE", *[f"WHEN {when} THEN '{fate}'" for when, fate in cases], "ELSE 'left_out' END"])

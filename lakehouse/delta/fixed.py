@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.delta import bronze, interventions, tables
+from lakehouse.delta.in_effect import in_effect
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.refold import IDENTITY
 from lakehouse.delta.streams import decoded
@@ -50,8 +51,13 @@ def unfit(source: Source, rows: DataFrame) -> list[Identity]:
     return identities(bad)
 
 
-def fixed_before(spark: SparkSession, layout: Layout, table: str, rows: DataFrame) -> list[Identity]:
-    """Return which of the rows count with other bytes in a table already."""
-    earlier = [at for at in interventions.of(spark, layout, table) if at.kind == "fixed"]
-    done = interventions.records(spark, layout, earlier)
-    return [] if done is None else identities(rows.join(done.select(*IDENTITY), list(IDENTITY)))
+def fixed_before(
+    spark: SparkSession, layout: Layout, table: str, rows: DataFrame, *, alike: bool = False
+) -> list[Identity]:
+    """Return which of the rows count with other bytes in a table already, not taken back; alike: with these."""
+    done = interventions.fixes(spark, layout, in_effect(interventions.of(spark, layout, table), bronze.EVER))
+    if done is None:
+        return []
+    names = (*IDENTITY, "key", "value") if alike else IDENTITY
+    same = [F.col(f"r.{name}").eqNullSafe(F.col(f"d.{name}")) for name in names]
+    return identities(rows.alias("r").join(done.alias("d"), same, "left_semi"))

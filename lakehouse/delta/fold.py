@@ -10,8 +10,7 @@ The table is the state: the row's own columns are the accumulators that the batc
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,8 +22,7 @@ from lakehouse.delta.aggregates import Form, in_sql, same_key
 from lakehouse.delta.arrivals import arrivals, disorder, in_windows, null_key
 from lakehouse.delta.bounds import Bounds, Held, held
 from lakehouse.delta.clock import ClockState, Ticking, needs_watermark
-from lakehouse.delta.functions import literal_map
-from lakehouse.delta.streams import stream_frame
+from lakehouse.delta.streams import Count
 from lakehouse.plan.step import Source
 from lakehouse.plan.table import Table
 
@@ -81,20 +79,20 @@ class Counting:
 def fold(
     table: Table,
     forms: list[Form],
-    bronze: DataFrame,
+    stream: Callable[[Count], DataFrame],
     rows: Callable[[], DataFrame],
     clock: ClockState | None,
     emitted: int | None = None,
 ) -> Folded:
-    """Fold bronze rows of the table's topics. What is counted on the way is counted in the same pass.
+    """Fold records of the table's stream. What is counted on the way is counted in the same pass.
 
-    rows: gives what the table keeps now, where that is needed. clock: where the table's clock stands, for a table that
-    has one. emitted: the watermark up to which final results are out.
+    stream: gives the records, counted by source. rows: gives what the table keeps now, where that is needed. clock:
+    where the table's clock stands, for a table that has one. emitted: the watermark up to which final results are out.
     """
     counting, ignored, times = Counting(), Observation(), Observation()
-    stream = stream_frame(table.stream, bronze, counting)
-    stream = stream.observe(ignored, F.count_if(null_key(table)).alias("null_keys"))
-    arrived = arrivals(table, forms, stream, clock)
+    records = stream(counting)
+    records = records.observe(ignored, F.count_if(null_key(table, records)).alias("null_keys"))
+    arrived = arrivals(table, forms, records, clock)
     arrived = arrived.observe(times, F.min("rowtime").alias("first"), F.max("rowtime").alias("last"))
     ticking = Ticking(clock) if clock is not None else None
     if ticking is not None:
@@ -213,16 +211,3 @@ def _expire(
 def ended(bound_ms: int) -> Column:
     """The rows of windows that ended before `bound_ms`; the literal lets Delta leave files out."""
     return F.col("window_end") < F.timestamp_millis(F.lit(bound_ms))
-
-
-def not_skipped(bronze: DataFrame, skip: str | None) -> DataFrame:
-    """Leave out the offsets that a restored table holds already; `skip` is the table's property."""
-    return bronze.where(~skipped(skip)) if skip else bronze
-
-
-def skipped(skip: str) -> Column:
-    """The bronze rows whose offsets a restored table holds already; `skip` is the table's property."""
-    first: Mapping[str, Mapping[str, int]] = json.loads(skip)
-    flat = {f"{topic_id}/{partition}": offset for topic_id, of in first.items() for partition, offset in of.items()}
-    start = F.element_at(literal_map(flat, "bigint"), F.concat_ws("/", "topic_id", "partition"))
-    return start.isNotNull() & (F.col("offset") < start)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -21,7 +22,29 @@ def exists(spark: SparkSession, path: str) -> bool:
     return bool(system.exists(folder))
 
 
+def names(spark: SparkSession, path: str) -> list[str]:
+    """Return the names of the folders in a folder, in order; none where there is no such folder."""
+    folder, system = opened(spark, path)
+    if not system.exists(folder):
+        return []
+    return sorted(str(one.getPath().getName()) for one in system.listStatus(folder) if one.isDirectory())
+
+
 def remove(spark: SparkSession, path: str) -> None:
     """Remove a folder and what is in it; nothing happens where there is none."""
     folder, system = opened(spark, path)
     system.delete(folder, True)
+
+
+def lines(spark: SparkSession, path: str) -> Iterator[str]:
+    """Yield the lines of a file, read as far as they are asked for. Raises FileNotFoundError where there is none."""
+    file, system = opened(spark, path)
+    if not system.exists(file):
+        raise FileNotFoundError(path)
+    jvm: Any = spark._jvm
+    reader = jvm.java.io.BufferedReader(jvm.java.io.InputStreamReader(system.open(file), "UTF-8"))
+    try:
+        while (line := reader.readLine()) is not None:
+            yield line
+    finally:
+        reader.close()

@@ -9,9 +9,12 @@ from dataclasses import dataclass, replace
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
-from lakehouse.delta.bronze import TopicState
+from lakehouse.delta import bronze
+from lakehouse.delta.bronze import BronzeState, TopicState
 from lakehouse.delta.layout import Layout
+from lakehouse.delta.transaction import check_epoch
 
+CUT = "the partition's log was cut"
 SCHEMA = (
     "topic string, topic_id string, partition int, from_offset bigint, to_offset bigint, reason string, "
     "tick bigint, found_at timestamp"
@@ -28,6 +31,11 @@ class Gap:
     from_offset: int
     to_offset: int | None
     reason: str
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the log was cut: Kafka will give these offsets again, to other records. It can't be accepted."""
+        return self.reason.endswith(CUT)
 
     def __str__(self) -> str:
         end = self.to_offset if self.to_offset is not None else "unknown"
@@ -52,6 +60,8 @@ def find_gaps(known: Mapping[str, TopicState], now: Mapping[str, TopicNow], topi
             continue
         here = now.get(name)
         if here is None or here.id != state.id:
+            if not state.last:
+                continue  # no tick has a record of it: see `never_begun`
             why = "the topic was deleted" if here is None else f"the topic was deleted and created anew (id {here.id})"
             gaps += [Gap(name, state.id, p, offset, None, why) for p, offset in sorted(state.next.items())]
             continue
@@ -62,9 +72,24 @@ def find_gaps(known: Mapping[str, TopicState], now: Mapping[str, TopicNow], topi
                 why = "expired before it was ingested (retention, or records deleted)"
                 gaps.append(Gap(name, state.id, partition, expected, earliest, why))
             elif end < expected:
-                why = f"Kafka ends at offset {end}, behind what bronze has: the partition's log was cut"
+                why = f"Kafka ends at offset {end}, behind what bronze has: {CUT}"
                 gaps.append(Gap(name, state.id, partition, end, expected, why))
     return gaps
+
+
+def never_begun(known: Mapping[str, TopicState], now: Mapping[str, TopicNow]) -> list[Gap]:
+    """Return, as gaps, the topics that were made anew before any tick had a record of them.
+
+    Nothing is known to be lost, so nothing stops; what the dead topic may have had is written down as unknown. It must
+    be forgotten with its id: the records of the new topic are another topic's.
+    """
+    why = "the topic was deleted and created anew (id {}) before bronze had a record of it"
+    return [
+        Gap(name, state.id, partition, offset, None, why.format(now[name].id))
+        for name, state in sorted(known.items())
+        if name in now and now[name].id != state.id and not state.last
+        for partition, offset in sorted((state.next or {0: 0}).items())
+    ]
 
 
 def go_on_after(topics: Mapping[str, TopicState], gaps: Iterable[Gap]) -> dict[str, TopicState]:
@@ -91,8 +116,8 @@ def accepted(spark: SparkSession, layout: Layout) -> list[Gap]:
     return [Gap(*row) for row in rows.collect()]
 
 
-def record(spark: SparkSession, layout: Layout, gaps: list[Gap], tick: int) -> None:
-    """Write accepted gaps down, once each. `tick` is the last complete tick before them."""
+def record(spark: SparkSession, layout: Layout, gaps: list[Gap], state: BronzeState) -> None:
+    """Write accepted gaps down, once each. `state`: bronze after the last complete tick before them."""
     if not DeltaTable.isDeltaTable(spark, layout.gaps):
         DeltaTable.createIfNotExists(spark).location(layout.gaps).addColumns(
             spark.createDataFrame([], SCHEMA).schema
@@ -100,6 +125,8 @@ def record(spark: SparkSession, layout: Layout, gaps: list[Gap], tick: int) -> N
     written = {(g.topic_id, g.partition, g.from_offset, g.to_offset) for g in accepted(spark, layout)}
     gaps = [g for g in gaps if (g.topic_id, g.partition, g.from_offset, g.to_offset) not in written]
     moment = datetime.datetime.now(datetime.UTC)
-    rows = [(g.topic, g.topic_id, g.partition, g.from_offset, g.to_offset, g.reason, tick, moment) for g in gaps]
+    rows = [(g.topic, g.topic_id, g.partition, g.from_offset, g.to_offset, g.reason, state.tick, moment) for g in gaps]
     if rows:
+        # Written twice they would say the same; but who has lost bronze may have found what its successor has not.
+        check_epoch(spark, layout.records, bronze.NAME, state.epoch)
         spark.createDataFrame(rows, SCHEMA).coalesce(1).write.format("delta").mode("append").save(layout.gaps)

@@ -76,6 +76,8 @@ class History:
                 return self._at_commit(ms)
             case AtEvent(ms):
                 return self._at_event(ms)
+            case AtOffsets() if self._restored:
+                return None  # what it was restored with may hold records at these offsets
             case AtOffsets(offsets):
                 ticks = bronze_reader.ticks_at(self._layout, offsets, self.topics)
                 fits = next((found for tick in ticks if (found := self._at_tick(tick)) is not None), None)

@@ -15,6 +15,8 @@ One row a table and intervention stands in `log`; the records that it is about, 
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,19 +24,22 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lakehouse.delta import bronze
 from lakehouse.delta.bronze import BronzeState
 from lakehouse.delta.layout import Layout
-from lakehouse.delta.transaction import append, append_nothing, read_progress
+from lakehouse.delta.transaction import append, append_nothing, check_epoch, open_epoch, quoted, read_progress
 from lakehouse.errors import StorageError
 from lakehouse.semantics.epoch import NO_TICK, Progress
 
 NAME = "interventions"
 Kind = Literal["late", "fixed", "refold", "revert", "swap"]
-LOG = "at bigint, id string, table string, kind string, reason string, decided_at timestamp, details string"
+LOG = (
+    "at bigint, id string, table string, kind string, reason string, decided_at timestamp, details string, "
+    "decided_by string"
+)
 # A late record has its place alone; a fixed one is a row of bronze.
 RECORDS = f"id string, ordinal bigint, {bronze.SCHEMA}"
 
@@ -48,17 +53,28 @@ class Decision:
     kind: Kind
     details: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
+    by: str = ""
+
+
+def person(named: str | None = None) -> str:
+    """Return who decides: the operating system's user of this process, after the one who is named, if there is one."""
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # in a container a user may have a number only
+        user = str(os.getuid())
+    return f"{named} (user {user})" if named else user
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An intervention that is asked for: in these tables. `id` is that of its records, if it has any."""
+    """An intervention that is asked for: in these tables. `id` is that of its records, if any; by: a `person`."""
 
     kind: Kind
     tables: tuple[str, ...]
     details: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    by: str = field(default_factory=person)
 
 
 def keep_records(spark: SparkSession, layout: Layout, records: DataFrame) -> str:
@@ -77,11 +93,15 @@ def decide(spark: SparkSession, layout: Layout, state: BronzeState, wanted: Want
     state: bronze as its writer knows it. The tick comes last: nobody passes it without knowing why it is there. After a
     crash in between, the next writer of bronze makes it.
     """
+    check_complete(spark, layout, state)
     _create(spark, layout.interventions, LOG)
     at, now, details = state.tick + 1, datetime.now(UTC), json.dumps(dict(wanted.details))
-    rows = [(at, wanted.id, table, wanted.kind, wanted.reason, now, details) for table in wanted.tables]
+    rows = [(at, wanted.id, table, wanted.kind, wanted.reason, now, details, wanted.by) for table in wanted.tables]
     frame = spark.createDataFrame(rows, LOG).coalesce(1)
-    append(frame, layout.interventions, NAME, Progress(0, at), {"kind": wanted.kind})
+    # Under bronze's epoch, as its owner: a tick that another writer has made gets no reason afterwards. Asked once the
+    # log is there: who takes bronze over from now on opens the log's epoch as well.
+    check_epoch(spark, layout.records, bronze.NAME, state.epoch)
+    append(frame, layout.interventions, NAME, Progress(state.epoch, at), {"kind": wanted.kind})
     return _append_tick(spark, layout, state)
 
 
@@ -100,24 +120,24 @@ def tick_of(spark: SparkSession, layout: Layout, id: str) -> int | None:
     return None if row is None else row[0]
 
 
-def take_over(spark: SparkSession, layout: Layout, own: Iterable[str] = ()) -> BronzeState:
+def take_over(spark: SparkSession, layout: Layout) -> BronzeState:
     """Open the next epoch of bronze, as `bronze.take_over`; make the tick of an intervention that a crash left out."""
-    own = list(own)
-    state = bronze.take_over(spark, layout, own)
+    state = bronze.take_over(spark, layout)
+    if DeltaTable.isDeltaTable(spark, layout.interventions):
+        open_epoch(spark, layout.interventions, NAME, state.epoch)
     last = decided(spark, layout)
     while state.tick < last:
         state = _append_tick(spark, layout, state)
     return state
 
 
-def check_complete(spark: SparkSession, layout: Layout, state: BronzeState, own: Iterable[str]) -> None:
+def check_complete(spark: SparkSession, layout: Layout, state: BronzeState) -> None:
     """Raise StorageError where a killed ingest left a tick half written: ingest alone can complete it."""
-    for topic in own:
-        if read_progress(spark, layout.own_records(topic), bronze.NAME).tick > state.tick:
-            raise StorageError(
-                f"bronze: topic {topic!r} has tick {state.tick + 1}, which is not complete: ingest was killed while it "
-                "wrote. Run the application once; it completes the tick."
-            )
+    for topic in bronze.half_written(spark, layout, state.tick):
+        raise StorageError(
+            f"bronze: topic {topic!r} has tick {state.tick + 1}, which is not complete: ingest was ended while it "
+            "wrote. Run the application that ingests once; it completes the tick."
+        )
 
 
 def of(spark: SparkSession, layout: Layout, table: str) -> list[Decision]:
@@ -129,7 +149,10 @@ def of(spark: SparkSession, layout: Layout, table: str) -> list[Decision]:
         return []
     rows = spark.read.format("delta").load(layout.interventions).where(F.col("table") == table).orderBy("at")
     rows = rows if layout.beside is None else rows.where(F.col("kind").isin("late", "fixed"))
-    return [Decision(r["at"], r["id"], r["kind"], json.loads(r["details"]), r["reason"]) for r in rows.collect()]
+    # The log of an earlier release does not say who decided, until something else is decided.
+    by = F.col("decided_by") if "decided_by" in rows.columns else F.lit("")
+    rows = rows.select("at", "id", "kind", "details", "reason", by.alias("by"))
+    return [Decision(**{**row.asDict(), "details": json.loads(row["details"])}) for row in rows.collect()]
 
 
 def waiting(spark: SparkSession, layout: Layout, table: str, done: int, to: int) -> bool:
@@ -145,6 +168,37 @@ def records(spark: SparkSession, layout: Layout, decisions: Iterable[Decision]) 
     return spark.read.format("delta").load(layout.intervention_records).where(F.col("id").isin(ids))
 
 
+def fixes(spark: SparkSession, layout: Layout, decisions: Iterable[Decision]) -> DataFrame | None:
+    """Return the records that count with other bytes by these interventions, as rows of bronze; None without any.
+
+    One that was fixed more than once counts with its newest bytes.
+    """
+    fixed = [decision for decision in decisions if decision.kind == "fixed"]
+    found = records(spark, layout, fixed)
+    if found is None or len(fixed) == 1:
+        return found if found is None else found.select(*bronze.COLUMNS)
+    order = spark.createDataFrame([(decision.id, decision.at) for decision in fixed], "id string, _at bigint")
+    newest = Window.partitionBy("topic_id", "partition", "offset").orderBy(F.desc("_at"))
+    found = found.join(F.broadcast(order), "id").withColumn("_newest", F.row_number().over(newest))
+    return found.where("_newest = 1").select(*bronze.COLUMNS)
+
+
+def fixed_in_stream(
+    spark: SparkSession, layout: Layout, streams: Iterable[str], after: int, to: int
+) -> DataFrame | None:
+    """Return the records of streams, by their names, that were fixed in the ticks (after, to], as rows of bronze."""
+    if decided(spark, layout) <= after:
+        return None
+    rows = spark.read.format("delta").load(layout.interventions).where(F.col("kind") == "fixed")
+    names, found = set(streams), dict[str, Decision]()
+    rows = rows.where((F.col("at") > after) & (F.col("at") <= to))
+    for row in rows.select("at", "id", "details").distinct().collect():
+        details = json.loads(row["details"])
+        if details.get("stream") in names:
+            found[row["id"]] = Decision(row["at"], row["id"], "fixed", details)
+    return fixes(spark, layout, found.values())
+
+
 def _append_tick(spark: SparkSession, layout: Layout, state: BronzeState) -> BronzeState:
     """Append a tick without records; return bronze's state after it."""
     after = replace(state, tick=state.tick + 1)
@@ -157,3 +211,5 @@ def _create(spark: SparkSession, path: str, columns: str) -> None:
     if not DeltaTable.isDeltaTable(spark, path):
         schema = spark.createDataFrame([], columns).schema
         DeltaTable.createIfNotExists(spark).location(path).addColumns(schema).execute()
+    elif columns == LOG and "decided_by" not in spark.read.format("delta").load(path).columns:
+        spark.sql(f"ALTER TABLE delta.{quoted(path)} ADD COLUMNS (decided_by string)")

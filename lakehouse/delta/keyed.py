@@ -24,8 +24,9 @@ from lakehouse.semantics.cell import Cell, Cells, Input, Operator
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.window import Session, Sliding, Span
 
-STEP = f"start bigint, end bigint, gone boolean, time bigint, position {POSITION_TYPE}, step int"
-LATE = f"array<struct<start: bigint, end: bigint, position: {POSITION_TYPE}>>"
+# What stands beside a user's names in a struct has an underscore, which these can't begin with.
+STEP = f"_start bigint, _end bigint, _gone boolean, _time bigint, _position {POSITION_TYPE}, _step int"
+LATE = f"array<struct<_start: bigint, _end: bigint, _position: {POSITION_TYPE}>>"
 
 
 def reach_ms(table: Table) -> tuple[int, int]:
@@ -57,7 +58,8 @@ def keyed(
     """Fold arrived records into the rows of their keys; return one row a key: the group's columns, `_steps`, `_late`.
 
     rows: the table's rows, of which those that may change are taken; None for an empty table. every: all changes, not
-    only what comes out.
+    only what comes out; the accumulators are then those of a row's last change in each tick, unless that may be
+    suppressed: what goes on, goes on after a tick.
     """
     names = [item.name for item in table.group_by]
     horizon = F.col("_horizon") if table.has_clock else F.lit(None).cast("bigint")
@@ -82,7 +84,7 @@ def keyed(
 def _old_type(forms: list[Form]) -> str:
     """The type of a key's rows, as `_touched` collects them."""
     kept = "".join(f", `{form.accumulator}`: {form.accumulator_type}" for form in forms)
-    return f"array<struct<start: bigint, end: bigint, time: bigint, position: {POSITION_TYPE}{kept}>>"
+    return f"array<struct<_start: bigint, _end: bigint, _time: bigint, _position: {POSITION_TYPE}{kept}>>"
 
 
 def _touched(table: Table, forms: list[Form], groups: DataFrame, rows: DataFrame) -> DataFrame:
@@ -95,8 +97,8 @@ def _touched(table: Table, forms: list[Form], groups: DataFrame, rows: DataFrame
         condition = condition & (F.unix_millis("t.window_start") <= F.col("g._last") + after)
     bounds = [F.unix_millis(f"t.{name}") if table.window else F.lit(None).cast("bigint") for name in WINDOW_COLUMNS]
     row = F.struct(
-        bounds[0].alias("start"), bounds[1].alias("end"), F.unix_millis("t._event_time").alias("time"),
-        F.col("t._position").alias("position"), *[F.col(f"t.`{form.accumulator}`") for form in forms],
+        bounds[0].alias("_start"), bounds[1].alias("_end"), F.unix_millis("t._event_time").alias("_time"),
+        F.col("t._position").alias("_position"), *[F.col(f"t.`{form.accumulator}`") for form in forms],
     )  # fmt: skip
     found = rows.alias("t").join(groups.alias("g"), condition, "inner")
     return found.groupBy(*[F.col(f"g.`{name}`").alias(name) for name in names]).agg(F.collect_list(row).alias("_old"))
@@ -109,10 +111,10 @@ def steps(table: Table, forms: list[Form], folded: DataFrame) -> DataFrame:
     windows = _windows("_s")
     kept = [F.col(f"_s.`{form.accumulator}`") for form in forms if form.bound.accumulator]
     return rows.select(
-        *names, *(windows if table.window else []), F.col("_s.gone").alias("_tombstone"),
+        *names, *(windows if table.window else []), F.col("_s._gone").alias("_tombstone"),
         *[F.col(f"_s.`{form.name}`") for form in forms], *kept,
-        F.timestamp_millis("_s.time").alias("_event_time"), F.col("_s.position").alias("_position"),
-        F.col("_s.step").alias("_step"),
+        F.timestamp_millis("_s._time").alias("_event_time"), F.col("_s._position").alias("_position"),
+        F.col("_s._step").alias("_step"),
     )  # fmt: skip
 
 
@@ -121,11 +123,11 @@ def late(table: Table, folded: DataFrame) -> DataFrame:
     names = [item.name for item in table.group_by]
     rows = folded.select(*names, F.explode("_late").alias("_l"))
     windows = _windows("_l")
-    return rows.select(*names, *windows, F.col("_l.position").alias("_position"))
+    return rows.select(*names, *windows, F.col("_l._position").alias("_position"))
 
 
 def _windows(of: str) -> list[Column]:
-    parts = (F.timestamp_millis(f"{of}.start"), F.timestamp_millis(f"{of}.end"))
+    parts = (F.timestamp_millis(f"{of}._start"), F.timestamp_millis(f"{of}._end"))
     return [part.alias(name) for part, name in zip(parts, WINDOW_COLUMNS, strict=True)]
 
 
@@ -139,7 +141,7 @@ def _folding(table: Table, forms: list[Form], given: StructType, *, every: bool)
     result = StructType([StructField("late", spark_type(LATE)), StructField("steps", ArrayType(made))])
     out, old = arrow_type(result), arrow_type(given)
     rules = tuple(form.bound.rule for form in forms)
-    run = _Run(operator(table, rules), forms, every, out, old)
+    run = _Run(operator(table, rules), forms, every, out, old, whole=table.suppress)
 
     def fold(batch: pa.Array) -> pa.Array:
         return pa.array([run.key(key) for key in batch.to_pylist()], type=out)
@@ -151,9 +153,17 @@ class _Run:
     """The fold of one key, on a worker."""
 
     def __init__(
-        self, operator: Operator, forms: list[Form], every: bool, out: pa.StructType, given: pa.StructType
+        self,
+        operator: Operator,
+        forms: list[Form],
+        every: bool,
+        out: pa.StructType,
+        given: pa.StructType,
+        *,
+        whole: bool,
     ) -> None:
-        self._operator, self._every = operator, every
+        """whole: every change has its accumulators."""
+        self._operator, self._every, self._whole = operator, every, whole
         self._rules = [form.bound.rule for form in forms]
         self._names = [form.name for form in forms]
         self._kept = [form.accumulator for form in forms]
@@ -166,35 +176,50 @@ class _Run:
         cells = Cells()
         for row in key["_old"] or []:
             kept = tuple(self._loaded(name, row[name]) for name in self._kept)
-            cells[_span(row)] = Cell(kept, row["time"], Position(**row["position"]))
+            cells[_span(row)] = Cell(kept, row["_time"], Position(**row["_position"]))
         inputs = [Input(r["time"], r["horizon"], Position(**r["position"]), self._values(r)) for r in key["_records"]]
-        changes: list[dict[str, Any]] = []
+        rows: list[dict[str, Any]] = []
         touched: dict[Span | None, Cell | None] = {}
         late = []
+        # With a set of many values in each of its many changes they would come to its square: a tick has one.
+        last: dict[tuple[Span | None, int], tuple[dict[str, Any], Cell | None]] = {}
         for record in sorted(inputs, key=lambda record: record.order):
             happened, missed = self._operator.apply(cells, record)
-            late += [{"start": s.start, "end": s.end, "position": record.order._asdict()} for s in missed]
+            late += [{"_start": s.start, "_end": s.end, "_position": record.order._asdict()} for s in missed]
             for number, step in enumerate(happened):
-                if self._every:
-                    changes.append(self._row(step.span, step.cell, step.time, record.order, number))
-                else:
+                if not self._every:
                     touched[step.span] = step.cell
+                    continue
+                row = self._row(step.span, step.cell, step.time, record.order, number)
+                rows.append(row)
+                if self._whole:
+                    self._keep(row, step.cell)
+                else:
+                    last[step.span, record.order.tick] = row, step.cell
+        for row, cell in last.values():
+            self._keep(row, cell)
         for span, cell in touched.items():
-            changes.append(self._row(span, cell, cell.time if cell else None, cell.order if cell else None, 0))
-        return {"late": late, "steps": changes}
+            rows.append(self._row(span, cell, cell.time if cell else None, cell.order if cell else None, 0))
+            self._keep(rows[-1], cell)
+        return {"late": late, "steps": rows}
 
     def _row(self, span: Span | None, cell: Cell | None, time: int | None, at: Any, number: int) -> dict[str, Any]:
+        """A row as people see it."""
         row: dict[str, Any] = {
-            "start": span.start if span else None, "end": span.end if span else None, "gone": cell is None,
-            "time": time, "position": at._asdict() if at else None, "step": number,
+            "_start": span.start if span else None, "_end": span.end if span else None, "_gone": cell is None,
+            "_time": time, "_position": at._asdict() if at else None, "_step": number,
         }  # fmt: skip
         if cell is not None:
-            for rule, name, kept, accumulator in zip(
-                self._rules, self._names, self._kept, cell.accumulators, strict=True
-            ):
-                row[kept] = stored(accumulator, self._types[kept])
+            for rule, name, accumulator in zip(self._rules, self._names, cell.accumulators, strict=True):
                 row[name] = stored(rule.result(accumulator), self._types[name])
         return row
+
+    def _keep(self, row: dict[str, Any], cell: Cell | None) -> None:
+        """Give a row what the table keeps of it; where that is what people see, it has it already."""
+        if cell is not None:
+            for name, hidden, accumulator in zip(self._names, self._kept, cell.accumulators, strict=True):
+                if hidden != name:
+                    row[hidden] = stored(accumulator, self._types[hidden])
 
     def _values(self, record: dict[str, Any]) -> tuple[Any, ...]:
         return tuple(loaded(record[name], kind) for name, kind in self._inputs)
@@ -204,7 +229,7 @@ class _Run:
 
 
 def _span(row: dict[str, Any]) -> Span | None:
-    return None if row["start"] is None else Span(row["start"], row["end"])
+    return None if row["_start"] is None else Span(row["_start"], row["_end"])
 
 
 def loaded(value: Any, kind: pa.DataType) -> Any:

@@ -27,9 +27,8 @@ class Layout:
     quarantine/<stream>     records that did not fit their schema
     anchors/<table>         what a table kept at chosen ticks, copied: kept longer than Delta keeps versions
     beside/<name>/          tables that are built beside the live ones, from the same bronze: silver, state, late, ...
-    control/                checkpoints, leases, requests, times of upkeep, which may be lost; what was published, which
-                            Kafka knows too, but forgets after a week without publishing; where a rehydrate under way
-                            began; the history of drills, which is nowhere else
+    control/                checkpoints, leases, requests, times of upkeep, what was published (Kafka knows it), which
+                            may be lost; where a rehydrate under way began; the history of drills, which is nowhere else
 
     `beside`: of the tables that are built under that name; bronze and interventions are the lake's.
     """
@@ -85,6 +84,10 @@ class Layout:
     @property
     def requests(self) -> str:
         return f"{self.root}/control/requests"
+
+    @property
+    def careful(self) -> str:
+        return f"{self.root}/control/careful.json"
 
     @property
     def upkeep(self) -> str:

@@ -21,13 +21,15 @@ class Lease:
     """An exclusive lock on a file, which also says who holds it. A context manager; `acquire` raises LeaseHeld."""
 
     def __init__(self, path: str, what: str) -> None:
-        self._path = Path(path)
+        local = path.removeprefix("file://")
+        self._remote = "://" in local
+        self._path = Path(local)
         self._what = what
         self._handle: int | None = None
 
     def acquire(self) -> Lease:
         """Take the lease, or say who has it. A path on an object store has no lease: there, epochs alone fence."""
-        if "://" in str(self._path):
+        if self._remote:
             return self
         self._path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)

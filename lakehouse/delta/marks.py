@@ -10,36 +10,48 @@ and a hash, by which what should stand somewhere is compared with what stands th
     null_key, tombstone  a record of the stream is left out for this
     taken, expired       a record of the stream is applied (to a window, of which there is a mark each); expired: the
                          row of that window has left by its retention
+    taken_back           it was applied, and a revert took the table back to before it
+    fixed                it counts with other bytes, by an intervention
     late, forced         a record of the stream came too late for this window; forced: and was taken in after all
     kept                 it stands in late/<table>
-    decided              it stands in the interventions
-    last, shown          `latest`: its key's last record, no delete; a row of the table shows it
+    decided              it stands in the interventions, and came too late by the present logic
+    last, shown          `latest`: its key's last record, no delete, or what the interventions made of that; a row of
+                         the table shows it
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.delta import bronze, interventions, keyed, late, past, quarantine, refold, tables, travel
 from lakehouse.delta.aggregates import Form
-from lakehouse.delta.arrivals import arrivals, disorder, in_windows, null_key
-from lakehouse.delta.fold import ended, not_skipped, skipped
+from lakehouse.delta.arrivals import disorder, in_windows, null_key
+from lakehouse.delta.cut import Cut, cut_of
+from lakehouse.delta.fold import ended
+from lakehouse.delta.in_effect import in_effect
+from lakehouse.delta.input import Input, not_skipped, skipped
+from lakehouse.delta.interventions import Decision
 from lakehouse.delta.layout import Layout
+from lakehouse.delta.moments import Past
 from lakehouse.delta.offsets import Partition, numbered, topic_id_at
-from lakehouse.delta.streams import decoded, stream_frame
+from lakehouse.delta.streams import decoded
 from lakehouse.plan.step import Source
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.window import Hopping, Session, Sliding
+from lakehouse.semantics.years import FIRST_MS
 
 KINDS = (
-    "row", "restored", "bad", "bad_before", "quarantined", "null_key", "tombstone", "taken", "expired", "late",
-    "forced", "kept", "decided", "last", "shown",
+    "row", "restored", "bad", "bad_before", "quarantined", "null_key", "tombstone", "taken", "expired", "taken_back",
+    "fixed", "late", "forced", "kept", "decided", "last", "shown",
 )  # fmt: skip
+
+
+PUT_RIGHT = ("revert", "fixed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +59,7 @@ class Subject:
     """What is audited: a table at its tick and version, the partitions of its stream, and how thoroughly.
 
     deep: what came too late is judged anew also where only the rules in Python can tell (sessions, sliding windows).
-    redeclared: the declaration has changed since the table was made. put_right: it was reverted, or has fixed records,
-    so its rows are not what the records alone lead to.
+    redeclared: the declaration has changed since the table was made. decisions: the interventions up to the tick.
     """
 
     table: Table
@@ -58,7 +69,7 @@ class Subject:
     deep: bool = False
     redeclared: bool = False
     skip: str | None = None
-    put_right: bool = False
+    decisions: Sequence[Decision] = ()
 
     @property
     def judges_in_sql(self) -> bool:
@@ -69,6 +80,16 @@ class Subject:
     def judges_in_python(self) -> bool:
         return self.deep and not self.judges_in_sql
 
+    @property
+    def in_effect(self) -> list[Decision]:
+        """The interventions whose effect the table has: not those that a revert took back."""
+        return in_effect(self.decisions, self.tick)
+
+    @property
+    def put_right(self) -> bool:
+        """Whether it was reverted, or has fixed records: its rows are not what the records alone lead to."""
+        return any(at.kind in PUT_RIGHT for at in self.in_effect)
+
 
 def marks(spark: SparkSession, layout: Layout, subject: Subject) -> Iterator[DataFrame]:
     """Yield the marks, frame by frame."""
@@ -77,7 +98,7 @@ def marks(spark: SparkSession, layout: Layout, subject: Subject) -> Iterator[Dat
     yield from made.bad()
     yield from made.seen()
     yield from made.written()
-    if subject.table.is_latest and not subject.put_right:
+    if subject.table.is_latest:
         yield from made.current()
 
 
@@ -86,10 +107,12 @@ class _Marks:
 
     def __init__(self, spark: SparkSession, layout: Layout, subject: Subject) -> None:
         self._spark, self._layout, self._subject, self._table = spark, layout, subject, subject.table
-        self._all = past.arrived(spark, layout, self._table, NO_TICK, subject.tick, None)
-        self._own = not_skipped(self._all, subject.skip)
-        self._stream = stream_frame(self._table.stream, self._own)
-        self._decided = _taken_in(spark, layout, self._table, subject.tick)
+        self._input = Input(spark, layout, self._table.stream, subject.skip)
+        self._all = replace(self._input, skip=None).rows(NO_TICK, subject.tick)
+        self._own = self._input.rows(NO_TICK, subject.tick)
+        self._stream = self._input.frame(NO_TICK, subject.tick)
+        self._decided = self._places("late", subject.in_effect)
+        self._held = held(subject.decisions, subject.tick)
 
     def rows(self) -> Iterator[DataFrame]:
         yield self._of_rows(self._all, "row")
@@ -107,6 +130,8 @@ class _Marks:
             if tables.exists(self._spark, path):
                 rows = self._spark.read.format("delta").load(path).where(F.col("tick") <= self._subject.tick)
                 yield self._of_rows(not_skipped(rows, self._subject.skip), "quarantined")
+        if (fixed := self._decided_records("fixed", self._subject.in_effect)) is not None:
+            yield self._of_rows(fixed, "fixed")
 
     def _quarantine_begins(self, source: Source, path: str) -> int:
         """The tick after which a quarantine has the stream's bad records; an earlier name's quarantine has the rest."""
@@ -118,12 +143,13 @@ class _Marks:
     def seen(self) -> Iterator[DataFrame]:
         """What becomes of the stream's records at the table's door, and in its windows."""
         table = self._table
-        outside = F.when(null_key(table), _code("null_key"))
+        ignored = null_key(table, self._stream)
+        outside = F.when(ignored, _code("null_key"))
         if not table.is_latest:
-            outside = F.when(F.col("_tombstone"), _code("tombstone")).when(null_key(table), _code("null_key"))
+            outside = F.when(F.col("_tombstone"), _code("tombstone")).when(ignored, _code("null_key"))
         name = F.concat_ws("/", "_position.topic", "_topic_id", "_position.partition")
         if table.order_by is None and not isinstance(table.window, Hopping | Sliding):
-            yield self._of_positions(self._stream, outside.otherwise(_code("taken")), name)
+            yield self._of_positions(self._stream, outside.otherwise(self._taken()), name)
         else:
             left_out = self._stream.withColumn("_kind", outside).where("_kind IS NOT NULL")
             yield self._of_positions(left_out, F.col("_kind"), name)
@@ -135,19 +161,20 @@ class _Marks:
 
     def _arrived(self, forms: list[Form]) -> DataFrame:
         begin = past.clock_at(self._spark, self._layout, self._table, NO_TICK)
-        return arrivals(self._table, forms, self._stream, begin)
+        return self._input.records(self._table, forms, begin, NO_TICK, self._subject.tick)
 
     def _judged(self) -> DataFrame:
         """The records that reach the table, judged by what SQL can tell."""
         table, window, rows = self._table, self._table.window, self._arrived([])
-        too_late, taken = _code("late"), _code("taken")
+        too_late, taken = _code("late"), self._taken()
         is_late = F.col("_late")
         if table.order_by is not None:
             is_late = F.coalesce(disorder(table), F.lit(False))
         elif isinstance(window, Sliding):
-            # A record is late itself when the last window that it could be in has closed.
-            is_late = F.coalesce(F.col("_time") + window.difference + window.grace < F.col("_horizon"), F.lit(False))
-            bounds = (F.col("_time") - window.difference, F.col("_time"))
+            # A record is late itself when the last window that it could be in has closed, or when it has none.
+            closed = F.coalesce(F.col("_time") + window.difference + window.grace < F.col("_horizon"), F.lit(False))
+            is_late = closed | ~F.col("_time").between(*window.room)
+            bounds = (F.greatest(F.col("_time") - window.difference, F.lit(FIRST_MS)), F.col("_time"))
             rows = rows.withColumns(dict(zip(WINDOW_COLUMNS, map(F.timestamp_millis, bounds), strict=True)))
             if self._subject.judges_in_python:
                 rows = rows.where(~is_late)
@@ -160,6 +187,11 @@ class _Marks:
                 taken = F.when(ended(bound), _code("expired")).otherwise(taken)
         return self._of_positions(rows, F.when(is_late, too_late).otherwise(taken), F.col("_part"))
 
+    def _taken(self) -> Column:
+        if self._held is None:
+            return _code("taken")
+        return F.when(self._held, _code("taken")).otherwise(_code("taken_back"))
+
     def _expired_before(self) -> int | None:
         """The time, in milliseconds, before which windows that ended have left by the table's retention."""
         if self._table.retention is None:
@@ -169,12 +201,16 @@ class _Marks:
 
     def written(self) -> Iterator[DataFrame]:
         """What stands in late/<table> and in the interventions."""
-        path = self._layout.late(self._table.name)
-        if tables.exists(self._spark, path):
-            rows = self._spark.read.format("delta").load(path).where(F.col("tick") <= self._subject.tick)
+        subject = self._subject
+        swaps = [at.at for at in interventions.of(self._spark, self._layout, self._table.name) if at.kind == "swap"]
+        rows = late.rows_at(self._spark, self._layout, self._table, subject.tick, swaps)
+        if rows is not None:
             yield self._of_positions(_with_position(rows), _code("kept"))
-        if self._decided is not None:
-            yield self._of_positions(_with_position(self._decided), _code("decided"))
+        # What came too late by earlier logic may be in time by the present one.
+        begin = max((at.at for at in subject.decisions if at.details.get("changed")), default=NO_TICK)
+        decided = self._places("late", [at for at in subject.in_effect if at.at > begin])
+        if decided is not None:
+            yield self._of_positions(_with_position(decided), _code("decided"))
 
     def current(self) -> Iterator[DataFrame]:
         """`latest`: the last record of each key, if it is no delete, and the records that the table's rows show."""
@@ -185,9 +221,25 @@ class _Marks:
             order = F.struct("_order", "_position")
         last = rows.groupBy(*self._table.key).agg(F.max(F.struct(order.alias("at"), "_tombstone")).alias("_last"))
         kept = last.where("NOT _last._tombstone").select(F.col("_last.at._position").alias("_position"))
-        yield self._of_positions(kept, _code("last"))
         found = travel.read_version(self._spark, self._layout.silver(self._table.name), self._subject.version)
-        yield self._of_positions(found.select("_position"), _code("shown"))
+        found = found.select("_position")
+        if self._subject.put_right:
+            # What a restored table began with is in no bronze: its rows are believed.
+            kept = found if self._subject.skip else self._refolded()
+        yield self._of_positions(kept, _code("last"))
+        yield self._of_positions(found, _code("shown"))
+
+    def _refolded(self) -> DataFrame:
+        """The positions that the rows have by bronze and the interventions."""
+        past = Past(self._spark, self._layout, self._table)
+        return past.seen(Cut(self._subject.tick), anchored=False).select("_position")
+
+    def _decided_records(self, kind: str, decisions: Iterable[Decision]) -> DataFrame | None:
+        return interventions.records(self._spark, self._layout, [at for at in decisions if at.kind == kind])
+
+    def _places(self, kind: str, decisions: Iterable[Decision]) -> DataFrame | None:
+        found = self._decided_records(kind, decisions)
+        return None if found is None else found.select(*late.PLACE).distinct()
 
     def _of_rows(self, rows: DataFrame, kind: str) -> DataFrame:
         """Marks of rows that have bronze's columns."""
@@ -217,8 +269,23 @@ def _with_position(rows: DataFrame) -> DataFrame:
     return rows.withColumn("_position", F.struct(*late.PLACE))
 
 
-def _taken_in(spark: SparkSession, layout: Layout, table: Table, to: int) -> DataFrame | None:
-    """The places of late records that were taken in after all."""
-    decided = [at for at in interventions.of(spark, layout, table.name) if at.kind == "late" and at.at <= to]
-    found = interventions.records(spark, layout, decided)
-    return None if found is None else found.select(*late.PLACE).distinct()
+def held(decisions: Sequence[Decision], tick: int) -> Column | None:
+    """Return which of the records that it had taken in a table has at a tick, by their positions; None for all.
+
+    What a revert took back, and a refold of single keys brought again, is not told apart.
+    """
+    whole = [at for at in decisions if at.at <= tick and at.kind in ("revert", "swap")]
+    if not whole or whole[-1].kind == "swap":
+        return None
+    back, cut = whole[-1], cut_of(whole[-1].details)
+    then = F.col("_position.tick") <= cut.tick
+    if (before := held(decisions, cut.tick)) is not None:
+        then &= before
+    if cut.keep is not None:
+        then &= cut.keep
+    for topic, of in (cut.offsets or {}).items():
+        inside = F.col("_position.topic") != topic
+        for partition, offset in of.items():
+            inside |= (F.col("_position.partition") == partition) & (F.col("_position.offset") < offset)
+        then &= inside
+    return then | (F.col("_position.tick") > back.at)

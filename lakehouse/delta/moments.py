@@ -13,7 +13,8 @@ Interventions count as they do for the live table, each at its tick.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.errors import AnalysisException
@@ -21,18 +22,18 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from lakehouse.delta import anchors, interventions, past, refold, tables, travel
+from lakehouse.delta import anchors, bronze, interventions, past, refold, tables, travel
 from lakehouse.delta.aggregates import same_key
 from lakehouse.delta.anchors import Anchor
-from lakehouse.delta.arrivals import arrivals
 from lakehouse.delta.clock import ClockState, Ticking, needs_watermark, timed
 from lakehouse.delta.content import image
 from lakehouse.delta.cut import Cut, cut_of
+from lakehouse.delta.expressions import column_of
 from lakehouse.delta.fold import ended, rows_after
+from lakehouse.delta.input import input_of
 from lakehouse.delta.interventions import Decision
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.merge import others
-from lakehouse.delta.streams import stream_frame
 from lakehouse.delta.transaction import properties, read_progress
 from lakehouse.errors import NotFound
 from lakehouse.plan.change import DECLARATION, declared
@@ -58,7 +59,7 @@ class Past:
         """also: interventions that are not decided, to see what they would do."""
         self._spark, self._layout, self._table = spark, layout, table
         self._forms = tables.forms(spark, table)
-        self._skip = tables.skipped_offsets(spark, layout, table)
+        self._input = input_of(spark, layout, table)
         self._decisions = [*interventions.of(spark, layout, table.name), *also]
         self._columns = tables.state_schema(spark, table) if table.has_state else tables.schema(spark, table)
         self._seen_columns = tables.schema(spark, table)
@@ -77,7 +78,7 @@ class Past:
         if table.order_by is not None:
             rows = rows.where(~F.col("_deleted"))
         if table.having is not None:
-            rows = rows.where(F.coalesce(F.expr(table.having.text), F.lit(False)))
+            rows = rows.where(F.coalesce(column_of(table.having), F.lit(False)))
         if table.window is not None and table.retention is not None:
             watermark = self._watermark(cut, anchored=anchored)
             rows = rows if watermark is None else rows.where(~ended(watermark - table.retention))
@@ -110,7 +111,9 @@ class Past:
     def difference(self, before: DataFrame, after: DataFrame) -> DataFrame:
         """Return the rows after that are not the same before, and `_tombstone` for those that are no more."""
         key = self._table.key
-        values = [name for name in after.columns if name not in (*key, "_position")]
+        # The position is what a row of `latest` shows which record it is by.
+        left_out = key if self._table.is_latest else (*key, "_position")
+        values = [name for name in after.columns if name not in left_out]
         images = [image(side, values) for side in ("a", "b")]
         both = after.alias("a").join(before.alias("b"), same_key(key, "a", "b"), "left")
         changed = both.where(F.col("b._event_time").isNull() | ~images[0].eqNullSafe(images[1])).select("a.*")
@@ -122,7 +125,7 @@ class Past:
         place = tables.state(self._layout, self._table)
         if not tables.exists(self._spark, place.path):
             return None
-        for commit in travel.commits(self._spark, place.path, place.name, at.at):
+        for commit in travel.commits(self._spark, place.path, place.name, at.at, at.at):
             if commit.tick == at.at and commit.said.get("operation") == at.kind:
                 try:
                     return _as(travel.read_version(self._spark, place.path, commit.version), self._columns)
@@ -188,11 +191,13 @@ class Past:
     def _base(self, cut: Cut, *, anchored: bool) -> Anchor:
         """What a read begins from: the nearest anchor, or nothing, before the first tick."""
         if (cut, anchored) not in self._bases:
-            base = anchors.nearest(self._spark, self._layout, self._table, cut) if anchored else None
-            if base is None and self._skip:
+            skip = self._input.skip
+            since = skip is None or cut.offsets is None or self._begins_before(cut.offsets)
+            base = anchors.nearest(self._spark, self._layout, self._table, cut) if anchored and since else None
+            if base is None and skip:
                 raise NotFound(
-                    f"table {self._table.name!r} at {cut}: it was restored from a topic, and what came before its "
-                    "restore is in no bronze of this lake. Delta has no version any more to begin from."
+                    f"table {self._table.name!r} at {cut}: it was restored from a topic, and what it began with is in "
+                    "no bronze of this lake. No version or anchor since then holds just what counts; ticks can be read."
                 )
             if base is None:
                 base = Anchor(NO_TICK, self._nothing, self._nothing if self._table.is_final else None)
@@ -201,6 +206,17 @@ class Past:
                 base = replace(base, rows=_as(base.rows, self._columns), seen=seen)
             self._bases[cut, anchored] = base
         return self._bases[cut, anchored]
+
+    def _begins_before(self, offsets: Mapping[str, Mapping[int, int]]) -> bool:
+        """Whether what a restored table began with holds no record at these offsets, or after them."""
+        rows = bronze.of_stream(self._spark, self._layout, self._table.stream).select("topic", "topic_id").distinct()
+        topics = {row["topic_id"]: row["topic"] for row in rows.collect()}
+        for topic_id, of in json.loads(self._input.skip or "{}").items():
+            # A topic that bronze has nothing of may be any of them.
+            asked = offsets.get(topics[topic_id], {}) if topic_id in topics else {}
+            if any(offset > asked.get(int(partition), 0) for partition, offset in of.items()):
+                return False
+        return True
 
     def _after(self, rows: DataFrame, after: int, to: int, cut: Cut) -> DataFrame:
         if not travel.has_rows(self._spark, self._layout, self._table, after, to):
@@ -215,11 +231,12 @@ class Past:
         return _as(rows_after(self._table, self._forms, before, arrived), self._columns)
 
     def _arrived(self, after: int, to: int, cut: Cut, clock: ClockState | None) -> DataFrame:
-        arrived = past.arrived(self._spark, self._layout, self._table, after, to, self._skip)
-        fixed = interventions.records(self._spark, self._layout, [d for d in self._decisions if d.kind == "fixed"])
-        arrived = arrived if fixed is None else refold.unfixed(arrived, fixed)
-        stream = stream_frame(self._table.stream, cut.bronze(arrived, self._table))
-        records = arrivals(self._table, self._forms, stream, clock)
+        fixed = interventions.fixes(self._spark, self._layout, self._decisions)
+
+        def counting(rows: DataFrame) -> DataFrame:
+            return cut.bronze(rows if fixed is None else refold.unfixed(rows, fixed), self._table)
+
+        records = replace(self._input, among=counting).records(self._table, self._forms, clock, after, to)
         return records if cut.keep is None else records.where(cut.keep)
 
     def _watermark(self, cut: Cut, *, anchored: bool) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,6 +10,7 @@ import duckdb
 
 from lakehouse.delta import reader
 from lakehouse.delta.layout import Layout
+from lakehouse.delta.repaired import repaired
 from lakehouse.errors import NotFound
 from lakehouse.formats.unfit import FOUND
 from lakehouse.semantics.moment import milliseconds
@@ -22,12 +24,14 @@ COLUMNS = (
     "timestamp_type",
 )  # fmt: skip
 PLACE = 'tick, order_time, topic, "partition", "offset"'
-RECORDS = "SELECT * FROM quarantine WHERE {chosen} ORDER BY {order} {limit}"
+RECORDS = "SELECT * FROM records WHERE {chosen} ORDER BY {order} {limit}"
+COUNTS = "SELECT count(*), count(fixed_at) FROM records WHERE {chosen}"
 REASONS = """
-    SELECT regexp_replace(reason, $found, '') AS kind, count(*) AS records, min(tick) AS first_tick,
+    SELECT regexp_replace(reason, $found, '') AS kind, count(*) AS records,
+        count(*) FILTER (fixed_at IS NULL) AS open, min(tick) AS first_tick,
         max(tick) AS last_tick, min("timestamp") AS first_time, max("timestamp") AS last_time,
         arg_max({{{example}}}, ({place})) AS example
-    FROM quarantine WHERE {chosen} GROUP BY kind ORDER BY records DESC, kind {limit}
+    FROM records WHERE {chosen} GROUP BY kind ORDER BY records DESC, kind {limit}
 """
 
 
@@ -47,20 +51,23 @@ class Choice:
     """Which quarantined records are meant: those that fit all that is given.
 
     reason: a text that the reason contains. places: these records. start_ms, end_ms: whose time is in [start, end).
+    open: without those that count with other bytes by now.
     """
 
     reason: str | None = None
     places: tuple[Place, ...] = ()
     start_ms: int | None = None
     end_ms: int | None = None
+    open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """A quarantined record, and why it is one."""
+    """A quarantined record, and why it is one; fixed_at: the tick from which on it counts with other bytes."""
 
     record: Record
     reason: str
+    fixed_at: int | None = None
 
     @property
     def place(self) -> Place:
@@ -69,10 +76,14 @@ class Quarantined:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What several records were refused for, whatever was found in each; `example` is the last of them."""
+    """What several records were refused for, whatever was found in each; `example` is the last of them.
+
+    open: how many of them were not fixed.
+    """
 
     kind: str
     records: int
+    open: int
     first_tick: int
     last_tick: int
     first_time: datetime
@@ -96,10 +107,22 @@ def records(
 def reasons(layout: Layout, stream: str, choice: Choice = ALL, limit: int | None = None) -> list[Reason]:
     """Return what a stream's records were quarantined for, the most frequent first; NotFound as above."""
     text, values = _chosen(choice)
-    example = ", ".join(f"'{name}': \"{name}\"" for name in (*COLUMNS, "reason"))
+    example = ", ".join(f"'{name}': \"{name}\"" for name in (*COLUMNS, "reason", "fixed_at"))
     asked = REASONS.format(chosen=text, example=example, place=PLACE, limit=_limit(limit))
     rows = _rows(layout, stream, asked, {**values, "found": FOUND})
     return [Reason(**{**row, "example": _quarantined(row["example"])}) for row in rows]
+
+
+def counts(layout: Layout, stream: str, choice: Choice = ALL) -> tuple[int, int]:
+    """Return how many records there are, and how many of them are open, not fixed; NotFound as above."""
+    text, values = _chosen(choice)
+    records, fixed = _open(layout, stream).execute(COUNTS.format(chosen=text), values or None).fetchall()[0]
+    return records, records - fixed
+
+
+def still_open(layout: Layout, streams: Iterable[str]) -> dict[str, int]:
+    """Return by stream the number of quarantined records that no replay has fixed."""
+    return {stream: counts(layout, stream)[1] for stream in streams}
 
 
 def _rows(layout: Layout, stream: str, asked: str, values: dict[str, Any]) -> list[dict[str, Any]]:
@@ -118,6 +141,11 @@ def _open(layout: Layout, stream: str) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config={"enable_external_access": "false"})
     connection.execute("SET TimeZone = 'UTC'")
     connection.register("quarantine", reader.dataset(layout.quarantine(stream)))
+    connection.register("repaired", repaired(layout, stream))
+    connection.execute(
+        "CREATE VIEW records AS SELECT quarantine.*, fixed_at FROM quarantine "
+        'LEFT JOIN repaired USING (topic_id, "partition", "offset")'
+    )
     return connection
 
 
@@ -131,6 +159,8 @@ def _chosen(choice: Choice) -> tuple[str, dict[str, Any]]:
         if (ms := getattr(choice, name)) is not None:
             parts.append(f'epoch_ms("timestamp") {sign} ${name}')
             values[name] = ms
+    if choice.open:
+        parts.append("fixed_at IS NULL")
     if choice.places:
         names = []
         for number, place in enumerate(choice.places):
@@ -148,4 +178,4 @@ def _quarantined(row: dict[str, Any]) -> Quarantined:
     times = {name: milliseconds(row[name]) for name in ("timestamp", "order_time")}
     headers = tuple((item["key"], item["value"]) for item in row["headers"] or ())
     record = Record(**{**{name: row[name] for name in COLUMNS}, **times, "headers": headers})
-    return Quarantined(record, row["reason"])
+    return Quarantined(record, row["reason"], row["fixed_at"])

@@ -66,11 +66,11 @@ def path_of(layout: Layout, layer: str, name: str) -> str:
 def open_table(path: str, what: str, version: int | None = None) -> DeltaTable:
     """Open a Delta table; NotFound if there is none."""
     if not Path(path, "_delta_log").is_dir():
-        raise NotFound(f"{what} does not exist. `lakehouse tables` lists what does; `lakehouse run` makes them.")
+        raise NotFound(f"{what} does not exist. `lakehouse look tables` lists what does; `lakehouse run` makes them.")
     try:
         return DeltaTable(path, version=version)
     except (TableNotFoundError, OSError, ValueError) as error:
-        raise NotFound(f"{what}, version {version}: {error}. `lakehouse log` lists the versions.") from error
+        raise NotFound(f"{what}, version {version}: {error}. `lakehouse past log` lists the versions.") from error
 
 
 def read_progress(table: DeltaTable, name: str) -> Progress:
@@ -202,22 +202,19 @@ def _number(metrics: dict[str, Any], *keys: str) -> int | None:
     return next((int(metrics[key]) for key in keys if metrics.get(key) is not None), None)
 
 
-def interventions(layout: Layout) -> list[dict[str, Any]]:
-    """Return what was decided by hand, the newest first: a row a table; `details` as an object."""
-    local_root(layout)
-    if not Path(layout.interventions, "_delta_log").is_dir():
-        return []
-    rows = dataset(layout.interventions).to_table().to_pylist()
-    found = [{**row, "details": json.loads(row["details"])} for row in rows]
-    return sorted(found, key=lambda row: (-row["at"], row["table"]))
-
-
 def changes(layout: Layout, name: str, first: int | None, last: int | None, where: str | None = None) -> pa.Table:
     """Return the net changes of a keyed table (visits, state.visits), from Delta's change data feed.
 
     first, last: versions. where: SQL for those that are meant. Raises NotFound for versions that do not exist, or whose
     changes are gone.
     """
+    return pa.Table.from_batches(change_batches(layout, name, first, last, where))
+
+
+def change_batches(
+    layout: Layout, name: str, first: int | None, last: int | None, where: str | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Give the changes as `changes` does, read as they are asked for. The first batch is empty: it has the columns."""
     table = open_table(path_of(layout, *split(name)), f"table {name!r}")
     newest = table.version()
     for version in (first, last):
@@ -227,7 +224,9 @@ def changes(layout: Layout, name: str, first: int | None, last: int | None, wher
         raise ConfigError(f"--from {first} comes after --to {last}; expected the smaller version first.")
     last = newest if last is None else last
     try:
-        return arrow(table.load_cdf(first or 0, last, predicate=where).read_all())
+        feed = pa.RecordBatchReader.from_stream(table.load_cdf(first or 0, last, predicate=where))
+        yield pa.RecordBatch.from_pylist([], feed.schema)
+        yield from feed
     except Exception as error:  # deltalake raises that very class for a file that is gone
         raise NotFound(
             f"table {name!r}: the changes of versions {first or 0} to {last} can't be read; VACUUM, and the retention "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -13,9 +12,10 @@ from lakehouse.delta import bronze, interventions, tables, travel
 from lakehouse.delta.cut import Cut, check_offsets
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.moments import Past
-from lakehouse.delta.transaction import read_progress
+from lakehouse.delta.transaction import log_of, read_progress
 from lakehouse.errors import NotFound
 from lakehouse.plan.table import Table
+from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, written
 
 
@@ -104,7 +104,7 @@ def _exact(spark: SparkSession, layout: Layout, table: Table, at: At, found: Cut
     if not found.whole:
         return None
     place = tables.visible(layout, table)
-    known = travel.commits(spark, place.path, place.name, found.tick)
+    known = travel.commits(spark, place.path, place.name, found.tick, found.tick)
     last = travel.last_before(spark, layout, table, known, found.tick)
     return None if last is None else last.last
 
@@ -119,36 +119,31 @@ def _kept(spark: SparkSession, path: str, version: int | None) -> DataFrame | No
         return None
 
 
-def _history(spark: SparkSession, path: str) -> DataFrame:
-    return DeltaTable.forPath(spark, path).history()
-
-
 def _version_at(spark: SparkSession, table: Table, path: str, at: AtCommit) -> int:
     """The last version that was committed at a time, or before."""
-    then = _history(spark, path).where(F.unix_millis("timestamp") <= at.ms).agg(F.max("version")).first()
-    if then is None or then[0] is None:
-        first = _history(spark, path).agg(F.min(F.unix_millis("timestamp"))).first()
-        assert first is not None
+    log = log_of(spark, path)
+    later = log.first(lambda said: said.time_ms > at.ms)
+    version = log.newest if later is None else later - 1
+    if log.at(version) is None:
+        begins = log.at(version + 1)
+        assert begins is not None
         raise NotFound(
-            f"table {table.name!r} at {at}: its log begins at {written(first[0])}. A later commit time can be read; "
-            "and any tick, offset or event time."
+            f"table {table.name!r} at {at}: its log begins at {written(begins.time_ms)}. A later commit time can be "
+            "read; and any tick, offset or event time."
         )
-    return int(then[0])
+    return version
 
 
 def _tick_of(spark: SparkSession, layout: Layout, table: Table, version: int) -> int:
     """The tick of a version, which may be gone, while the log still tells of it."""
-    history = _history(spark, layout.silver(table.name))
-    bounds = history.agg(F.min("version"), F.max("version")).first()
-    assert bounds is not None
-    if not bounds[0] <= version <= bounds[1]:
-        raise NotFound(
-            f"table {table.name!r} has no version {version}. Versions {bounds[0]} to {bounds[1]} can be read; and any "
-            "tick, offset or event time."
-        )
     place = tables.visible(layout, table)
-    before = [c.tick for c in travel.commits(spark, place.path, place.name) if c.version <= version]
-    return max(before, default=0)
+    log = log_of(spark, place.path)
+    if log.at(version) is None:
+        raise NotFound(
+            f"table {table.name!r} has no version {version}. Versions {log.oldest()} to {log.newest} can be read; and "
+            "any tick, offset or event time."
+        )
+    return next((commit.tick for commit in travel.ours(log.until(version), place.name)), NO_TICK)
 
 
 def _check_offsets(

@@ -1,27 +1,30 @@
 """Some rows of a table made anew from bronze: those of the keys that an intervention touches.
 
-The refold begins from nothing: it reads the stream's whole history with what was decided up to then, judges every
-record as the live table did, and folds the groups that are touched, at the original positions. Late records that were
-taken in after all are late for nothing; fixed records are judged at their place, and move no clock.
+The refold begins from nothing, or from the rows that a table was restored with: it reads the stream's whole history
+with what was decided up to then, judges every record as the live table did, and folds the groups that are touched, at
+the original positions. Late records that were taken in after all are late for nothing; fixed records are judged at
+their place, and move no clock. What a restored table holds already is left out, fixed or not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.delta import bronze, interventions, past, tables
+from lakehouse.delta import anchors, interventions, past, tables
 from lakehouse.delta.aggregates import Form, same_key
-from lakehouse.delta.arrivals import arrivals, in_windows
+from lakehouse.delta.arrivals import in_windows
 from lakehouse.delta.clock import ClockState, timed
+from lakehouse.delta.cut import Cut
 from lakehouse.delta.fold import rows_after
+from lakehouse.delta.input import input_of, not_skipped
 from lakehouse.delta.interventions import Decision
 from lakehouse.delta.late import PLACE
 from lakehouse.delta.layout import Layout
-from lakehouse.delta.streams import stream_frame
+from lakehouse.errors import NotFound
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.window import Hopping
@@ -60,10 +63,34 @@ def refolded(
     records = judged(spark, layout, table, forms, until, at.at, only)
     records = records if keep is None else records.where(keep)
     names, touched = _touched(table, records, _about(spark, layout, table, at))
+    if at.kind == "fixed":
+        # What they counted for until now, by an earlier fix or a schema that takes them, is made anew without them.
+        earlier = _before_fix(spark, layout, table, forms, until, at, only)
+        touched = touched.unionByName(_touched(table, earlier, F.lit(True))[1])
     touched = touched.distinct().persist()
     groups = tuple(item.name for item in table.group_by) if table.group_by else table.key
-    rows = rows_after(table, forms, None, _among(records, touched.select(*groups).distinct(), groups))
+    keys = touched.select(*groups).distinct()
+    began = beginning(spark, layout, table)
+    began = None if began is None else _among(began, keys, groups)
+    rows = rows_after(table, forms, began, _among(records, keys, groups))
     return Refolded(names, touched, _among(rows, touched, names) if names != groups else rows)
+
+
+def beginning(spark: SparkSession, layout: Layout, table: Table) -> DataFrame | None:
+    """Return the rows that a restored table began with; None for a table that was built from bronze.
+
+    Raises NotFound where they are gone: what came before the restore is in no bronze of this lake.
+    """
+    if tables.skipped_offsets(spark, layout, table) is None:
+        return None
+    began = anchors.nearest(spark, layout, table, Cut(NO_TICK))
+    if began is None:
+        raise NotFound(
+            f"table {table.name!r} was restored from a topic, and the rows that it began with are kept no longer: what "
+            "came before is in no bronze of this lake, so nothing of it can be made anew. `lakehouse repair revert` "
+            "takes it back to a version; or restore it again, into another lake."
+        )
+    return began.rows
 
 
 def judged(
@@ -76,20 +103,22 @@ def judged(
     only: Callable[[DataFrame], DataFrame] = lambda rows: rows,
 ) -> DataFrame:
     """Return the records that reached the table up to a tick, with what was decided: see `arrivals`."""
-    skip = tables.skipped_offsets(spark, layout, table)
-    rows = only(past.arrived(spark, layout, table, NO_TICK, to, skip))
-    fixed = interventions.records(spark, layout, [d for d in decisions if d.kind == "fixed"])
-    if fixed is not None:
-        fixed = only(fixed.select(*bronze.COLUMNS))
-        rows = unfixed(rows, fixed).unionByName(fixed)
-    records = arrivals(table, forms, stream_frame(table.stream, rows), None)
+    fixed = interventions.fixes(spark, layout, decisions)
+    source = input_of(spark, layout, table)
+    fixed = None if fixed is None else not_skipped(only(fixed), source.skip)
+
+    def counting(rows: DataFrame) -> DataFrame:
+        return only(rows) if fixed is None else unfixed(only(rows), fixed).unionByName(fixed)
+
+    records = replace(source, among=counting).records(table, forms, None, NO_TICK, to)
     if not table.has_clock:
         return records
+    begin = past.clock_at(spark, layout, table, NO_TICK) or ClockState()
     if fixed is None:
-        records = timed(table, records, ClockState())
+        records = timed(table, records, begin)
     else:
         records = marked(records, fixed, PLACE_OF_RECORD, "_fixed")
-        records = timed(table, records, ClockState(), moves=F.col("_fixed").isNull()).drop("_fixed")
+        records = timed(table, records, begin, moves=F.col("_fixed").isNull()).drop("_fixed")
         # Before a partition's first other record there is no stream time that a fixed one could be late for.
         records = records.withColumn("_horizon", F.coalesce("_horizon", F.lit(ALWAYS_MS)))
     forced = interventions.records(spark, layout, [d for d in decisions if d.kind == "late"])
@@ -103,6 +132,33 @@ def judged(
 def unfixed(rows: DataFrame, fixed: DataFrame) -> DataFrame:
     """Return the rows of bronze without those for which there are others, fixed ones."""
     return rows.join(F.broadcast(fixed.select(*IDENTITY).distinct()), list(IDENTITY), "left_anti").select(*rows.columns)
+
+
+def _before_fix(
+    spark: SparkSession,
+    layout: Layout,
+    table: Table,
+    forms: list[Form],
+    until: list[Decision],
+    at: Decision,
+    only: Callable[[DataFrame], DataFrame],
+) -> DataFrame:
+    """The records that an intervention fixes, as they counted before it: of bad ones there are none. None is late."""
+    mine = interventions.fixes(spark, layout, [at])
+    assert mine is not None
+    these = F.broadcast(mine.select(*IDENTITY).distinct())
+    source = input_of(spark, layout, table)
+    earlier = interventions.fixes(spark, layout, [decision for decision in until if decision.at < at.at])
+    if earlier is not None:
+        earlier = not_skipped(earlier, source.skip)
+        earlier = earlier.join(these, list(IDENTITY), "left_semi").select(*earlier.columns)
+
+    def counting(rows: DataFrame) -> DataFrame:
+        rows = rows.join(these, list(IDENTITY), "left_semi").select(*rows.columns)
+        return only(rows if earlier is None else unfixed(rows, earlier).unionByName(earlier))
+
+    records = replace(source, among=counting).records(table, forms, None, NO_TICK, at.at)
+    return records.withColumn("_horizon", F.lit(ALWAYS_MS)) if table.has_clock else records
 
 
 def _about(spark: SparkSession, layout: Layout, table: Table, at: Decision) -> Column | DataFrame:

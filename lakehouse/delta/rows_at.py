@@ -2,7 +2,8 @@
 
     visits, state.visits             a version of the table, see `lakehouse.delta.history`; where none is the table at
                                      the moment, `fold` makes the rows of visits
-    bronze, quarantine, late tables  are only ever appended to: the rows that had come by then
+    bronze, quarantine, late tables  are only ever appended to: the rows that had come by then; late and quarantine
+                                     may be swapped with their table: then the version before that
 
 `fold` is Spark's part: a function from a table's name and a moment to its rows, hidden columns too.
 """
@@ -83,6 +84,7 @@ def rows_at(layout: Layout, layer: str, name: str, at: At, fold: Fold | None = N
             if tick > (complete := bronze_reader.complete(layout)):
                 raise NotFound(f"{what} at tick {tick}: bronze has ticks up to {complete}.")
             kept &= ds.field("tick") <= tick
+            version = None if layer == "bronze" else _before_swap(layout, what, tick)
         case AtEvent(ms):
             if "timestamp" not in (field.name for field in table.schema().fields):
                 raise ConfigError(f"{what} has no event time. Name a tick, a commit time or a version of it.")
@@ -92,6 +94,17 @@ def rows_at(layout: Layout, layer: str, name: str, at: At, fold: Fold | None = N
                 raise ConfigError(f"{what} has rows of several moments at offsets. Name a tick, or a commit time.")
             kept &= _before(layout, name, offsets)
     return reader.dataset(path, version).filter(kept)
+
+
+def _before_swap(layout: Layout, what: str, tick: int) -> int | None:
+    """The version before a later swap put other rows in the place of those of a tick; None where none did."""
+    found = None
+    for version in reader.versions(layout, what):
+        if version["tick"] is None or version["tick"] <= tick:
+            break
+        if version["operation"] == "swap":
+            found = version["version"] - 1
+    return found
 
 
 def _before(layout: Layout, topic: str, offsets: bronze_reader.Offsets) -> object:
@@ -137,7 +150,7 @@ def _named(layout: Layout, connection: duckdb.DuckDBPyConnection, sql: str) -> I
             yield layer, said if said in found else found[0]
         elif schema or said.lower() not in own:
             full = ".".join(filter(None, (catalog, schema, said)))
-            raise NotFound(f"query: there is no table {full}. `lakehouse tables` lists what there is.")
+            raise NotFound(f"query: there is no table {full}. `lakehouse look tables` lists what there is.")
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:

@@ -2,29 +2,51 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
-from lakehouse.delta import bronze, fold, interventions, late, past, quarantine, tables, travel, visible
+from lakehouse.delta import (
+    bronze,
+    counted,
+    fold,
+    folders,
+    interventions,
+    late,
+    past,
+    tables,
+    travel,
+    visible,
+)
 from lakehouse.delta.aggregates import Form, in_sql
 from lakehouse.delta.bounds import Held, held
+from lakehouse.delta.input import input_of
 from lakehouse.delta.interventions import Decision
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
 from lakehouse.delta.merge import merge
 from lakehouse.delta.moments import Past, built
-from lakehouse.delta.transaction import Numbered, append_nothing, open_epoch, read_progress
-from lakehouse.errors import PlanError
+from lakehouse.delta.quarantining import Quarantine
+from lakehouse.delta.transaction import Numbered, append_nothing, check_epoch, open_epoch, read_progress
+from lakehouse.errors import LeaseHeld, PlanError
 from lakehouse.plan.app import App
 from lakehouse.plan.change import DECLARATION, declared
 from lakehouse.plan.step import Source
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import Progress
+
+
+class BadRecords(Protocol):
+    """Who keeps the records that a stream's schema refuses."""
+
+    def write(self, source: Source, to: int) -> None:
+        """Write the stream's bad records up to tick `to`."""
+
+    def swap(self, source: Source, built: Layout, to: int) -> None:
+        """Put those of a table that was built beside this one in the place of the stream's, up to tick `to`."""
 
 
 def own_topics(app: App) -> list[str]:
@@ -55,10 +77,11 @@ class SilverWriter:
             kept = open_epoch(self._spark, self._kept.path, self._kept.name)
             self._epoch, self.applied = kept.epoch, kept.tick
             self._forms = tables.forms(self._spark, self.table)
-            self._skip = tables.skipped_offsets(self._spark, self._layout, self.table)
+            self._input = input_of(self._spark, self._layout, self.table)
             self._clock = past.clock_at(self._spark, self._layout, self.table, self.applied)
             self._through = past.through_at(self._spark, self._layout, self.table, self.applied)
             self._emitted: int | None = None
+            self._late_epoch: int | None = None
             if self.table.has_state:
                 seen = open_epoch(self._spark, self._seen.path, self._seen.name)
                 self._seen_epoch, self._seen_tick = seen.epoch, seen.tick
@@ -71,28 +94,28 @@ class SilverWriter:
     def __exit__(self, *_: object) -> None:
         self._lease.release()
 
-    def apply(self, to: int, quarantine_bad: Callable[[Source, int], None]) -> int:
-        """Take in the ticks up to `to`; return the number of records seen. `quarantine_bad(source, to)` comes first."""
+    def apply(self, to: int, bad: BadRecords) -> int:
+        """Take in the ticks up to `to`; return the number of records seen. Their bad records are written first."""
         records = 0
         if interventions.decided(self._spark, self._layout) > self.applied:
             self._decisions = interventions.of(self._spark, self._layout, self.table.name)
         for at in self._decisions:
             if self.applied < at.at <= to:
-                records += self._take_in(at.at - 1, quarantine_bad)
-                self._decide(at)
-        return records + self._take_in(to, quarantine_bad)
+                records += self._take_in(at.at - 1, bad)
+                self._decide(at, bad)
+        return records + self._take_in(to, bad)
 
-    def _take_in(self, to: int, quarantine_bad: Callable[[Source, int], None]) -> int:
+    def _take_in(self, to: int, bad: BadRecords) -> int:
         if to <= self.applied:
             return 0
-        arrived = past.arrived(self._spark, self._layout, self.table, self.applied, to, self._skip)
+        stream = partial(self._input.frame, self.applied, to)
         rows = partial(travel.read_version, self._spark, self._kept.path)
-        folded = fold.fold(self.table, self._forms, arrived, rows, self._clock, self._emitted)
+        folded = fold.fold(self.table, self._forms, stream, rows, self._clock, self._emitted)
         try:
             for source in folded.bad:
-                quarantine_bad(source, to)
+                bad.write(source, to)
             if folded.late and folded.late_rows is not None:
-                late.write(self._spark, self._layout, self.table, folded.late_rows, to)
+                late.write(self._spark, self._layout, self.table, folded.late_rows, self._epoch_of_late(), to)
             if folded.records:
                 self._keep(folded, to)
         finally:
@@ -101,6 +124,19 @@ class SilverWriter:
             self._show(to)
         self.applied = to
         return folded.records
+
+    def prove(self) -> None:
+        """Raise Fenced when another writer has taken the table over."""
+        check_epoch(self._spark, self._kept.path, self._kept.name, self._epoch)
+
+    def _epoch_of_late(self) -> int:
+        """The epoch of the late table, which this writer opens when it first writes into it."""
+        if self._late_epoch is None:
+            late.create(self._spark, self._layout, self.table)
+            self.prove()
+            path, name = self._layout.late(self.table.name), late.name_of(self.table.name)
+            self._late_epoch = open_epoch(self._spark, path, name).epoch
+        return self._late_epoch
 
     def _keep(self, folded: fold.Folded, to: int) -> None:
         forms = self._forms if in_sql(self.table) else None
@@ -131,7 +167,7 @@ class SilverWriter:
             with Numbered(self._spark, place.path, place.name, target, metadata):
                 merge(self._spark, place.path, self.table, batch, forms, fresh=fresh, decided=decided)
 
-    def _decide(self, at: Decision) -> None:
+    def _decide(self, at: Decision, bad: BadRecords) -> None:
         """Apply an intervention, the next one. A swap, or a revert, opens the next epoch."""
         if at.kind == "swap" and at.details["declaration"] != declared(self.table)[DECLARATION]:
             raise PlanError(
@@ -139,17 +175,15 @@ class SilverWriter:
                 "the application that declares it."
             )
         if at.kind in ("swap", "revert"):
-            self._epoch = open_epoch(self._spark, self._kept.path, self._kept.name).epoch
+            # The one after its own: the next one there is might be the next of a writer that has taken the table over.
+            self._epoch = open_epoch(self._spark, self._kept.path, self._kept.name, self._epoch + 1).epoch
+        said: dict[str, Any] = {"operation": at.kind, "records": 0}
         if at.kind == "swap":
-            # Other logic may have another clock, and other times.
-            place = built(self._spark, self._layout, self.table, at)
-            self._clock = past.clock_at(self._spark, place, self.table, at.at - 1)
-            known = (self._through, past.through_at(self._spark, place, self.table, at.at - 1))
-            self._through = max((time for time in known if time is not None), default=None)
+            said[counted.SEEN] = self._bring_along(at, bad)
         made = Past(self._spark, self._layout, self.table).changed(at, seen=False)
         batch = held(made, self.table.key)
         try:
-            said: dict[str, Any] = {"operation": at.kind, "records": 0, "keys": batch.count}
+            said["keys"] = batch.count
             said["times"] = {"first": None, "last": None, "through": self._through}
             if self._clock is not None:
                 said["clock"] = self._clock.metadata()
@@ -159,6 +193,43 @@ class SilverWriter:
         self.applied = at.at
         if self.table.has_state:
             self._show(at.at)
+
+    def _bring_along(self, at: Decision, bad: BadRecords) -> dict[str, int]:
+        """Take over what belongs to a table that is swapped in: its clock, times, late records, its streams' bad ones.
+
+        Return what it counted. All of it can be done again after a crash; the table's commit comes last.
+        """
+        place, to = self._built(at), at.at - 1
+        try:
+            # Other logic may have another clock, and other times.
+            self._clock = past.clock_at(self._spark, place, self.table, to)
+            known = (self._through, past.through_at(self._spark, place, self.table, to))
+            self._through = max((time for time in known if time is not None), default=None)
+            if any(tables.exists(self._spark, of.late(self.table.name)) for of in (self._layout, place)):
+                late.swap(self._spark, self._layout, place, self.table, self._epoch_of_late(), at.at)
+            for source in self.table.stream.sources if at.details.get("changed") else ():
+                bad.swap(source, place, to)
+            return counted.by_commits(self._spark, tables.state(place, self.table), to).counts
+        finally:
+            if place.beside != at.details["beside"]:
+                folders.remove(self._spark, place.tables)
+
+    def _built(self, at: Decision) -> Layout:
+        """What a swap brings, up to the tick before it: as it was built; anew where that is gone, or in other hands."""
+        place = built(self._spark, self._layout, self.table, at)
+        if place.beside == at.details["beside"]:
+            with suppress(LeaseHeld):
+                self._build(place, at.at - 1)
+                return place
+        again = replace(self._layout, beside=f"{at.details['beside']}-again")
+        folders.remove(self._spark, again.tables)
+        self._build(again, at.at - 1)
+        return again
+
+    def _build(self, place: Layout, to: int) -> None:
+        writer = SilverWriter(self._spark, place, self.table, self._run)
+        with writer, Quarantine(self._spark, place, App((self.table,), (), self.table.stream.sources), [writer]) as bad:
+            writer.apply(to, bad)
 
     def _to_be_swapped(self) -> bool:
         """Whether a swap to the present declaration was decided, and is still to come."""
@@ -185,42 +256,6 @@ class SilverWriter:
                 batch.frame.unpersist()
             self._seen_tick = to
         self._emitted = self._clock.watermark if self._clock is not None else None
-
-
-class Quarantine:
-    """Writes the bad records of the streams, once for all tables that read a stream. A context manager.
-
-    A stream's name belongs to one running application: its quarantine has a lease, as a table has.
-    """
-
-    def __init__(self, spark: SparkSession, layout: Layout, app: App, writers: list[SilverWriter]) -> None:
-        self._spark = spark.newSession()
-        self._layout, self._own = layout, own_topics(app)
-        self._writers = writers
-        self._sources = app.sources
-        self._lock = threading.Lock()
-        self._leases = ExitStack()
-
-    def __enter__(self) -> Quarantine:
-        with ExitStack() as stack:
-            for source in self._sources:
-                stack.enter_context(
-                    Lease(self._layout.lease(f"stream-{source.name}"), f"the quarantine of stream {source.name!r}")
-                )
-                quarantine.create(self._spark, self._layout, source)
-            self._leases = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._leases.close()
-
-    def write(self, source: Source, to: int) -> None:
-        """Write the stream's bad records up to tick `to`: from the first that one of its tables still lacks."""
-        lagging = [w for w in self._writers if source in w.table.stream.sources]
-        after = min(writer.applied for writer in lagging)
-        rows = bronze.records(self._spark, self._layout, [source.topic], self._own)
-        with self._lock:
-            quarantine.write(self._spark, self._layout, source, rows, after, to)
 
 
 def latest_complete_tick(spark: SparkSession, layout: Layout) -> int:

@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lakehouse.delta import bronze, checkpoint, travel
+from lakehouse.delta import bronze, checkpoint
 from lakehouse.delta.failure import Catching, raise_failure
 from lakehouse.delta.layout import Layout
-from lakehouse.delta.silver import Quarantine, SilverWriter, latest_complete_tick, own_topics
+from lakehouse.delta.lease import Lease
+from lakehouse.delta.quarantining import Quarantine
+from lakehouse.delta.silver import SilverWriter, latest_complete_tick, own_topics
+from lakehouse.delta.transaction import log_of
 from lakehouse.plan.app import App
 
 QUERY = "silver"
@@ -69,6 +70,8 @@ class Silver:
 
     def start(self, *, available_now: bool) -> StreamingQuery:
         """Start the query: until the ticks that are complete now are applied, or for good."""
+        name = self._checkpoint.rsplit("/", 1)[1]  # while it is in use: upkeep removes old ones
+        self._stack.enter_context(Lease(self._layout.lease(f"checkpoint-{name}"), f"checkpoint {name}"))
         # From the last commit on: the first batch comes at once, and brings everything that is behind.
         version = self._last_data_version()
         reader = (
@@ -84,15 +87,10 @@ class Silver:
         ).start()
 
     def _last_data_version(self) -> int:
-        """The version of bronze's last commit with records; the newest commits are looked at first."""
-        table = DeltaTable.forPath(self._spark, self._layout.records)
-        said = F.col("userMetadata")
-        for history in (table.history(travel.GLANCE), table.history()):
-            ticks = history.where(said.contains('"topics"') & ~said.contains('"operation"'))
-            row = ticks.agg(F.max("version")).first()
-            if row and row[0] is not None:
-                return int(row[0])
-        return 0
+        """The version of bronze's last commit with records."""
+        log = log_of(self._spark, self._layout.records)
+        ticks = (said for said in log.back() if "topics" in said.metadata and "operation" not in said.metadata)
+        return next((said.version for said in ticks), 0)
 
     def stop(self, query: StreamingQuery) -> None:
         """Stop the query after the batch that is under way."""
@@ -110,7 +108,7 @@ class Silver:
     def _catch_up(self, to: int | None) -> None:
         latest = latest_complete_tick(self._spark, self._layout)
         for tick in self._batches(latest if to is None else min(to, latest)):
-            work = [self._pool.submit(writer.apply, tick, self._quarantine.write) for writer in self.writers]
+            work = [self._pool.submit(writer.apply, tick, self._quarantine) for writer in self.writers]
             records = sum(job.result() for job in work)
             self._on_batch(tick, records)
             self._done = tick

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import duckdb
 import pyarrow as pa
 
+from lakehouse.delta import bounded
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
 
 
 def engine(schemas: Iterable[str] = ()) -> duckdb.DuckDBPyConnection:
-    """Return a DuckDB that has these schemas, and sees no data yet. It reads no file, and its times are in UTC."""
-    connection = duckdb.connect(config={"enable_external_access": "false"})
+    """Return a DuckDB that has these schemas, and sees no data yet. It reads no file, and its times are in UTC.
+
+    In a bounded read it takes no more than that may.
+    """
+    connection = bounded.entered(duckdb.connect(config={"enable_external_access": "false", **bounded.settings()}))
     connection.execute("SET TimeZone = 'UTC'")
     for schema in schemas:
         connection.execute(f"CREATE SCHEMA {schema}")

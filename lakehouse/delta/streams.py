@@ -20,11 +20,15 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, TimestampType
 
-from lakehouse.delta.functions import mapped, over_arrow
+from lakehouse.delta.expressions import column_of
+from lakehouse.delta.functions import mapped, over_arrow, spark_type
+from lakehouse.delta.kafka_times import kafka_said
+from lakehouse.delta.years import any_time, computed, has_time, in_range, known, outside
 from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.unfit import Unfit
+from lakehouse.plan.expression import Named
 from lakehouse.plan.schema import PSEUDO_COLUMNS
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select, Source
@@ -42,6 +46,10 @@ JSON_OPTIONS = {
     "enableDateTimeParsingFallback": "false",
 }
 
+# In a text: see `_no_moment`. Spark leaves out blanks, control characters and a sign before a time.
+MAYBE_NO_MOMENT = r'[0-9]{14}|9[0-9]{12}|"[^"0-9A-Za-z]*(T[0-9]|[0-9]{1,2}:)|\\'
+NO_MOMENT = r"^(-?[0-9]{13}|[^0-9A-Za-z]*(T[0-9]|[0-9]{1,2}:))"
+
 
 def decoded(source: Source, bronze: DataFrame) -> DataFrame:
     """Return the source's columns over bronze rows of its topic, with `_bad` true where a record does not fit."""
@@ -56,7 +64,8 @@ def decoded(source: Source, bronze: DataFrame) -> DataFrame:
         F.lit(0).cast("bigint").alias("ordinal"),
     )
     frame = bronze.select(
-        key.alias("_k"), value.alias("_v"), F.col("topic_id").alias("_topic_id"), "timestamp",
+        key.alias("_k"), value.alias("_v"), F.col("topic_id").alias("_topic_id"),
+        F.coalesce(kafka_said("timestamp", "headers"), F.unix_millis("timestamp")).alias("rowtime"),
         "partition", "offset", position.alias("_position"),
         F.col("key").isNull().alias("_key_missing"), F.col("value").isNull().alias("_value_missing"),
         *[F.col(name).alias(f"_raw_{name}") for name in ("key", "value")],
@@ -66,17 +75,17 @@ def decoded(source: Source, bronze: DataFrame) -> DataFrame:
     visible += [F.col(f"_v.{column.name}").alias(column.name) for column in source.value]
     frame = frame.select(
         *visible, "_null_key", "_tombstone", "_bad", "_position", "_topic_id",
-        F.unix_millis("timestamp").alias("rowtime"),
-        F.col("partition").alias("rowpartition"), F.col("offset").alias("rowoffset"),
+        F.col("rowtime"), F.col("partition").alias("rowpartition"), F.col("offset").alias("rowoffset"),
     )  # fmt: skip
-    if source.event_time is None:
-        return frame
-    time = F.expr(source.event_time.text)
-    if dict(frame.select(time.alias("t")).dtypes)["t"] != "bigint":
-        time = F.unix_millis(time)
-    # A null value has no columns to take the time from: it keeps the record's own.
-    frame = frame.withColumn("rowtime", F.when(F.col("_tombstone") | F.col("_bad"), F.col("rowtime")).otherwise(time))
-    return frame.withColumn("_bad", F.col("_bad") | F.col("rowtime").isNull())
+    if source.event_time is not None:
+        time = column_of(source.event_time)
+        if dict(frame.select(time.alias("t")).dtypes)["t"] != "bigint":
+            time = F.unix_millis(time)
+        # A null value has no columns to take the time from: it keeps the record's own.
+        own = F.col("_tombstone") | F.col("_bad")
+        frame = frame.withColumn("rowtime", F.when(own, F.col("rowtime")).otherwise(time))
+    no_time = F.coalesce(~in_range(F.col("rowtime")), F.lit(source.event_time is not None))
+    return frame.withColumn("_bad", F.col("_bad") | no_time)
 
 
 def _decode(name: str, columns: tuple[PlanColumn, ...], part: str) -> tuple[Column, Column, Column]:
@@ -91,7 +100,10 @@ def _decode(name: str, columns: tuple[PlanColumn, ...], part: str) -> tuple[Colu
         trimmed = F.trim(F.translate(raw, "\t\r\n", "   "))
         literal_null = F.coalesce(trimmed == "null", F.lit(False))
         open_ended = ~trimmed.endswith("}")
+        kind = cast(StructType, StructType.fromDDL(", ".join(map(_quoted, columns))))
         unfit = data.isNull() | data["_corrupt"].isNotNull() | ~F.is_valid_utf8(raw) | open_ended
+        if has_time(kind):
+            unfit = unfit | outside(data, kind) | _no_moment(raw, kind)
         bad = ~missing & ~literal_null & unfit
         return F.from_json(text, schema, JSON_OPTIONS), bad, missing | literal_null
     if name == "kafka" and columns[0].type in ("string", "binary"):
@@ -103,6 +115,28 @@ def _decode(name: str, columns: tuple[PlanColumn, ...], part: str) -> tuple[Colu
         )
         return struct, bad, missing
     return _arrow_decoder(name, columns)(F.col(part)), ~missing & data["_unfit"].isNotNull(), missing
+
+
+def _no_moment(raw: Column, kind: StructType) -> Column:
+    """Whether JSON has something for a timestamp from which Spark makes a wrong one, and the Python rule none.
+
+    A time without a date is one of the day on which it is read. Epoch seconds that are too many (they were meant as
+    something less) overflow, and may come out as any time. What may have either is read again, its times as text.
+    """
+    as_text = cast(StructType, _times_as_text(kind))
+    text = F.from_json(F.when(raw.rlike(MAYBE_NO_MOMENT), raw), as_text, JSON_OPTIONS)
+    return any_time(text, kind, lambda time, of: time.rlike(NO_MOMENT) & F.lit(isinstance(of, TimestampType)))
+
+
+def _times_as_text(kind: DataType) -> DataType:
+    match kind:
+        case StructType():
+            return StructType([StructField(field.name, _times_as_text(field.dataType)) for field in kind])
+        case ArrayType():
+            return ArrayType(_times_as_text(kind.elementType))
+        case MapType():
+            return MapType(kind.keyType, _times_as_text(kind.valueType))
+    return StringType() if has_time(kind) else kind
 
 
 def _arrow_decoder(name: str, columns: tuple[PlanColumn, ...]) -> Callable[[Column], Column]:
@@ -132,22 +166,28 @@ def steps(stream: Stream, frame: DataFrame) -> DataFrame:
     for step in stream.steps:
         match step:
             case Filter(predicate):
-                frame = frame.where(~F.col("_tombstone") & F.expr(predicate.text))
+                frame = frame.where(~F.col("_tombstone") & column_of(predicate))
             case Select(columns):
-                made = [F.expr(item.expression.text).alias(item.name) for item in columns]
+                made = [made.alias(name) for name, made in _named(frame, columns).items()]
                 frame = frame.select(*key, *made, *OWN_COLUMNS, *PSEUDO_COLUMNS)
             case Rekey(columns):
                 key = [item.name for item in columns]
-                frame = frame.withColumns({item.name: F.expr(item.expression.text) for item in columns})
+                frame = frame.withColumns(_named(frame, columns))
                 frame = frame.withColumn("_null_key", reduce(and_, [F.col(name).isNull() for name in key]))
             case Explode(column):
-                item = F.posexplode(F.expr(column.expression.text)).alias("_number", column.name)
+                (array,) = computed(frame, [column.expression])
+                item = F.posexplode(array).alias("_number", column.name)
                 frame = frame.where(~F.col("_tombstone")).select("*", item)
                 frame = _numbered(frame, _ordinal() * (1 << LEVEL_BITS) + F.col("_number")).drop("_number")
             case Map():
-                made_by = mapped(step)(F.struct(*[F.expr(a.text).alias(f"_{n}") for n, a in enumerate(step.arguments)]))
+                made_by = mapped(step)(F.struct(*[column_of(a).alias(f"_{n}") for n, a in enumerate(step.arguments)]))
                 frame = frame.withColumn(step.name, F.when(~F.col("_tombstone"), made_by))
+                frame = frame.withColumn(step.name, known(F.col(step.name), spark_type(step.type)))
     return frame
+
+
+def _named(frame: DataFrame, items: tuple[Named, ...]) -> dict[str, Column]:
+    return dict(zip([item.name for item in items], computed(frame, [item.expression for item in items]), strict=True))
 
 
 def _ordinal() -> Column:

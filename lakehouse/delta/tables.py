@@ -21,11 +21,11 @@ from dataclasses import dataclass
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from lakehouse.delta.aggregates import Form, form_of
 from lakehouse.delta.bronze import SCHEMA
+from lakehouse.delta.expressions import column_of
 from lakehouse.delta.folders import remove
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.streams import stream_frame
@@ -48,6 +48,7 @@ PROPERTIES = {
 }
 KEY = "lakehouse.key"
 SKIP = "lakehouse.skip"  # offsets that a restored table holds already: {topic id: {partition: first offset to apply}}
+RESTORED = "lakehouse.restored"  # of which topic, up to where: see `lakehouse.run.standing`
 CLOCK = "lakehouse.clock"  # where a restored table's clock stood; see `lakehouse.delta.clock`
 
 
@@ -91,7 +92,7 @@ def forms(spark: SparkSession, table: Table) -> list[Form]:
     for item in table.aggregations:
         kind = ""
         if item.argument is not None:
-            kind = frame.select(F.expr(item.argument.text).alias("x")).schema["x"].dataType.simpleString()
+            kind = frame.select(column_of(item.argument).alias("x")).schema["x"].dataType.simpleString()
         try:
             made.append(form_of(item, kind))
         except PlanError as error:
@@ -106,7 +107,7 @@ def schema(spark: SparkSession, table: Table) -> StructType:
     if table.is_latest:
         values = [c.name for c in table.stream.columns if c.name not in table.key]
         return StructType([*_fields(frame.select(*table.key, *values)), *hidden])
-    keys = _fields(frame.select(*[F.expr(item.expression.text).alias(item.name) for item in table.group_by]))
+    keys = _fields(frame.select(*[column_of(item.expression).alias(item.name) for item in table.group_by]))
     windows = _fields_of(", ".join(f"{name} timestamp" for name in WINDOW_COLUMNS)) if table.window else []
     made = forms(spark, table)
     shown = _fields_of(", ".join(f"`{form.name}` {form.bound.shown}" for form in made))
@@ -204,7 +205,8 @@ def swap_refusal(spark: SparkSession, layout: Layout, table: Table) -> str | Non
 def create_filled(frame: DataFrame, layout: Layout, table: Table, begins: dict[str, str]) -> None:
     """Create a silver table with rows, hidden columns too, in one commit: whole or not at all.
 
-    begins: the properties that say where it goes on: `SKIP`, the offsets that the rows hold already, and `CLOCK`.
+    begins: the properties that say where it goes on: `SKIP`, the offsets that the rows hold already, `RESTORED`, and
+    `CLOCK`.
     """
     writer = frame.writeTo(f"delta.`{layout.silver(table.name)}`").using("delta")
     for name, value in {**_properties(table), **begins}.items():

@@ -6,9 +6,9 @@ from its own up to the one before which the next version's records came.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from delta.tables import DeltaTable
@@ -16,14 +16,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.delta import bronze, interventions
+from lakehouse.delta.commit_log import CommitLog, Said
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.tables import Place, visible
-from lakehouse.delta.transaction import app_id, read_progress
+from lakehouse.delta.transaction import app_id, log_of, read_progress
 from lakehouse.errors import NotFound
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 
-GLANCE = 20
+SHOWN = 8  # commits whose ticks an error names
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,29 +39,46 @@ class Commit:
     from_tick: int
     last: int
     said: Mapping[str, Any] = field(default_factory=dict)
+    time_ms: int = 0
 
 
-def commits(spark: SparkSession, path: str, name: str, back_to: int | None = None) -> list[Commit]:
+def commits(
+    spark: SparkSession, path: str, name: str, back_to: int | None = None, up_to: int | None = None
+) -> list[Commit]:
     """Return a table's commits by lakehouse that Delta's log still has, oldest first.
 
-    back_to: the oldest tick that is asked for; commits before the one that reached it may be left out.
+    back_to: the oldest tick that is asked for; commits before the one that reached it may be left out. up_to: the
+    newest one; commits after the first that went past it are left out.
     """
-    # The newest commits first: a long log takes long to read, and nearly always the newest are asked for.
-    for limit in (None,) if back_to is None else (GLANCE, None):
-        table = DeltaTable.forPath(spark, path)
-        history = table.history() if limit is None else table.history(limit)
-        found: list[Commit] = []
-        last = -1
-        newest = history.select("version", "operation", "userMetadata").orderBy(F.desc("version"))
-        for version, operation, text in newest.collect():
-            last = max(last, version)
-            said = json.loads(text) if operation in ("MERGE", "WRITE") and text and text.startswith("{") else {}
-            if said.get("app") == app_id(name):
-                found.append(Commit(version, said["tick"], said.get("from_tick", said["tick"]), last, said))
-                last = version - 1
-        if back_to is not None and any(commit.tick <= back_to and "from_tick" in commit.said for commit in found):
+    found: list[Commit] = []
+    for commit in ours(log_of(spark, path), name, None if up_to is None else lambda said: said["tick"] > up_to):
+        found.append(commit)
+        if back_to is not None and commit.tick <= back_to and "from_tick" in commit.said:
             break
-    return sorted(found, key=lambda commit: commit.version)
+    return found[::-1]
+
+
+def ours(log: CommitLog, name: str, past: Callable[[Mapping[str, Any]], bool | None] | None = None) -> Iterator[Commit]:
+    """Give a table's commits by lakehouse, the newest first; the log is read as far as they are asked for.
+
+    past: of what a commit says, whether it is past what is asked for (see `CommitLog.first`): those after the first
+    that is past it are left out.
+    """
+    app = app_id(name)
+
+    def is_ours(said: Said) -> bool:
+        return said.metadata.get("app") == app and said.operation in ("MERGE", "WRITE")
+
+    last = log.newest
+    if past is not None and (first := log.first(lambda s: past(s.metadata) if is_ours(s) else None)) is not None:
+        after = (version for version in range(first + 1, log.newest + 1) if (s := log.at(version)) and is_ours(s))
+        last = next(after, log.newest + 1) - 1
+    for said in log.back(last):
+        if is_ours(said):
+            tick = said.metadata["tick"]
+            from_tick = said.metadata.get("from_tick", tick)
+            yield Commit(said.version, tick, from_tick, last, said.metadata, said.time_ms)
+            last = said.version - 1
 
 
 def version_at_tick(spark: SparkSession, layout: Layout, table: Table, tick: int, place: Place | None = None) -> int:
@@ -72,11 +90,12 @@ def version_at_tick(spark: SparkSession, layout: Layout, table: Table, tick: int
     if not DeltaTable.isDeltaTable(spark, place.path):
         raise NotFound(f"table {table.name!r} does not exist in {layout.root}. Run its application first.")
     complete = read_progress(spark, layout.records, bronze.NAME).tick
-    known = commits(spark, place.path, place.name, tick)
+    known = commits(spark, place.path, place.name, tick, tick)
     if tick <= complete and (found := last_before(spark, layout, table, known, tick)) is not None:
         return found.last
-    ticks = sorted({commit.tick for commit in known})
-    shown = ", ".join(map(str, ticks[-8:])) or "none yet"
+    newest = islice(ours(log_of(spark, place.path), place.name), SHOWN)
+    ticks = sorted({commit.tick for commit in newest})
+    shown = ", ".join(map(str, ticks)) or "none yet"
     raise NotFound(
         f"table {table.name!r} has no version for tick {tick}. "
         f"The last ticks that it has: {shown}; bronze is at {complete}."
@@ -125,7 +144,7 @@ def common_tick(spark: SparkSession, layout: Layout, tables: Iterable[Table]) ->
 def _tick_before(spark: SparkSession, layout: Layout, tables: Iterable[Table], tick: int) -> int:
     """Return the tick itself if all of these tables have it, else the last one before it of one that has not."""
     for table in tables:
-        known = commits(spark, layout.silver(table.name), table.name, tick)
+        known = commits(spark, layout.silver(table.name), table.name, tick, tick)
         if last_before(spark, layout, table, known, tick) is None:
             return max((commit.tick for commit in known if commit.tick < tick), default=NO_TICK)
     return tick

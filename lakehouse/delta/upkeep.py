@@ -14,9 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from lakehouse.config import Upkeep
 from lakehouse.delta import anchors, files, tables, travel
@@ -189,12 +187,9 @@ def _kept(
     for reason, tick in needed.items():
         if read_progress(spark, place.path, place.name).tick <= tick:
             continue
-        commits = [c.version for c in travel.commits(spark, place.path, place.name, tick) if c.tick > tick]
-        history = DeltaTable.forPath(spark, place.path).history()
-        row = history.where(F.col("version") == commits[0]).select(F.unix_millis("timestamp")).first()
-        assert row is not None
+        first = next(c for c in travel.commits(spark, place.path, place.name, tick) if c.tick > tick)
         # Whole days: Delta is told how long, by a commit, and a day has one of these at the most.
-        age_ms = -(-(now_ms - row[0] + HOUR_MS) // DAY_MS) * DAY_MS
+        age_ms = -(-(now_ms - first.time_ms + HOUR_MS) // DAY_MS) * DAY_MS
         if age_ms > keep_ms:
             keep_ms = age_ms
             why.append(f"{_versions_of(age_ms)}, since {reason}")
@@ -218,9 +213,9 @@ def _anchors(
         anchor = travel.commits(spark, place.path, place.name)[0].tick
     elif not copies or copies[0]["tick"] < tick:
         created = snapshot(spark, place.path).metadata().createdTime()
-        last_ms = int(copies[0]["made_at"].timestamp() * 1000) if copies else int(created.get())
+        last_ms = copies[0]["made_at"] if copies else int(created.get())
         anchor = tick if now_ms - last_ms >= policy.anchors_every else None
-    made = [(row["tick"], int(row["made_at"].timestamp() * 1000)) for row in copies if row["reason"] == REASON]
+    made = [(row["tick"], row["made_at"]) for row in copies if row["reason"] == REASON]
     thinned = surplus(made, policy.keep_anchors, now_ms)
     if not policy.dry_run:
         if anchor is not None:
@@ -232,14 +227,17 @@ def _anchors(
 def surplus(made: list[tuple[int, int]], keep_ms: int | None, now_ms: int) -> list[int]:
     """Return the ticks of the anchors that go, of (tick, when it was made): all are kept for `keep_ms`.
 
-    Of older ones the first of every such time stays, so no read of the past has more than that to fold.
+    Of older ones the first of every such time stays, then of every two, four, eight, ... as their age doubles. So a
+    read of the past folds no more than came since then, and a hundred years have no more than twenty of them.
     """
     if keep_ms is None:
         return []
-    gone, periods = [], set()
+    gone, taken = [], set()
     for tick, made_ms in sorted(made):
         period = made_ms // keep_ms
-        if now_ms - made_ms > keep_ms and period in periods:
+        # How often the age has doubled. What stays at one age was there at all younger ones.
+        doubled = max(now_ms // keep_ms - period, 1).bit_length() - 1
+        if now_ms - made_ms > keep_ms and (doubled, period >> doubled) in taken:
             gone.append(tick)
-        periods.add(period)
+        taken.add((doubled, period >> doubled))
     return gone

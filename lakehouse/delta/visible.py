@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from lakehouse.delta import changefeed, tables, travel
 from lakehouse.delta.clock import ClockState
 from lakehouse.delta.cut import Cut
+from lakehouse.delta.expressions import column_of
 from lakehouse.delta.fold import ended
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.moments import Past
@@ -46,7 +47,7 @@ def changed(
     names = [field.name for field in tables.schema(spark, table) if field.name not in table.key]
     seen = F.col("_change_type") != "delete"
     seen &= ~F.col("_deleted") if table.order_by is not None else F.lit(True)
-    seen &= F.coalesce(F.expr(table.having.text), F.lit(False)) if table.having is not None else F.lit(True)
+    seen &= F.coalesce(column_of(table.having), F.lit(False)) if table.having is not None else F.lit(True)
     row = F.struct(*[F.col(f"`{name}`") for name in names], (~seen).alias("_tombstone"))
     last = kept.groupBy(*table.key).agg(F.max_by(row, "_commit_version").alias("_last"))
     return last.select(*table.key, "_last.*")

@@ -13,7 +13,7 @@ Cancelled flights are left out everywhere. Delays are minutes; a flight that lef
 Two times, and what grace has to do with them. A record's timestamp is the departure, and the topic is in its order, so
 by departure nothing comes late: a grace of 0 loses no flight, and closes a window as soon as it is over. By
 ``scheduled_at`` the topic is out of order, by as much as flights are delayed. An hour of the schedule is kept open for
-two hours; what leaves later than that is late for it, and found in ``lakehouse late schedule``.
+two hours; what leaves later than that is late for it, and found in ``lakehouse look late schedule``.
 """
 
 from __future__ import annotations

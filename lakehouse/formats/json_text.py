@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import sys
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -18,7 +19,12 @@ from typing import Any
 from lakehouse.formats.unfit import Unfit, clipped
 
 BLANKS = " \t\r\n"
-_NUMBER_LENGTH_MAX = 1000  # as Jackson, Spark's JSON parser, has it
+# As Jackson, Spark's JSON parser, has them.
+_NUMBER_LENGTH_MAX = 1000
+_DEPTH_MAX = 1000
+# Python's parser takes one of its own frames a level, and may already be deep itself.
+_FRAMES = 20 * _DEPTH_MAX
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -60,16 +66,29 @@ def parse(text: str) -> Any:
         raise Unfit(f"expected a JSON object, found {clipped(stripped) or 'nothing'}")
     if not stripped.endswith("}"):
         raise Unfit(f"expected a JSON object that ends with }}, found {clipped(stripped)}")
+    _check_depth(stripped)
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))
     try:
         return _DECODER.raw_decode(stripped)[0]
     except Unfit:
         raise
     except json.JSONDecodeError as error:
         raise Unfit(f"expected JSON: {error.msg} at character {error.pos}") from error
-    except RecursionError as error:
-        raise Unfit("expected JSON: nested too deeply") from error
     except (ValueError, ArithmeticError) as error:
         raise Unfit(f"expected JSON: {clipped(str(error))}") from error
+
+
+def _check_depth(text: str) -> None:
+    """Raise Unfit for more levels than Spark reads; what lies behind the first complete object is not looked at."""
+    if text.count("[") + text.count("{") <= _DEPTH_MAX:
+        return
+    depth = 0
+    for found in _BRACKET.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
+        if depth > _DEPTH_MAX:
+            raise Unfit(f"expected JSON of {_DEPTH_MAX} levels at the most, found more at character {found.start()}")
+        if depth == 0 and found[0] == "}":
+            return
 
 
 def no_surrogates(text: str) -> str:
@@ -95,11 +114,35 @@ def java_double(value: float) -> str:
 
 
 def write_parsed(value: Any) -> str:
-    """Return a parsed JSON value as compact text again; duplicate fields stay."""
-    if isinstance(value, Members):
-        return "{" + ",".join(f"{_quoted(name)}:{write_parsed(item)}" for name, item in value) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(write_parsed, value)) + "]"
+    """Return a parsed JSON value as compact text again; duplicate fields stay. As deep as it is: not by recursion."""
+    parts: list[str] = []
+    todo: list[Any] = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, _Written):
+            parts.append(item)
+        elif isinstance(item, Members):
+            pairs = [part for name, inner in item for part in (_Written(f",{_quoted(name)}:"), inner)]
+            todo += reversed([_Written("{"), *_first_without_comma(pairs), _Written("}")])
+        elif isinstance(item, list):
+            pairs = [part for inner in item for part in (_Written(","), inner)]
+            todo += reversed([_Written("["), *_first_without_comma(pairs), _Written("]")])
+        else:
+            parts.append(_scalar(item))
+    return "".join(parts)
+
+
+class _Written(str):
+    """Text that is JSON already."""
+
+    __slots__ = ()
+
+
+def _first_without_comma(pairs: list[Any]) -> list[Any]:
+    return [_Written(pairs[0][1:]), *pairs[1:]] if pairs else []
+
+
+def _scalar(value: Any) -> str:
     if isinstance(value, Decimal | float):
         # One too large for a double is "Infinity" with the quotes, even as the whole text of a string column.
         text = java_double(float(value))

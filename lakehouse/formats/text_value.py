@@ -72,9 +72,9 @@ def fit_decimal(value: Decimal, precision: int, scale: int) -> Decimal:
         raise expected(what, str(value))  # before rounding: 1e999999 would be written out digit by digit
     with localcontext(prec=2000):
         rounded = value.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP)
-    if abs(rounded) >= Decimal(1).scaleb(precision - scale):
+    if len(rounded.as_tuple().digits) > precision:  # its digits, not abs(): that rounds to 28
         raise expected(what, str(value))
-    return abs(rounded) if rounded.is_zero() else rounded  # Java's BigDecimal has no -0
+    return rounded.copy_abs() if rounded.is_zero() else rounded  # Java's BigDecimal has no -0
 
 
 def parse_decimal(text: str, precision: int, scale: int) -> Decimal:

@@ -26,6 +26,7 @@ import psutil
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from lakehouse.durable import write_durably
 from lakehouse.errors import BrokerError
 from lakehouse.kafka import process, server
 
@@ -190,9 +191,7 @@ def _note(folder: Path, pid: int, port: int) -> RunningBroker:
         created = psutil.Process(pid).create_time()
     except psutil.NoSuchProcess:  # ended at once; the wait that follows says why
         created = 0.0
-    fresh = folder / "broker.json.new"
-    fresh.write_text(json.dumps({"pid": pid, "created": created, "port": port}) + "\n")
-    fresh.rename(_state_file(folder))
+    write_durably(_state_file(folder), json.dumps({"pid": pid, "created": created, "port": port}) + "\n")
     return RunningBroker(folder, pid, created, port)
 
 

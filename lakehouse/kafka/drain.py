@@ -15,17 +15,21 @@ SILENCE_SECONDS = 30.0
 POLL_SECONDS = 0.1
 
 
-def drain(cluster: Cluster, options: Mapping[str, str], topic: str) -> Iterator[Message]:
+def drain(cluster: Cluster, options: Mapping[str, str], topic: str, *, back: int | None = None) -> Iterator[Message]:
     """Yield a topic's committed records from its first to what it ends with now; a partition's are in order.
 
-    Raises NotFound for no such topic, KafkaUnavailable when Kafka falls silent.
+    back: only those of the last so many offsets of each partition. Raises NotFound for no such topic, KafkaUnavailable
+    when Kafka falls silent.
     """
     partitions = cluster.topics([topic])[topic].partitions
     offsets = cluster.offsets((topic, partition) for partition in range(partitions))
     left = {partition: end for (_, partition), (first, end) in offsets.items() if end > first}
+    begin = {
+        partition: first if back is None else max(first, end - back) for (_, partition), (first, end) in offsets.items()
+    }
     consumer = _consumer(cluster, options)
     try:
-        consumer.assign([TopicPartition(topic, partition, offsets[topic, partition][0]) for partition in left])
+        consumer.assign([TopicPartition(topic, partition, begin[partition]) for partition in left])
         heard = time.monotonic()
         while left:
             # It waits until so many have come or the time is over: a long time would be waited in full at the end.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +21,9 @@ from lakehouse.kafka.topics import Cluster
 
 DELIVERY_TIMEOUT_SECONDS = 60.0
 _ONE_AT_A_TIME = threading.Lock()
+_DECODER = json.JSONDecoder()
+# A text in JSON, which stays, or the blanks between its parts.
+_BLANKS = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +143,11 @@ def _send(producer: Producer, topic: str, record: ProducerRecord, delivered: Any
 def parse_lines(lines: Iterable[str], format: Literal["json", "tsv"]) -> Iterator[ProducerRecord]:
     """Records from lines of text; empty lines are skipped. Raises LakehouseError with the line's number.
 
-    ``json``: an object ``{"key":, "value":, "timestamp":, "headers":, "partition":}``; only value is
-    required. Text is taken as
-    it is, null is null, anything else as its JSON. ``tsv``: key, value and timestamp with tabs between; no
-    text for the key is a null
-    key, no tab after it is a null value. A timestamp is milliseconds since 1970, or ISO 8601 (UTC unless it
-    says otherwise).
+    ``json``: an object ``{"key":, "value":, "timestamp":, "headers":, "partition":}``; only value is required. A JSON
+    string stands for its text, null is null, anything else for the text that stands in the line: to read a number and
+    to write it again would give another one. A key loses the blanks between its parts, so that it has one form, and
+    one partition. ``tsv``: key, value and timestamp with tabs between; no text for the key is a null key, no tab after
+    it is a null value. A timestamp is milliseconds since 1970, or ISO 8601 (UTC unless it says otherwise).
     """
     parse = _from_json if format == "json" else _from_tsv
     for number, line in enumerate(lines, start=1):
@@ -163,6 +166,8 @@ def _from_json(line: str) -> ProducerRecord:
         raise ValueError(
             f'found no JSON ({error.msg} at column {error.colno}); expected {{"key": ..., "value": ...}}'
         ) from None
+    except RecursionError:
+        raise ValueError("found JSON that is nested too deep to be read; expected fewer levels") from None
     if not isinstance(found, dict) or "value" not in found:
         raise ValueError(f'found {line[:60]}; expected an object with a "value" (null for a delete)')
     known = [field.name.removesuffix("_ms") for field in fields(ProducerRecord)]
@@ -171,19 +176,42 @@ def _from_json(line: str) -> ProducerRecord:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"Did you mean {near[0]!r}? " if near else ""
             raise ValueError(f"found the field {name!r}. {hint}Expected some of: {', '.join(known)}")
+    texts = _members(line)
     headers = found.get("headers") or {}
     if not isinstance(headers, dict):
         raise ValueError(f"found headers {headers!r}; expected an object of names and values")
+    header_texts = _members(texts["headers"]) if headers else {}
     partition = found.get("partition")
     if partition is not None and (isinstance(partition, bool) or not isinstance(partition, int)):
         raise ValueError(f"found partition {partition!r}; expected a whole number")
     return ProducerRecord(
-        _bytes(found.get("key")),
-        _bytes(found["value"]),
+        _bytes(found.get("key"), _BLANKS.sub(r"\1", texts.get("key", ""))),
+        _bytes(found["value"], texts["value"]),
         _timestamp(found.get("timestamp")),
-        tuple((name, _bytes(value)) for name, value in headers.items()),
+        tuple((name, _bytes(value, header_texts[name])) for name, value in headers.items()),
         partition,
     )
+
+
+def _members(text: str) -> dict[str, str]:
+    """The text of each member's value of a JSON object, as it stands there; of a name that comes twice, the last."""
+    members: dict[str, str] = {}
+    at = _past(text, text.index("{") + 1)
+    while text[at] != "}":
+        name, at = _DECODER.raw_decode(text, _past(text, at))
+        begin = _past(text, text.index(":", at) + 1)
+        _, end = _DECODER.raw_decode(text, begin)
+        members[name] = text[begin:end]
+        at = _past(text, end)
+        at += text[at] == ","
+    return members
+
+
+def _past(text: str, at: int) -> int:
+    """The first place from ``at`` on that is no white space."""
+    while text[at] in " \t\r\n":
+        at += 1
+    return at
 
 
 def _from_tsv(line: str) -> ProducerRecord:
@@ -200,10 +228,12 @@ def _from_tsv(line: str) -> ProducerRecord:
     )
 
 
-def _bytes(value: object) -> bytes | None:
-    if value is None or isinstance(value, str):
-        return None if value is None else value.encode()
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+def _bytes(value: object, text: str) -> bytes | None:
+    """The bytes of a value that stands as this text in its line."""
+    try:
+        return None if value is None else (value if isinstance(value, str) else text).encode()
+    except UnicodeEncodeError:
+        raise ValueError("found half of a surrogate pair (such as \\ud800), which no UTF-8 text can hold") from None
 
 
 def _timestamp(value: object) -> int | None:

@@ -1,89 +1,75 @@
-"""Publishing a changelog: one Kafka transaction a batch, with the progress inside of it.
+"""Publishing a changelog in Kafka transactions, with what each one covers inside of it.
 
-A reader with isolation level read_committed sees whole batches only, each once, in order, whatever was killed when. The
-progress (the last tick published) is the committed offset of a consumer group that nobody else uses, so it is written
-with the records or not at all. Kafka forgets a group that is idle for a week; a file in the lake remembers. A tick is a
-number of one lake only, so the group carries the lake's id: a lake that was restored from the topic and publishes to it
-begins with its own first tick.
+A reader with isolation level read_committed sees whole transactions only, each once, in order, whatever was killed
+when. How far it is published stands in the cover (`lakehouse.kafka.covers`), which is written with the records or not
+at all, and which Kafka keeps for ever. A file in the lake remembers it, too, for upkeep, which does not ask Kafka.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer
 
+from lakehouse.durable import write_durably
 from lakehouse.errors import KafkaUnavailable, LakehouseError
+from lakehouse.kafka.covers import Cover, name_of
+from lakehouse.kafka.headers import LIMIT, fitted, room
 from lakehouse.kafka.options import for_librdkafka
 from lakehouse.kafka.partitioner import partition
 from lakehouse.kafka.produce import ProducerRecord
 from lakehouse.kafka.topics import Cluster
 
 TIMEOUT_SECONDS = 60.0
-# The broker's own limit; a first batch may publish a table's whole history.
-TRANSACTION_SECONDS = 900
-POSITION = "lakehouse.position"
-ACCUMULATORS = "lakehouse.accumulators"
-OFFSETS = "lakehouse.offsets"
-EVENT_TIME = "lakehouse.event-time"
+# Readers wait so long for a transaction whose publisher was killed and not started again; 80 MB are written in it.
+TRANSACTION_SECONDS = 300
+LARGEST = 1_000_000  # librdkafka's own limit of a record, where a topic does not say
 
 
 class Publisher:
-    """The one publisher of a topic. Opening one fences an older one that still runs. A context manager.
+    """The one publisher of a topic. Opening one fences an older one that still runs.
 
-    `lake` is the lake's id, `remembered` the file that remembers the progress. Raises KafkaUnavailable when Kafka does
-    not take part.
+    `remembered` is the file that remembers the progress. Raises KafkaUnavailable when Kafka does not take part.
     """
 
-    def __init__(self, cluster: Cluster, options: Mapping[str, str], topic: str, lake: str, remembered: str) -> None:
+    def __init__(self, cluster: Cluster, options: Mapping[str, str], topic: str, remembered: str) -> None:
         self.topic = topic
         facts = cluster.topics([topic])[topic]
-        self._id, self._partitions = facts.id, facts.partitions
+        self.topic_id, self._partitions = facts.id, facts.partitions
+        self._largest = _largest(cluster, topic)
         self._remembered = Path(remembered) if "://" not in remembered else None
-        common = {**for_librdkafka(options), "bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
-        group = f"lakehouse.publish.{topic}.{self._id}.{lake}"
-        self._consumer = Consumer({**common, "group.id": group, "enable.auto.commit": False})
         self._producer = Producer(
             {
-                **common,
+                **for_librdkafka(options),
+                "bootstrap.servers": cluster.bootstrap_servers,
+                "log_level": 0,
                 "transactional.id": f"lakehouse.publish.{topic}",
                 "transaction.timeout.ms": TRANSACTION_SECONDS * 1000,
                 "partitioner": "murmur2_random",
                 "compression.type": "lz4",
                 "linger.ms": 20,
                 "queue.buffering.max.messages": 500_000,
+                # The topic's own limit is what counts: `fitted` keeps a record to it, and this a batch of them.
+                "message.max.bytes": max(self._largest, LARGEST),
+                "batch.size": min(room(self._largest), LARGEST),
             }
         )
         try:
             self._producer.init_transactions(TIMEOUT_SECONDS)
         except KafkaException as error:
-            self._consumer.close()
             raise KafkaUnavailable(
                 f"topic {topic!r}: Kafka does not take part in a transaction: {error}. Check its log."
             ) from None
 
-    def __enter__(self) -> Publisher:
-        return self
+    def publish(self, records: Iterable[ProducerRecord], cover: Cover) -> int:
+        """Write the records, and what is covered with them, in one transaction; return how many.
 
-    def __exit__(self, *_: object) -> None:
-        self._consumer.close()
-
-    def progress(self) -> int:
-        """Return the last tick that was published; 0 for none."""
-        committed = self._consumer.committed([TopicPartition(self.topic, 0)], timeout=TIMEOUT_SECONDS)[0]
-        return max(committed.offset, self._remembered_tick(), 0)
-
-    def _remembered_tick(self) -> int:
-        if self._remembered is None or not self._remembered.exists():
-            return 0
-        said = json.loads(self._remembered.read_text())
-        return int(said["tick"]) if said["topic_id"] == self._id else 0
-
-    def publish(self, records: Iterable[ProducerRecord], tick: int) -> int:
-        """Write the records and the progress in one transaction; return how many. Raises KafkaUnavailable."""
+        Raises KafkaUnavailable, LakehouseError when another publisher has taken the topic over.
+        """
         sent = 0
         failed: list[str] = []
 
@@ -94,34 +80,34 @@ class Publisher:
         try:
             self._producer.begin_transaction()
             for record in records:
-                self._send(record, delivered)
+                self._send(self.topic, fitted(record, self.topic, self._largest), delivered)
                 sent += 1
-            position = TopicPartition(self.topic, 0, tick)
-            group = self._consumer.consumer_group_metadata()
-            self._producer.send_offsets_to_transaction([position], group, TIMEOUT_SECONDS)
+            # Of today: by their times Kafka closes the segments, which it compacts then.
+            told = ProducerRecord(self.topic.encode(), cover.data(), time.time_ns() // 1_000_000, partition=0)
+            self._send(name_of(self.topic), told, delivered)
             self._producer.commit_transaction(TRANSACTION_SECONDS)
         except KafkaException as error:
             self._abort()
             why = failed[0] if failed else error.args[0].str()
             raise KafkaUnavailable(
-                f"topic {self.topic!r}: {sent} changes up to tick {tick} were not published: {why}. "
+                f"topic {self.topic!r}: {sent} changes up to tick {cover.tick} were not published: {why}. "
                 "They stay in the lake; run again to publish them."
             ) from None
         except BaseException:
             self._abort()
             raise
-        self._remember(tick)
+        self.remember(cover.tick)
         return sent
 
-    def _send(self, record: ProducerRecord, delivered: Any) -> None:
+    def _send(self, topic: str, record: ProducerRecord, delivered: Any) -> None:
         # librdkafka takes 0 for "now", and Kafka knows no time before 1970: the true event time is in a header.
-        place: dict[str, Any] = {}
+        place: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
         if record.place is not None:
             place["partition"] = partition(record.place, self._partitions)
         while True:
             try:
                 self._producer.produce(
-                    self.topic, value=record.value, key=record.key, timestamp=max(record.timestamp_ms or 0, 1),
+                    topic, value=record.value, key=record.key, timestamp=max(record.timestamp_ms or 0, 1),
                     headers=list(record.headers), on_delivery=delivered, **place,
                 )  # fmt: skip
                 self._producer.poll(0)
@@ -139,9 +125,16 @@ class Publisher:
                     f"topic {self.topic!r}: another publisher has taken over; this one stops."
                 ) from None
 
-    def _remember(self, tick: int) -> None:
+    def remember(self, tick: int) -> None:
+        """Write the progress down in the lake."""
         if self._remembered is not None:
-            self._remembered.parent.mkdir(parents=True, exist_ok=True)
-            fresh = self._remembered.with_suffix(".new")
-            fresh.write_text(json.dumps({"topic_id": self._id, "tick": tick}))
-            fresh.replace(self._remembered)
+            write_durably(self._remembered, json.dumps({"topic_id": self.topic_id, "tick": tick}))
+
+
+def _largest(cluster: Cluster, topic: str) -> int:
+    """How large a batch the topic takes, in bytes; librdkafka's own limit where Kafka does not say."""
+    try:
+        said = cluster.config(topic).get(LIMIT)
+    except KafkaUnavailable:
+        said = None  # it may be forbidden to ask
+    return int(said) if said else LARGEST

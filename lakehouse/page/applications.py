@@ -16,6 +16,7 @@ from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.plan.schema import check_name, check_topic
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
+NO_PATH = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 KINDS = ("topic", "stream", "table", "changelog")
 BYTES_MAX = 1_000_000
 
@@ -74,7 +75,7 @@ def application(folder: Path, name: str) -> Application:
     try:
         said = json.loads(path.read_text())
         found = _application(said)
-    except (LakehouseError, ValueError, KeyError, TypeError) as error:
+    except (LakehouseError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise ConfigError(f"{path}: {what}. Write it anew: `lakehouse airflow add APP --name {name}`.") from error
     if found.name != name:
@@ -99,6 +100,8 @@ def _application(said: dict[str, Any]) -> Application:
     for name in ("app", "lake", "config"):
         if not (isinstance(said[name], str) or (name == "config" and said[name] is None)):
             raise ConfigError(f"{name}: found {said[name]!r}, expected a path")
+        if said[name] is not None and NO_PATH.search(said[name]):
+            raise ConfigError(f"{name}: found {said[name]!r}, expected a path without control characters")
     nodes = tuple(Node(str(one["id"]), one["kind"], str(one["name"])) for one in said["lineage"]["nodes"])
     for node in nodes:
         if node.kind not in KINDS:

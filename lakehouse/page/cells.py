@@ -41,6 +41,19 @@ def cut(text: str) -> str:
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}… ({len(text):,} characters)"
 
 
+def is_text(kind: str) -> bool:
+    """Say whether a column's type, by its name in Arrow, is text."""
+    return kind in ("string", "large_string", "string_view")
+
+
+def shortened(column: str, kind: str) -> str:
+    """Return SQL for a column, given as SQL, that leaves out the ends of texts: what is not shown is not read on."""
+    if not is_text(kind):
+        return column
+    shown = f"left({column}, {TEXT_MAX - 100}) || format('… ({{:,}} characters)', length({column}))"
+    return f"CASE WHEN length({column}) > {TEXT_MAX} THEN {shown} ELSE {column} END"
+
+
 def checked_key(text: str | None) -> str | None:
     """Return a key's text, None for none; ConfigError for one that is too long to be looked for."""
     if text is not None and len(text) > KEY_MAX:

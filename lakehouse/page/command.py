@@ -33,21 +33,21 @@ PASSED_ON = (
 async def explain(
     python: Path, app: Application, table: str, key: str, version: int | None, seconds: float = EXPLAIN_SECONDS
 ) -> list[dict[str, Any]]:
-    """Return the rows of a key, each with the records behind it, step by step: `lakehouse explain --json`.
+    """Return the rows of a key, each with the records behind it, step by step: `lakehouse past explain --json`.
 
     version: None is now. Raises NotFound, ConfigError, TimedOut, and LakehouseError for a command that failed.
     """
     if checked_key(key) is None:
-        raise ConfigError("key: found none; expected a key's text, commas between the columns of a key of several.")
-    arguments = ["explain", app.table(table).name, f"--key={key}", "--app", app.app, "--limit", str(STEPS_MAX)]
+        raise ConfigError("key: found none; expected a key's text.")
+    arguments = [app.table(table).name, f"--key={key}", "--app", app.app, "--limit", str(STEPS_MAX)]
     if version is not None:
         arguments += ["--version", str(version)]
-    return [_shown(row) for row in await run(python, app, arguments, seconds)]
+    return [_shown(row) for row in await run(python, app, "past explain", arguments, seconds)]
 
 
 async def lag(python: Path, app: Application, seconds: float = STATUS_SECONDS) -> dict[str, Any]:
     """Return how many records wait in Kafka, by topic; None where Kafka can't say. Raises as `explain` does."""
-    (said,) = await run(python, app, ["status"], seconds)
+    (said,) = await run(python, app, "status", [], seconds)
     names = {node.name for node in app.nodes if node.kind == "topic"}
     return {
         "topics": {topic["name"]: topic["lag"] for topic in said["topics"] if topic["name"] in names},
@@ -55,31 +55,36 @@ async def lag(python: Path, app: Application, seconds: float = STATUS_SECONDS) -
     }
 
 
-async def run(python: Path, app: Application, arguments: Sequence[str], seconds: float) -> list[dict[str, Any]]:
-    """Run the command with --json and the application's settings, and return the objects that it printed."""
+async def run(
+    python: Path, app: Application, command: str, arguments: Sequence[str], seconds: float
+) -> list[dict[str, Any]]:
+    """Run a command, such as "past explain", with --json and the application's settings; return what it printed."""
     if not python.is_file():
         raise ConfigError(
             f"no Python at {python}: run `make setup` in the project, or set LAKEHOUSE_PYTHON to the Python that has "
             "the project's packages."
         )
-    argv = [str(python), "-m", "lakehouse.cli.main", *arguments, "--lake", app.lake, "--json"]
+    # -P: a file of the application's folder never stands in for one of Python's own modules, or of the project's.
+    argv = [str(python), "-P", "-m", "lakehouse.cli.main", *command.split(), *arguments, "--lake", app.lake, "--json"]
     folder = Path(app.app).parent
     if app.config is not None:
         argv += ["--config", app.config]
         folder = Path(app.config).parent
-    code, out, err = await _once(argv, folder, environment(python), seconds)
+    code, out, err = await _once(command, argv, folder, environment(python), seconds)
     if code != 0:
-        raise _failure(code, err, arguments[0])
+        raise _failure(code, err, command)
     try:
         found = [json.loads(line) for line in out.splitlines()]
     except ValueError as error:
-        raise LakehouseError(f"`lakehouse {arguments[0]}` printed no JSON: {cut(out)!r}") from error
+        raise LakehouseError(f"`lakehouse {command}` printed no JSON: {cut(out)!r}") from error
     if not found:
-        raise LakehouseError(f"`lakehouse {arguments[0]}` printed nothing; expected JSON. It said: {cut(err)!r}")
+        raise LakehouseError(f"`lakehouse {command}` printed nothing; expected JSON. It said: {cut(err)!r}")
     return found
 
 
-async def _once(argv: list[str], folder: Path, environ: dict[str, str], seconds: float) -> tuple[int, str, str]:
+async def _once(
+    command: str, argv: list[str], folder: Path, environ: dict[str, str], seconds: float
+) -> tuple[int, str, str]:
     """Start the command, and return its exit code and what it wrote; it is gone afterwards, however this ends."""
     process = await asyncio.create_subprocess_exec(
         *argv,
@@ -96,7 +101,7 @@ async def _once(argv: list[str], folder: Path, environ: dict[str, str], seconds:
             return await process.wait(), out, err
     except TimeoutError as error:
         raise TimedOut(
-            f"`lakehouse {argv[3]}` was not done within {seconds:.0f} s and has been ended. Run it on a terminal: "
+            f"`lakehouse {command}` was not done within {seconds:.0f} s and has been ended. Run it on a terminal: "
             "it takes the time that it needs there."
         ) from error
     finally:

@@ -14,12 +14,12 @@ DRILLS_MAX = 100
 def history(app: Application, table: str | None, limit: int = DRILLS_MAX) -> list[dict[str, Any]]:
     """Return the drills of one of the application's tables, or of all of them, the newest first.
 
-    Raises NotFound for another table, StorageError for a history that is not what `lakehouse drill` writes.
+    Raises NotFound for another table, StorageError for a history that is not what `lakehouse test drill` writes.
     """
     names = {app.table(table).name} if table is not None else {one.name for one in app.tables}
     try:
         found = [one for one in drills.history(app.layout) if one["table"] in names]
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
         raise StorageError(
             f"{app.layout.drills}/history.jsonl: found {error}; expected a line of JSON for each drill. Remove the "
             "line that is none: the history can be lost without harm."

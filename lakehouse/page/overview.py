@@ -7,6 +7,7 @@ from typing import Any
 
 from lakehouse.delta import bronze_reader, reader
 from lakehouse.delta.layout import Layout
+from lakehouse.delta.quarantined import still_open
 from lakehouse.delta.sql import literal
 from lakehouse.page.applications import Application, TableOf
 
@@ -17,7 +18,7 @@ def overview(app: Application) -> dict[str, Any]:
     reader.local_root(layout)
     covers = reader.bronze_covers(layout)
     known = set(reader.names(layout, "quarantine"))
-    bad = reader.quarantined(layout, [name for name in app.streams if name in known])
+    bad = still_open(layout, [name for name in app.streams if name in known])
     late = reader.late(layout, [table.name for table in app.tables])
     return {
         "name": app.name,

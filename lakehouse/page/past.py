@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 
 from lakehouse.delta import reader
-from lakehouse.delta.difference import difference, key_text
+from lakehouse.delta.bounded import Read, bounded, scanned, taken
+from lakehouse.delta.difference import difference
+from lakehouse.delta.keys import key_text
 from lakehouse.delta.rows_at import Snapshot, snapshot
 from lakehouse.delta.sql import engine, literal, quote, visible
-from lakehouse.errors import ConfigError, StorageError, TimedOut
+from lakehouse.errors import ConfigError, StorageError
 from lakehouse.page.applications import Application, TableOf
-from lakehouse.page.cells import KEY_MAX, ROWS_MAX, cell, cells, checked_key, cut
+from lakehouse.page.cells import KEY_MAX, ROWS_MAX, cell, cells, checked_key, cut, is_text, shortened
+from lakehouse.page.limits import fitting, reading
 from lakehouse.semantics.moment import At, parsed
 
-if TYPE_CHECKING:
-    from lakehouse.delta.sql import Rows
-
 COMPARED_MAX = 2_000_000
-READ_SECONDS = 20.0
 
 
 def moment(text: str) -> At | None:
@@ -36,23 +34,41 @@ def rows(app: Application, table: TableOf, at: str, prefix: str | None, limit: i
     prefix: only those whose key's text begins so. Each row comes with its key's text, by which `explain` knows it.
     Raises NotFound, ConfigError, StorageError, TimedOut.
     """
-    limit, prefix = min(limit, ROWS_MAX), checked_key(prefix)
-    found = snapshot(app.layout, table.name, moment(at))
+    with bounded(reading("`lakehouse query` takes what it needs.")) as read:
+        return _rows(app, table, moment(at), checked_key(prefix), min(limit, ROWS_MAX), read)
+
+
+def _rows(
+    app: Application, table: TableOf, at: At | None, prefix: str | None, limit: int, read: Read
+) -> dict[str, Any]:
+    found = snapshot(app.layout, table.name, at)
     keys, names = found.history.key, visible(found.rows.schema.names)
     if not keys:
         raise StorageError(f"{found.history.what} does not say its key; expected a table that lakehouse made.")
     key = key_text(found.rows, keys)
     where = f"WHERE starts_with({key}, {literal(prefix)})" if prefix else ""
-    order = ", ".join(map(quote, keys))
-    shown = ", ".join(map(quote, names))
-    got = _read(found.rows, f"SELECT {shown}, {key} AS _key FROM rows {where} ORDER BY {order} LIMIT {limit + 1}")
+    kinds = {one.name: str(one.type) for one in found.rows.schema}
+    # By the beginnings of long keys: sorting whole megabytes would take all the memory.
+    order = ", ".join(f"left({quote(one)}, {KEY_MAX})" if is_text(kinds[one]) else quote(one) for one in keys)
+    shown = ", ".join(f"{shortened(quote(name), kinds[name])} AS {quote(f'${n}')}" for n, name in enumerate(names))
+    # A key that is too long to be asked for is none.
+    key = f"CASE WHEN length({key}) <= {KEY_MAX} THEN {key} END"
+    connection = engine()
+    connection.register("rows", scanned(found.rows, list(dict.fromkeys([*names, *keys]))))
+    try:
+        got = taken(
+            connection.sql(f"SELECT {shown}, {key} AS _key FROM rows {where} ORDER BY {order} LIMIT {limit + 1}")
+        )
+    except (duckdb.Error, OSError) as error:
+        raise StorageError(f"the rows can't be read: {cut(str(error))}") from error
+    said = fitting([cell(row[f"${n}"]) for n in range(len(names))] for row in got[:limit])
     return {
         **_side(found),
-        "columns": [{"name": name, "type": str(found.rows.schema.field(name).type)} for name in names],
+        "columns": [{"name": name, "type": kinds[name]} for name in names],
         "key": list(keys),
-        "rows": [[cell(row[name]) for name in names] for row in got[:limit]],
-        "keys": [row["_key"] for row in got[:limit]],
-        "more": len(got) > limit,
+        "rows": said,
+        "keys": [row["_key"] for row in got[: len(said)]],
+        "more": len(got) > len(said) or read.is_cut,
     }
 
 
@@ -61,16 +77,22 @@ def compared(app: Application, table: TableOf, a: str, b: str, key: str | None, 
 
     Raises as `rows` does, and ConfigError for tables that are too large to be compared while somebody waits.
     """
-    limit, key = min(limit, ROWS_MAX), checked_key(key)
-    moments = moment(a), moment(b)
+    moments, key, limit = (moment(a), moment(b)), checked_key(key), min(limit, ROWS_MAX)
+    with bounded(reading(f"`lakehouse past diff {table.name} A B` takes what it needs.")):
+        return _compared(app, table, moments, key, limit)
+
+
+def _compared(
+    app: Application, table: TableOf, moments: tuple[At | None, At | None], key: str | None, limit: int
+) -> dict[str, Any]:
     sides = [_side(snapshot(app.layout, table.name, at)) for at in moments]
     if (most := max(side["total"] for side in sides)) > COMPARED_MAX:
         raise ConfigError(
             f"table {table.name!r} has {most:,} rows; expected {COMPARED_MAX:,} at the most here. "
-            f"`lakehouse diff {table.name} A B` compares tables of any size."
+            f"`lakehouse past diff {table.name} A B` compares tables of any size."
         )
     found = difference(app.layout, table.name, *moments, key=key, limit=limit)
-    changes = [
+    changes = fitting(
         {
             "change": one["change"],
             "key": cells(one["key"]),
@@ -78,7 +100,7 @@ def compared(app: Application, table: TableOf, a: str, b: str, key: str | None, 
             "after": cells(one["after"]),
         }
         for one in found.changes
-    ]
+    )
     return {
         "from": sides[0], "to": sides[1],
         "added": found.added, "removed": found.removed, "changed": found.changed, "changes": changes,
@@ -89,22 +111,3 @@ def _side(found: Snapshot) -> dict[str, Any]:
     history = found.history
     total = reader.count_rows(reader.open_table(history.path, history.what, found.version))
     return {"version": found.version, "total": total}
-
-
-def _read(rows: Rows, sql: str) -> list[dict[str, Any]]:
-    connection = engine()
-    connection.register("rows", rows)
-    clock = threading.Timer(READ_SECONDS, connection.interrupt)
-    clock.start()
-    try:
-        found = connection.sql(sql).to_arrow_table()
-    except duckdb.InterruptException as error:
-        raise TimedOut(
-            f"the rows were not read within {READ_SECONDS:.0f} s; `lakehouse query` takes the time that it needs."
-        ) from error
-    except (duckdb.Error, OSError) as error:
-        raise StorageError(f"the rows can't be read: {cut(str(error))}") from error
-    finally:
-        clock.cancel()
-        connection.close()
-    return list(found.to_pylist(maps_as_pydicts="strict"))

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow as pa
 
 from lakehouse.delta import reader
-from lakehouse.delta.difference import key_condition, without_window
+from lakehouse.delta.bounded import Read, bounded, current, taken
 from lakehouse.delta.history import History
+from lakehouse.delta.keys import key_condition, without_window
 from lakehouse.delta.sql import engine, quote, visible
-from lakehouse.errors import ConfigError, NotFound, StorageError
+from lakehouse.errors import ConfigError, NotFound, StorageError, TimedOut
+from lakehouse.formats.key_text import several
 from lakehouse.page.applications import Application, TableOf
-from lakehouse.page.cells import ROWS_MAX, cell, cells, checked_key
+from lakehouse.page.cells import ROWS_MAX, cell, cells, checked_key, shortened
+from lakehouse.page.limits import fitting, reading
 
 if TYPE_CHECKING:
     from lakehouse.delta.sql import Rows
 
 VERSIONS_A_READ = 64
-READ_SECONDS = 10.0
+CHANGES_MAX = 2_000  # rows of the feed; an update is two of them
+ENOUGH_SECONDS = 10.0
 PREFILTERED = ("string", "string_view", "large_string", "int8", "int16", "int32", "int64")
+
+
+class _TooMany(Exception):
+    """Some versions have more changes of a key than one answer shows; fewer versions may not."""
 
 
 def row_history(app: Application, table: TableOf, key: str, before: int | None, limit: int) -> dict[str, Any]:
@@ -35,24 +45,12 @@ def row_history(app: Application, table: TableOf, key: str, before: int | None, 
     if not history.key:
         raise StorageError(f"{history.what} does not say its key; expected a table that lakehouse made.")
     if checked_key(key) is None:
-        raise ConfigError("key: found none; expected a key's text, commas between the columns of a key of several.")
+        raise ConfigError(f"key: found none; expected a key's text. {several(without_window(history.key))}")
     if before is not None and before < 0:
         raise ConfigError(f"before: found {before}; expected a version, from 0 on.")
-    found: list[dict[str, Any]] = []
     last = history.newest if before is None else min(before - 1, history.newest)
-    older: int | None = None
-    gone, until = None, time.monotonic() + READ_SECONDS
-    while last >= 0:
-        first = max(last - VERSIONS_A_READ + 1, 0)
-        got, problem = _changes(app, history, key, first, last)
-        found += got
-        if problem is not None:
-            gone = problem
-            break
-        last = first - 1
-        if len(found) >= min(limit, ROWS_MAX) or time.monotonic() > until:
-            older = first if first else None
-            break
+    with bounded(reading(f"`lakehouse past changes {table.name} --from N --to N` takes what it needs.")) as read:
+        found, older, gone = _found(app, history, key, last, min(limit, ROWS_MAX), read)
     commits = {commit["version"]: commit for commit in _commits(app, table, found)}
     return {
         "key": list(without_window(history.key)),
@@ -64,6 +62,45 @@ def row_history(app: Application, table: TableOf, key: str, before: int | None, 
         "older": older,
         "gone": gone,
     }
+
+
+def _found(
+    app: Application, history: History, key: str, last: int, limit: int, read: Read
+) -> tuple[list[dict[str, Any]], int | None, str | None]:
+    """The changes from version `last` back; the version below which to go on; why older ones can't be read."""
+    found: list[dict[str, Any]] = []
+    versions, enough = VERSIONS_A_READ, time.monotonic() + ENOUGH_SECONDS
+    while last >= 0:
+        first = max(last - versions + 1, 0)
+        try:
+            got, problem = _changes(app, history, key, first, last)
+        except (_TooMany, TimedOut, duckdb.InterruptException, duckdb.OutOfMemoryException):
+            if found:  # what is there is an answer; the next one goes on where it ends
+                return found, last + 1, None
+            if first == last or time.monotonic() > read.until:
+                raise
+            versions = max(1, versions // 8)
+            continue
+        found, left_out = _whole(found + got)
+        if left_out is not None or problem is not None:
+            return found, left_out, problem if left_out is None else None
+        last = first - 1
+        if len(found) >= limit or time.monotonic() > enough:
+            return found, first or None, None
+    return found, None, None
+
+
+def _whole(found: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int | None]:
+    """The changes that fit into an answer, by whole versions; and the version below which to go on, if some did not.
+
+    Of one version that does not fit by itself, those that do: it is gone past.
+    """
+    fits = fitting(found)
+    if len(fits) == len(found):
+        return found, None
+    cut = found[len(fits)]["version"]
+    before = [one for one in fits if one["version"] != cut]
+    return (before, cut + 1) if before else (fits, cut)
 
 
 def _commits(app: Application, table: TableOf, found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -86,7 +123,8 @@ def _changes(
     # The feed's reader has SQL of its own: it writes texts and whole numbers as DuckDB does, and times otherwise.
     where = condition if all(kind in PREFILTERED for kind in kinds) else None
     try:
-        feed = reader.changes(app.layout, history.name, first, last, where)
+        feed = reader.change_batches(app.layout, history.name, first, last, where)
+        return _told(feed, rows, history.key, condition, is_one=first == last), None
     except NotFound as error:
         if first == last:
             return [], str(error)
@@ -96,22 +134,36 @@ def _changes(
             return newer, problem
         older, problem = _changes(app, history, key, first, middle)
         return newer + older, problem
-    return _told(feed, rows, history.key, condition), None
 
 
-def _told(feed: pa.Table, rows: Rows, keys: tuple[str, ...], condition: str) -> list[dict[str, Any]]:
-    names = visible(rows.schema.names)
-    has = set(feed.schema.names)
-    shown = ", ".join(quote(name) if name in has else f"NULL AS {quote(name)}" for name in names)
-    connection = engine()
-    connection.register("arrow", feed)
-    connection.execute("CREATE TEMP TABLE feed AS SELECT * FROM arrow")  # its texts are of a type that has no filters
+def _told(
+    feed: Iterator[pa.RecordBatch], rows: Rows, keys: tuple[str, ...], condition: str, *, is_one: bool
+) -> list[dict[str, Any]]:
+    """The changes of a key in the feed, the newest first. Raises _TooMany for several versions; of one, the first."""
+    names, empty = visible(rows.schema.names), next(feed)
+    has = set(empty.schema.names)
+    kinds = {name: str(rows.schema.field(name).type) for name in names}
+    shown = ", ".join(
+        f"{shortened(quote(name), kinds[name]) if name in has else 'NULL'} AS {quote(name)}" for name in names
+    )
+    connection, read, kept = engine(), current(), 0
+    for number, batch in enumerate(chain([empty], feed)):
+        if read is not None:
+            read.check()
+        connection.register("arrow", pa.Table.from_batches([batch]))
+        # By way of a table: its texts are of a type that has no filters.
+        connection.execute("CREATE OR REPLACE TEMP TABLE part AS SELECT * FROM arrow")
+        into = "CREATE TEMP TABLE feed AS" if number == 0 else "INSERT INTO feed"
+        connection.execute(f"{into} SELECT {shown}, _change_type, _commit_version FROM part WHERE {condition}")
+        kept = int(connection.execute("SELECT count(*) FROM feed").fetchall()[0][0])
+        if kept > CHANGES_MAX and not is_one:
+            raise _TooMany
+    if not kept:
+        return []
     order = ", ".join(("_commit_version DESC", *map(quote, keys)))
-    got = connection.sql(
-        f"SELECT {shown}, _change_type, _commit_version FROM feed WHERE {condition} ORDER BY {order}"
-    ).to_arrow_table()
+    got = connection.sql(f"SELECT * FROM feed ORDER BY {order} LIMIT {CHANGES_MAX}")
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in got.to_pylist(maps_as_pydicts="strict"):
+    for row in taken(got):
         kind, version = row.pop("_change_type"), row.pop("_commit_version")
         of = {name: row.pop(name) for name in keys}
         place = (version, *(repr(part) for part in of.values()))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.errors import NeedsSpark, PlanError
 from lakehouse.plan.expression import Expression, expression, expression_type
+from lakehouse.plan.fitted import Fitted
 from lakehouse.plan.schema import POSITION_TYPE, Column, base_type, is_number, parse_schema
 from lakehouse.plan.step import function_text
 from lakehouse.semantics.aggregate import (
@@ -25,9 +27,11 @@ from lakehouse.semantics.aggregate import (
 from lakehouse.semantics.collection import CollectList, CollectSet, CountDistinct, Histogram, TopK
 from lakehouse.semantics.custom import Custom, Reduce
 from lakehouse.semantics.ordered import Earliest, Latest
+from lakehouse.semantics.wide_sum import DECIMAL_DIGITS_MAX, PART_DIGITS, PARTS, SumWideDecimals
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
-# One digit below the largest DECIMAL, so that the sum of two accumulators keeps its scale.
+# One digit below the largest DECIMAL, so that the sum of two accumulators keeps its scale. Decimals of more than 18
+# digits could add up to more: theirs has three of these.
 SUM_DIGITS = 37
 # These have a second form in Spark SQL (`lakehouse.delta.aggregates`); the others run as they stand in semantics.
 SQL_KINDS = ("count", "sum", "avg", "min", "max", "latest", "earliest")
@@ -137,7 +141,8 @@ def histogram(column: str) -> Aggregation:
 def reduce(column: str, function: Callable[[Any, Any], Any]) -> Aggregation:
     """Fold the values that are not null with function(so far, value), beginning with the first of them.
 
-    The function must give the same again for the same input, and be associative where the window is a session.
+    The function must give the same again for the same input, and be associative where the window is a session. A value
+    on which it raises, or gives what does not fit the column's type, is left out as a null is.
     """
     return Aggregation("reduce", column, (("function", function),))
 
@@ -157,13 +162,18 @@ def aggregate(
 
     accumulator, returns: their Spark types ("struct<n: bigint, total: double>"); without `result` the accumulator is
     what people see. merge(earlier, later): needed for sessions. undo(accumulator, value): takes a value out again, for
-    aggregates over tables. The functions must give the same again, and not change their arguments.
+    aggregates over tables. The functions must give the same again, and not change their arguments. A record on which
+    `add` raises, or gives what does not fit, is left out; a `result` that raises shows null.
     """
     if (result is None) != (returns is None):
         raise PlanError("aggregate: result and returns go together: the function, and the type that it gives.")
     for what, kind in (("accumulator", accumulator), ("returns", returns)):
         if kind is not None:
             parse_schema(f"x {kind}", f"aggregate: {what}")
+    try:
+        Fitted(accumulator)(zero)
+    except (ValueError, ArithmeticError) as error:
+        raise PlanError(f"aggregate: zero={zero!r} does not fit accumulator={accumulator!r}; expected one.") from error
     options = {"zero": zero, "add": add, "accumulator": accumulator, "result": result, "returns": returns}
     return Aggregation("aggregate", column, (*options.items(), ("merge", merge), ("undo", undo)))
 
@@ -224,8 +234,9 @@ def bind(item: NamedAggregation, kind: str) -> Bound:
                 )
             return Bound(Histogram(), "map<string, bigint>")
         case "reduce":
-            return Bound(Reduce(options["function"]), kind)
-    made = Custom(options["zero"], options["add"], options["result"], options["merge"], options["undo"])
+            return Bound(Reduce(options["function"], Fitted(kind)), kind)
+    functions = (options["add"], options["result"], options["merge"], options["undo"])
+    made = Custom(options["zero"], *functions, Fitted(options["accumulator"]), Fitted(options["returns"] or ""))
     if options["returns"] is None:
         return Bound(made, options["accumulator"])
     return Bound(made, options["returns"], options["accumulator"])
@@ -237,18 +248,21 @@ def _over_numbers(item: NamedAggregation, kind: str) -> Bound:
         raise PlanError(f'{item} {words} a {kind}. Cast it: lh.{item.kind}("cast({item.argument} AS double)").')
     if item.kind == "stddev":
         return Bound(Deviation(), "double", "struct<n: bigint, mean: double, m2: double>")
-    rule: SumIntegers | SumDecimals | SumDoubles
+    rule: SumIntegers | SumDecimals | SumWideDecimals | SumDoubles
     if kind in INTEGERS:
         rule, shown, kept = SumIntegers(), "bigint", f"decimal({SUM_DIGITS}, 0)"
     elif kind in ("float", "double"):
         rule, shown, kept = SumDoubles(), "double", "double"
     else:
         precision, scale = decimal_digits(kind)
-        rule, shown, kept = (
-            SumDecimals(precision, scale),
-            f"decimal({precision + 10 if precision < 28 else 38}, {scale})",
+        shown, kept = (
+            f"decimal({builtins.min(precision + 10, DECIMAL_DIGITS_MAX)}, {scale})",
             f"decimal({SUM_DIGITS}, {scale})",
         )
+        rule = SumDecimals(precision, scale)
+        if precision > PART_DIGITS:
+            rule = SumWideDecimals(precision, scale)
+            kept = f"struct<{', '.join(f'{part}: decimal({SUM_DIGITS}, 0)' for part in PARTS)}>"
     if item.kind == "avg":
         return Bound(Average(rule), "double", f"struct<sum: {kept}, n: bigint>")
     return Bound(rule, shown, None if shown == kept else kept)
@@ -265,7 +279,7 @@ def rule(item: NamedAggregation, columns: Iterable[Column]) -> Aggregate:
     kind = expression_type(item.argument, columns) if item.argument is not None else ""
     if kind is None and item.kind in ("sum", "avg"):
         raise NeedsSpark(f"{item}: the model can't tell its type; write cast({item.argument} AS bigint), or use Spark.")
-    return bind(item, kind or "string").rule
+    return bind(item, kind or ("" if item.kind == "reduce" else "string")).rule
 
 
 def shown_type(item: NamedAggregation, columns: Iterable[Column]) -> str | None:

@@ -110,9 +110,9 @@ def refusal(name: str, change: Change) -> str:
     anew = f"Give the new declaration another table name: it is built from bronze, while {name} stays."
     if change.kind == "refold":
         anew = (
-            f"`lakehouse backfill APP {name}` builds it from bronze beside the live table, and swaps it in; --plan "
-            f"says what would change. Or give the new declaration another table name: it is built from bronze, while "
-            f"{name} stays."
+            f"`lakehouse repair backfill APP {name}` builds it from bronze beside the live table, and swaps it in; "
+            "--plan says what would change. Or give the new declaration another table name: it is built from bronze, "
+            f"while {name} stays."
         )
     return "\n".join(
         [

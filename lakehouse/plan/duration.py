@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 
 from lakehouse.errors import PlanError
+from lakehouse.semantics.years import FIRST_MS, LAST_MS
 
 UNITS_MS = {
     "millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000,
 }  # fmt: skip
+LONGEST_MS = LAST_MS - FIRST_MS
 _PART = re.compile(r"\s*(\d{1,15})\s*([a-z]+?)s?(?=\s|$|\d)", re.IGNORECASE)
 
 
 def milliseconds(text: str, what: str, *, least: int = 0) -> int:
-    """Return a duration text as milliseconds; PlanError if it is none, or shorter than `least`."""
+    """Return a duration text as milliseconds; PlanError if it is none, shorter than `least` or longer than all time."""
     position, total, parts = 0, 0, 0
     while isinstance(text, str) and (found := _PART.match(text, position)):
         unit = UNITS_MS.get(found.group(2).lower())
@@ -27,4 +29,6 @@ def milliseconds(text: str, what: str, *, least: int = 0) -> int:
         )
     if total < least:
         raise PlanError(f"{what}={text!r} is {total} ms; expected {least} ms at the least.")
+    if total > LONGEST_MS:
+        raise PlanError(f"{what}={text!r} is longer than all time, which is the years 1 to 9999. Choose a shorter one.")
     return total

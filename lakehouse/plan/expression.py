@@ -6,31 +6,20 @@ ksqlDB; it never stops the job. So what can raise on purpose, ask a clock, a dic
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.optimizer.annotate_types import annotate_types
+from sqlglot.tokenizer_core import Token, TokenType
 
 from lakehouse.errors import ExpressionError
+from lakehouse.plan import typed
+from lakehouse.plan.functions import ALLOWED, WORDS, is_refused, similar
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, check_name
 
-# Functions that would make a rebuild differ, stop the job on a record's content, or reach outside of the record.
-REFUSED_FUNCTIONS = frozenset(
-    [
-        *("rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle"),
-        *("now", "curdate", "current_timestamp", "current_date", "current_time", "current_timezone", "localtimestamp"),
-        *("current_user", "user", "session_user", "current_catalog", "current_database", "current_schema", "version"),
-        *("monotonically_increasing_id", "spark_partition_id"),
-        *("input_file_name", "input_file_block_start", "input_file_block_length"),
-        *("raise_error", "assert_true", "reflect", "java_method", "try_reflect", "ai_query", "http_request"),
-        *("from_avro", "to_avro", "from_protobuf", "to_protobuf", "schema_of_json", "schema_of_csv"),
-        *("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack"),
-        *("json_tuple", "variant_explode"),
-    ]
-)
 REFUSED_NODES = (
     exp.Query, exp.Window, exp.AggFunc, exp.Star, exp.Placeholder, exp.Parameter, exp.Command, exp.DDL, exp.DML,
     exp.Rand, exp.Randn, exp.Uuid, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentUser,
@@ -48,6 +37,11 @@ class Expression:
     def tree(self) -> exp.Expression:
         return _parse(self.text)
 
+    @property
+    def is_column(self) -> bool:
+        """True for a column, or a field of one, as it stands."""
+        return isinstance(self.tree, exp.Column)
+
     def columns(self) -> list[str]:
         """Return the names of the columns that it reads, as written."""
         return list(dict.fromkeys(root_name(column) for column in self.tree.find_all(exp.Column)))
@@ -62,6 +56,11 @@ class Named:
 
     name: str
     expression: Expression
+
+    @property
+    def is_plain(self) -> bool:
+        """True for a column under its own name, in backticks or not."""
+        return self.expression.text.strip("`").lower() == self.name.lower()
 
     def __str__(self) -> str:
         return self.name if self.expression.text == self.name else f"{self.expression} AS {self.name}"
@@ -78,6 +77,10 @@ def _parse(text: str) -> exp.Expression:
         raise ExpressionError(f'expression {text!r}: expected Spark SQL text such as "upper(city)".')
     try:
         trees = [tree for tree in sqlglot.parse(f"SELECT {text}", read="spark") if tree is not None]
+    except RecursionError as error:
+        raise ExpressionError(
+            f"expression {text[:80]!r}... is nested too deeply. Make it of several columns."
+        ) from error
     except sqlglot.errors.SqlglotError as error:
         raise ExpressionError(
             f"expression {text!r} can't be parsed as Spark SQL: {str(error).splitlines()[0]}"
@@ -90,42 +93,93 @@ def _parse(text: str) -> exp.Expression:
         raise ExpressionError(f"expression {text!r}: expected one expression and nothing else.")
     tree: exp.Expression = select.expressions[0]
     for node in tree.walk():
-        name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
-        if isinstance(node, REFUSED_NODES) or name in REFUSED_FUNCTIONS or _sql_name(node) in REFUSED_FUNCTIONS:
-            raise ExpressionError(
-                f"expression {text!r} uses {node.sql('spark')!r}. A step sees one record and must give the same again "
-                "on every replay, without stopping the job: no clock, no dice, no aggregate, no subquery, no call "
-                "outside. Use the record's own columns (ROWTIME is its time)."
-            )
+        if isinstance(node, REFUSED_NODES):
+            raise _not_kept(text, node.sql("spark"))
+    _check_functions(text)
     return tree
 
 
-def _sql_name(node: exp.Expr) -> str:
-    """The SQL name of a function that sqlglot knows; "" for what is no function."""
-    return node.sql_name().lower() if isinstance(node, exp.Func) else ""
+def _not_kept(text: str, part: str) -> ExpressionError:
+    return ExpressionError(
+        f"expression {text!r} uses {part!r}. A step sees one record and must give the same again on every replay, "
+        "without stopping the job: no clock, no dice, no aggregate, no subquery, no call outside. Use the record's own "
+        "columns (ROWTIME is its time)."
+    )
+
+
+def _check_functions(text: str) -> None:
+    """Raise ExpressionError for a function that does not exist, or may not be used.
+
+    The names are those of the text: sqlglot's own would be those of any dialect that it knows.
+    """
+    tokens = sqlglot.tokenize(text, read="spark")
+    for before, token, after in zip([None, *tokens], tokens, tokens[1:], strict=False):
+        if after.token_type is not TokenType.L_PAREN or not _is_word(token):
+            continue
+        name = token.text.lower()
+        if name in ("all", "any", "some") and before is not None and before.text.lower().endswith("like"):
+            continue  # LIKE ANY ('a%', 'b%')
+        if before is not None and before.token_type is TokenType.DOT:
+            raise ExpressionError(
+                f"expression {text!r}: found {token.text}() after a point; expected {token.text}(...)."
+            )
+        if is_refused(name) or (name == "unix_timestamp" and tokens[tokens.index(after) + 1].token_type is _CLOSES):
+            raise _not_kept(text, f"{token.text}()")
+        if name not in ALLOWED and name not in WORDS:
+            raise ExpressionError(f"expression {text!r}: Spark has no function {token.text!r}.{similar(name)}")
+
+
+_CLOSES = TokenType.R_PAREN
+
+
+def _is_word(token: Token) -> bool:
+    return token.token_type is not TokenType.STRING and re.fullmatch(r"\w+", token.text) is not None
+
+
+def name_text(name: str) -> str:
+    """Return a column's name as an expression: in backticks where it is a word of SQL that means something else."""
+    try:
+        tree = _parse(name)
+    except ExpressionError:
+        return f"`{name}`"
+    return name if isinstance(tree, exp.Column) else f"`{name}`"
 
 
 def expression(text: str, columns: Iterable[Column], what: str) -> Expression:
     """Return `text` as an expression over `columns` (and the pseudo columns); ExpressionError if it can't be one."""
-    tree = _parse(text)
+    columns, tree = list(columns), _parse(text)
     if isinstance(tree, exp.Alias):
         raise ExpressionError(f"{what}: {text!r} names a column with AS, where only a value is expected.")
-    _check_columns(tree, columns, what, text)
+    _check(tree, columns, what, text)
     return Expression(text)
+
+
+def predicate(text: str, columns: Iterable[Column], what: str) -> Expression:
+    """Return `text` as a condition over `columns`; ExpressionError if it can't be one."""
+    columns = list(columns)
+    made = expression(text, columns, what)
+    typed.check_predicate(made.tree, columns, what, text)
+    return made
 
 
 def named(text: str, columns: Iterable[Column], what: str) -> Named:
     """Return "expression AS name" as a named expression; a plain column keeps its name."""
     tree = _parse(text)
-    _check_columns(tree, columns, what, text)
+    _check(tree, list(columns), what, text)
     if isinstance(tree, exp.Alias):
-        return Named(check_name(tree.alias, what), Expression(tree.this.sql("spark")))
+        return Named(check_name(tree.alias, what), Expression(_unnamed(text)))
     if isinstance(tree, exp.Column):
         return Named(check_name(str(tree.parts[-1].name), what), Expression(text))
     raise ExpressionError(f"{what}: {text!r} makes a column without a name. Write {text + ' AS name'!r}.")
 
 
-def _check_columns(tree: exp.Expression, columns: Iterable[Column], what: str, text: str) -> None:
+def _unnamed(text: str) -> str:
+    """An expression without its name at the end, as it was written: sqlglot would write it in its own way."""
+    *_, before, name = sqlglot.tokenize(text, read="spark")
+    return text[: before.start if before.token_type is TokenType.ALIAS else name.start].strip()
+
+
+def _check(tree: exp.Expression, columns: list[Column], what: str, text: str) -> None:
     known = [column.name for column in columns]
     lowered = {name.lower() for name in known} | set(PSEUDO_COLUMNS)
     lowered |= {item.name.lower() for function in tree.find_all(exp.Lambda) for item in function.expressions}
@@ -135,12 +189,14 @@ def _check_columns(tree: exp.Expression, columns: Iterable[Column], what: str, t
                 f"{what}: {text!r} reads {root_name(column)!r}, which does not exist. There are: "
                 f"{', '.join([*known, *PSEUDO_COLUMNS])}."
             )
+    typed.check(tree, columns, what, text)
 
 
 def expression_type(item: Expression, columns: Iterable[Column]) -> str | None:
     """Return the type of an expression as Spark SQL text where it can be told without Spark, else None."""
+    columns = list(columns)
     types = {column.name.lower(): column.type for column in columns} | PSEUDO_COLUMNS
-    tree = item.tree.copy()
+    tree = item.tree
     if isinstance(tree, exp.Cast) and not tree.args["to"].args.get("nested"):
         return str(tree.args["to"].sql("spark")).lower()  # whatever it is that is cast
     for column in tree.find_all(exp.Column):
@@ -148,17 +204,10 @@ def expression_type(item: Expression, columns: Iterable[Column]) -> str | None:
             return None
     if isinstance(tree, exp.Column):
         return types[tree.name.lower()]
-    schema: dict[str, object] = {
-        "t": {name: exp.DataType.build(kind, dialect="spark") for name, kind in types.items() if kind}
-    }
-    for column in tree.find_all(exp.Column):
-        column.set("this", exp.to_identifier(column.name.lower()))
-        column.set("table", exp.to_identifier("t"))
-    query = annotate_types(exp.select(tree).from_("t"), schema=schema, dialect="spark")
-    kind = query.selects[0].type
+    kind = typed.annotated(tree, columns).type
     if any("." in literal.name for literal in tree.find_all(exp.Literal) if not literal.is_string):
         return None  # 1.5 is a DECIMAL to Spark, a DOUBLE to sqlglot
-    if kind is None or kind.this in (exp.DataType.Type.UNKNOWN, exp.DataType.Type.NULL):
+    if not isinstance(kind, exp.DataType) or kind.this in (exp.DataType.Type.UNKNOWN, exp.DataType.Type.NULL):
         return None
     text = kind.sql("spark").lower()
     # A width can't be told for computed decimals: sqlglot does not follow Spark's rules for them.

@@ -153,11 +153,7 @@ def _step(step: Step, read: set[str], *, keyed: bool) -> tuple[Json | None, set[
 
 
 def _columns(what: str, columns: Iterable[Named], read: set[str]) -> tuple[Json | None, set[str]]:
-    made = [
-        item
-        for item in columns
-        if item.name.lower() in read and item.expression.text.strip("`").lower() != item.name.lower()
-    ]
+    made = [item for item in columns if item.name.lower() in read and not item.is_plain]
     before = (read - {item.name.lower() for item in made}) | _read(item.expression for item in made)
     return ({what: _named(made)} if made else None), before
 

@@ -19,11 +19,13 @@ from lakehouse.plan.model_table import Event, Late, stream_change
 from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select, Source
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
+from lakehouse.semantics import kafka_time
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.moment import milliseconds
 from lakehouse.semantics.position import LEVEL_BITS
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.tombstone import Row
+from lakehouse.semantics.years import in_range, refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Bad:
     reason: str
 
 
+EVENT_TIME = "the event time {} is null"
 Decode = Callable[[Source, Record], Decoded | Bad]
 
 
@@ -93,18 +96,27 @@ def _decode(source: Source, records: list[Record], decode: Decode, quarantine: l
         item = decode(source, record)
         if isinstance(item, Decoded):
             values = {name.lower(): value for name, value in {**(item.value or {}), **(item.key or {})}.items()}
-            values |= {"rowtime": record.timestamp, "rowpartition": record.partition, "rowoffset": record.offset}
-            timestamp: int | None = record.timestamp
+            own = kafka_time.of(record)
+            values |= {"rowtime": own, "rowpartition": record.partition, "rowoffset": record.offset}
+            timestamp: int | None = own
             if source.event_time is not None and item.value is not None:
                 timestamp = _event_time(evaluate(source.event_time, values))
             if timestamp is None:
-                item = Bad(f"the event time {source.event_time} is null")
+                item = Bad(EVENT_TIME.format(source.event_time))
+            elif not in_range(timestamp):
+                item = Bad(time_refusal(source, timestamp, own=item.value is None))
             else:
                 values["rowtime"] = timestamp
                 events.append(Event(item.key is None, item.value is None, values, timestamp, record, record.position))
         if isinstance(item, Bad):
             quarantine.append((record, item.reason))
     return events
+
+
+def time_refusal(source: Source, ms: int, *, own: bool) -> str:
+    """Return why a record's time (milliseconds since 1970) is none. own: it is the record's, not a column's."""
+    is_own = own or source.event_time is None
+    return refusal("the record's timestamp" if is_own else f"the event time {source.event_time}", ms)
 
 
 def _event_time(value: Any) -> Any:

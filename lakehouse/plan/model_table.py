@@ -171,7 +171,7 @@ def _ordered(
             order = event.timestamp
         if order is not None and table.retention is not None:
             # Markers leave by the watermark: a partition that lags behind it must not bring deleted rows back.
-            now = judged[event.position] if judged is not None else _horizon(clock, event, order, True)
+            now = judged[event.position] if judged is not None else _horizon(clock, event, order, table.lag)
             order = order if order > now - table.retention else None
         if order is None:
             made.late.append(Late(event.record.identity, event.position, None))
@@ -185,16 +185,11 @@ def _partition(event: Event) -> str:
     return f"{event.record.topic}/{event.record.topic_id}/{event.record.partition}"
 
 
-def _horizon(clock: Clock, event: Event, time: int, leaves: bool) -> int:
-    """Let a record move a clock; return what it is judged by. leaves: something leaves by the watermark."""
+def _horizon(clock: Clock, event: Event, time: int, lag: int | None) -> int:
+    """Let a record move a clock; return what it is judged by. lag: the table's."""
     now = clock.observe(_partition(event), time, event.position.order_time)
     assert clock.watermark is not None
-    return max(now, clock.watermark) if leaves else now
-
-
-def leaves(table: Table) -> bool:
-    """Say whether rows leave by the watermark: they must not be begun anew by a partition that lags behind it."""
-    return table.is_final or table.retention is not None
+    return now if lag is None else max(now, clock.watermark - lag)
 
 
 def group_of(table: Table, event: Event) -> Key | None:
@@ -208,7 +203,7 @@ def group_of(table: Table, event: Event) -> Key | None:
 def horizons(table: Table, events: Iterable[Event]) -> dict[Position, int]:
     """Return by which time each record of an aggregate is judged. events: all that reach it, in position order."""
     clock = Clock(table.idle)
-    return {event.position: _horizon(clock, event, event.timestamp, leaves(table)) for event in events}
+    return {event.position: _horizon(clock, event, event.timestamp, table.lag) for event in events}
 
 
 class _Aggregate:
@@ -239,7 +234,7 @@ class _Aggregate:
         if self._judged is not None:
             horizon = self._judged[position]
         else:
-            horizon = _horizon(self._judge, event, event.timestamp, leaves(table))
+            horizon = _horizon(self._judge, event, event.timestamp, table.lag)
         if not _counts(event, self._until):
             return
         before = self._clock.watermark

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression import Expression, Named, expression, expression_type, named
+from lakehouse.plan.expression import Expression, Named, expression, expression_type, name_text, named
+from lakehouse.plan.expression import predicate as condition
 from lakehouse.plan.schema import (
     Column,
     base_type,
@@ -59,7 +60,7 @@ class Stream:
         Records with a null value are left out, tombstones too (SEMANTICS.md, rule 2): filter before `latest` only a
         topic whose deletes do not matter.
         """
-        step = Filter(expression(predicate, self.columns, f"{self.what}: filter"))
+        step = Filter(condition(predicate, self.columns, f"{self.what}: filter"))
         return replace(self, steps=(*self.steps, step))
 
     def select(self, *columns: str, **renamed: str) -> Stream:
@@ -72,7 +73,7 @@ class Stream:
         items += [Named(check_name(n, what), expression(text, self.columns, what)) for n, text in renamed.items()]
         keys = {name.lower() for name in self.key}
         for item in items:
-            if item.name.lower() in keys and item.expression.text.lower() != item.name.lower():
+            if item.name.lower() in keys and not item.is_plain:
                 raise PlanError(
                     f"{what}: {item.name!r} is the key; give {item.expression.text!r} another name, or rekey."
                 )
@@ -88,25 +89,27 @@ class Stream:
     def with_columns(self, **made: str) -> Stream:
         """Return the stream with these columns made or replaced: with_columns(town="upper(city)")."""
         lowered = {name.lower() for name in made}
-        return self.select(*[name for name in self._values() if name.lower() not in lowered], **made)
+        kept = [name_text(name) for name in self._values() if name.lower() not in lowered]
+        return self.select(*kept, **made)
 
     def rename(self, **names: str) -> Stream:
         """Return the stream with value columns under new names: rename(city="town") makes city the column town."""
         for name in names:
             self._value(name, "rename")
-        return self.select(*[f"{name} AS {names[name]}" if name in names else name for name in self._values()])
+        shown = {name: name_text(name) for name in self._values()}
+        return self.select(*[f"{text} AS `{names[n]}`" if n in names else text for n, text in shown.items()])
 
     def cast(self, **types: str) -> Stream:
         """Return the stream with value columns of other types: cast(amount="decimal(10, 2)"); what fails is null."""
         for name, kind in types.items():
             self._value(name, "cast")
-            parse_schema(f"{name} {kind}", f"{self.what}: cast")
-        return self.with_columns(**{name: f"cast({name} AS {kind})" for name, kind in types.items()})
+            parse_schema(f"`{name}` {kind}", f"{self.what}: cast")
+        return self.with_columns(**{name: f"cast({name_text(name)} AS {kind})" for name, kind in types.items()})
 
     def drop(self, *names: str) -> Stream:
         """Return the stream without these value columns."""
         gone = {self._value(name, "drop") for name in names}
-        return self.select(*[name for name in self._values() if name not in gone])
+        return self.select(*[name_text(name) for name in self._values() if name not in gone])
 
     def _values(self) -> list[str]:
         return [column.name for column in self.columns if column.name not in self.key]
@@ -134,7 +137,7 @@ class Stream:
         names = {item.name.lower() for item in items}
         for item in items:
             known = item.name.lower() in {column.name.lower() for column in self.columns}
-            if known and item.expression.text.lower() != item.name.lower():
+            if known and not item.is_plain:
                 raise PlanError(
                     f"{what}: a column {item.name!r} exists already. Give {item.expression.text!r} another name."
                 )
@@ -171,7 +174,7 @@ class Stream:
             raise PlanError(
                 f'{what}: expected a function and its arguments: map("km", distance, "lat", "lon", type=…).'
             )
-        (column,) = parse_schema(f"{name} {type}", what)
+        (column,) = parse_schema(f"`{name}` {type}", what)
         if name.lower() in {key.lower() for key in self.key}:
             raise PlanError(f"{what}: {name!r} is the key; choose another name.")
         read = tuple(expression(text, self.columns, what) for text in arguments)
@@ -189,9 +192,13 @@ class Stream:
             raise PlanError(f"{self.what}: branch: expected at least one predicate.")
         rest, streams = "true", []
         for predicate in predicates:
-            streams.append(self.filter(f"{rest} AND coalesce(({predicate}), false)"))
+            condition(predicate, self.columns, f"{self.what}: branch")
+            streams.append(self._where(f"{rest} AND coalesce(({predicate}), false)"))
             rest = f"{rest} AND NOT coalesce(({predicate}), false)"
-        return (*streams, self.filter(rest))
+        return (*streams, self._where(rest))
+
+    def _where(self, checked: str) -> Stream:
+        return replace(self, steps=(*self.steps, Filter(Expression(checked))))
 
     def merge(self, *others: Stream) -> Stream:
         """Return this stream and others with the same columns as one (Kafka Streams' merge; SQL's UNION ALL)."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal
 from lakehouse.errors import PlanError
 from lakehouse.plan.aggregation import Aggregation, NamedAggregation, named_aggregation, shown_type
 from lakehouse.plan.duration import milliseconds
-from lakehouse.plan.expression import Expression, Named, expression, expression_type
+from lakehouse.plan.expression import Expression, Named, expression_type
+from lakehouse.plan.expression import predicate as condition
 from lakehouse.plan.schema import Column, check_distinct, check_name, check_pseudo, check_topic
 from lakehouse.plan.windows import Declared
 from lakehouse.semantics.window import Session, Window
@@ -80,7 +81,7 @@ class Aggregated:
 
         A row that stops qualifying is deleted; one that never qualified was never seen.
         """
-        return replace(self, predicate=expression(predicate, self.columns, f"{self.grouped.stream.what}: having"))
+        return replace(self, predicate=condition(predicate, self.columns, f"{self.grouped.stream.what}: having"))
 
     def table(
         self,
@@ -163,6 +164,19 @@ class Table:
     def has_clock(self) -> bool:
         """True where stream time decides what is taken in."""
         return self.window is not None or (self.order_by is not None and self.retention is not None)
+
+    @property
+    def lag(self) -> int | None:
+        """How far behind the watermark, in ms, records are judged at the least; None: by their own partition alone.
+
+        What is final, or gone, by the watermark must not be begun anew by a partition that lags behind it. While a row
+        is kept for longer than its window is needed, it takes what the partition's own time lets in.
+        """
+        if self.is_final:
+            return 0
+        if self.retention is None:
+            return None
+        return 0 if self.window is None else self.retention - self.window.needed
 
     def changes(self, *, net: bool = False) -> Changes:
         """Return the table's changelog: per event, as one-record batches would give it, or `net` per commit."""

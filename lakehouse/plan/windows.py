@@ -8,6 +8,8 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.duration import milliseconds
 from lakehouse.semantics.window import Hopping, Session, Sliding, Window, default_grace
 
+WINDOWS_MAX = 100_000  # a day of windows, one a second, has room
+
 
 @dataclass(frozen=True, slots=True)
 class Declared:
@@ -34,6 +36,11 @@ def hopping(size: str, advance: str, *, grace: str | None = None) -> Declared:
         raise PlanError(
             f"hopping({size!r}, {advance!r}): windows further apart than they are long would lose records between "
             "them. Expected an advance of the size at the most."
+        )
+    if (count := -(-ms // step)) > WINDOWS_MAX:
+        raise PlanError(
+            f"hopping({size!r}, {advance!r}): a record would count in {count:,} windows, a row each; expected "
+            f"{WINDOWS_MAX:,} at the most. Choose a longer advance, or lh.sliding."
         )
     return Declared(Hopping(ms, step, _grace(grace, ms)), grace is not None)
 

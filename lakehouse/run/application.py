@@ -110,7 +110,7 @@ def _import(where: str, what: str) -> ModuleType:
     if not MODULE.fullmatch(where):
         raise ConfigError(f"{what}: expected a Python file (flights.py) or a module (package.flights).")
     if "" not in sys.path:
-        sys.path.insert(0, "")
+        sys.path.append("")  # behind all others: a file here never stands in for an installed module
     try:
         return importlib.import_module(where)
     except ModuleNotFoundError as error:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakehouse.delta import counted, fates, interventions, offsets, past, refolded, tables, travel
+from lakehouse.delta import counted, fates, interventions, offsets, refolded, tables, travel
 from lakehouse.delta.content import content
+from lakehouse.delta.input import Input
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.marks import Subject
 from lakehouse.delta.silver import latest_complete_tick
@@ -28,7 +29,7 @@ from lakehouse.semantics.window import Sliding
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PUT_RIGHT = ("revert", "fixed")  # interventions after which rows are not what the records alone lead to
+REFOLDS = ("late", "fixed", "refold")
 COUNTED = {
     "records": "records of its topics",
     "bad": "records that do not fit",
@@ -67,9 +68,15 @@ def audit(
     known = offsets.partitions(spark, layout, table.stream, tick)
     said = counted.by_commits(spark, kept, tick)
     skip = tables.skipped_offsets(spark, layout, table)
-    kinds = {at.kind for at in interventions.of(spark, layout, table.name) if at.at <= tick}
-    redeclared, put_right = said.redeclared or change.kind != "same", not kinds.isdisjoint(PUT_RIGHT)
-    subject = Subject(table, tick, version, known, deep, redeclared, skip, put_right)
+    every = interventions.of(spark, layout, table.name)
+    if waiting := [at.at for at in every if at.at > tick and at.details.get("changed")]:
+        raise PlanError(
+            f"table {table.name!r} is to be swapped at tick {waiting[0]}, and stands at tick {tick}: it has the new "
+            "declaration, and the old rows. Run its application, or the backfill again, and audit it then."
+        )
+    decisions = [at for at in every if at.at <= tick]
+    redeclared = said.redeclared or change.kind != "same"
+    subject = Subject(table, tick, version, known, deep, redeclared, skip, decisions)
     listen("fates")
     told = fates.fates(spark, layout, subject)
     listen("missing offsets")
@@ -78,7 +85,7 @@ def audit(
     listen("sums")
     rows, sums = made.sums()
     result = Audit(
-        table.name, tick, complete, past.arrived(spark, layout, table, tick, complete, None).count(), rows, deep,
+        table.name, tick, complete, Input(spark, layout, table.stream).rows(tick, complete).count(), rows, deep,
         made.partitions(missing.by_number), [*missing.problems, *made.faults(), *made.commits(), *sums], missing.notes,
     )  # fmt: skip
     if tick > complete:
@@ -145,7 +152,7 @@ class _Audited:
             if (counted_then := self._said.counts[name]) != found[name]:
                 yield Problem(
                     f"its commits counted {counted_then:,} {what}", f"the {found[name]:,} that bronze has now",
-                    f"`lakehouse log {self._table.name}` shows the commits. {self._rebuild}",
+                    f"`lakehouse past log {self._table.name}` shows the commits. {self._rebuild}",
                 )  # fmt: skip
 
     def sums(self) -> tuple[int, list[Problem]]:
@@ -193,9 +200,16 @@ class _Audited:
                 "compared with what this one says"
             )
         if self._subject.put_right:
+            of_rows = "" if self._table.is_latest else "; only --deep compares them"
             yield (
-                "the table was reverted, or has fixed records: its rows are not what the records alone lead to; only "
-                "--deep compares them"
+                "the table was reverted, or has fixed records: its rows are not what the records alone lead to"
+                + of_rows
+            )
+        kinds = [at.kind for at in self._subject.in_effect]
+        if "revert" in kinds and not {*kinds[kinds.index("revert") :]}.isdisjoint(REFOLDS):
+            yield (
+                "after the revert some keys were made anew, with all their records: of these keys records that are "
+                "said to be taken back may be in the rows"
             )
         if self._subject.skip:
             yield (

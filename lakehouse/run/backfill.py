@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakehouse.delta import anchors, bronze, folders, interventions, reading, tables
+from lakehouse.delta import anchors, folders, interventions, reading, tables
 from lakehouse.delta.content import Differing, differing
 from lakehouse.delta.cut import Cut
-from lakehouse.delta.interventions import Decision, Kind, Wanted
+from lakehouse.delta.input import Input
+from lakehouse.delta.interventions import Decision, Kind, Wanted, person
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
 from lakehouse.delta.moments import Past
@@ -77,8 +78,9 @@ class Range:
 
 
 def backfill_range(
-    spark: SparkSession, layout: Layout, app: App, table: Table, of: Range, *, reason: str = "", dry_run: bool = False
-) -> Backfilled:
+    spark: SparkSession, layout: Layout, app: App, table: Table, of: Range, *, reason: str = "", by: str | None = None,
+    dry_run: bool = False,
+) -> Backfilled:  # fmt: skip
     """Refold the keys that a range's records touch.
 
     Raises PlanError where the declaration is not the table's, or a topic is not; LeaseHeld while another backfill runs.
@@ -100,7 +102,7 @@ def backfill_range(
         records = _records(spark, layout, table, NO_TICK, applied)
         if dry_run or found.equal:
             return Backfilled(found, None, records, applied)
-        wanted = Wanted("refold", (table.name,), of.details(), reason)
+        wanted = Wanted("refold", (table.name,), of.details(), reason, by=person(by))
         return _done(Backfilled(found, intervene(spark, layout, app, wanted), records))
 
 
@@ -111,6 +113,7 @@ def backfill(
     table: Table,
     *,
     reason: str = "",
+    by: str | None = None,
     dry_run: bool = False,
     listen: Progress = silent,
 ) -> Backfilled:
@@ -147,7 +150,7 @@ def backfill(
             _check_free(layout, table)
         anchors.keep(spark, layout, table, applied, f"before {reason or 'a backfill'}")
         details = {"beside": beside.beside, "declaration": declared(table)[DECLARATION], "changed": changed}
-        at = intervene(spark, layout, app, Wanted("swap", (table.name,), details, reason))
+        at = intervene(spark, layout, app, Wanted("swap", (table.name,), details, reason, by=person(by)))
         folders.remove(spark, beside.tables)
         return _done(Backfilled(found, at, records, changed=changed))
 
@@ -211,6 +214,7 @@ def revert(
     *,
     version: int | None = None,
     reason: str = "",
+    by: str | None = None,
     dry_run: bool = False,
 ) -> Backfilled:
     """Make the live table what it was at a moment; what comes later goes on from there.
@@ -227,7 +231,8 @@ def revert(
         if dry_run or found.equal:
             return Backfilled(found, None, before=applied)
         anchors.keep(spark, layout, table, applied, f"before {reason or 'a revert'}")
-        return _done(Backfilled(found, intervene(spark, layout, app, Wanted("revert", (table.name,), details, reason))))
+        wanted = Wanted("revert", (table.name,), details, reason, by=person(by))
+        return _done(Backfilled(found, intervene(spark, layout, app, wanted)))
 
 
 def _done(made: Backfilled) -> Backfilled:
@@ -251,7 +256,8 @@ def _refuse_restored(spark: SparkSession, layout: Layout, table: Table) -> None:
     if tables.skipped_offsets(spark, layout, table) is not None:
         raise PlanError(
             f"table {table.name!r} was restored from a topic: what came before is in no bronze of this lake, so bronze "
-            "can't make it anew. `lakehouse revert` takes it back to a version; or restore it again, into another lake."
+            "can't make it anew. `lakehouse repair revert` takes it back to a version; or restore it again, into "
+            "another lake."
         )
 
 
@@ -261,14 +267,14 @@ def _refuse_other_logic(spark: SparkSession, layout: Layout, table: Table, to: C
     if swaps and to.tick < swaps[-1].at:
         raise PlanError(
             f"table {table.name!r}: its declaration changed at tick {swaps[-1].at}, and rows from before can't go on "
-            "under the present one. Backfill it with the declaration that it had; or `lakehouse checkout` makes a new "
-            "table of that moment."
+            "under the present one. Backfill it with the declaration that it had; or `lakehouse past checkout` makes a "
+            "new table of that moment."
         )
 
 
 def _records(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> int:
     """The records of bronze in the ticks (after, to] that a table reads."""
-    return bronze.between(bronze.of_stream(spark, layout, table.stream), after, to).count() if to > after else 0
+    return Input(spark, layout, table.stream).rows(after, to).count() if to > after else 0
 
 
 def _declaration(spark: SparkSession, layout: Layout, table: Table) -> str | None:

@@ -17,6 +17,7 @@ from typing import Any
 from lakehouse.delta.layout import Layout
 from lakehouse.errors import NotFound
 from lakehouse.formats.json_text import write
+from lakehouse.formats.key_text import several
 from lakehouse.formats.unfit import Unfit
 from lakehouse.formats.written import written_key, written_value
 from lakehouse.plan.app import App
@@ -50,16 +51,16 @@ def capture(
 ) -> Capture:
     """Return the bronze records that reach one key of a table as a scenario, with what the model makes of them.
 
-    app_name: how the scenario names the application, "module:name". key: its text, the columns of a key of several
-    joined by commas, without the window. limit: the first so many records only. listen: is told how many records of
+    app_name: how the scenario names the application, "module:name". key: its text, without the window, see
+    `lakehouse.formats.key_text`. limit: the first so many records only. listen: is told how many records of
     bronze were read. Raises NotFound when no record reaches the key, NeedsSpark where only Spark could tell.
     """
     own = {source.topic for source in app.sources if source.own_table}
     found = sorted(of_key(layout, own, table, key, listen), key=lambda record: record.position)
     if not found:
         raise NotFound(
-            f"key {key!r} of table {table.name!r}: no record in bronze reaches it. Columns of a key of several are "
-            f"joined by commas: {','.join(keys_of(table).columns)}. `lakehouse query` shows the table's keys."
+            f"key {key!r} of table {table.name!r}: no record in bronze reaches it. "
+            f"{several(keys_of(table).columns)} `lakehouse query` shows the table's keys."
         )
     taken = found[:limit]
     ordered = _in_order(taken)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lakehouse.delta import interventions, late, tables
-from lakehouse.delta.interventions import Wanted
+from lakehouse.delta import interventions, late, refold, tables
+from lakehouse.delta.interventions import Wanted, person
 from lakehouse.delta.layout import Layout
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.plan.app import App
@@ -36,12 +36,13 @@ def correct(
     start: datetime | None = None,
     end: datetime | None = None,
     reason: str = "",
+    by: str | None = None,
     dry_run: bool = False,
 ) -> Corrected:
     """Take late records of a windowed table in after all; its next version holds them.
 
-    key: of one key only, by its text; columns of a key of several are joined by commas. start, end: of windows that
-    begin in [start, end). A record is taken in as a whole, for all windows that it was late for. Raises PlanError for a
+    key: of one key only, by its text, see `lakehouse.formats.key_text`. start, end: of windows that begin in
+    [start, end). A record is taken in as a whole, for all windows that it was late for. Raises PlanError for a
     table without windows, NotFound when no such record is late. A job that runs goes on; it applies the correction.
     """
     if table.window is None:
@@ -59,12 +60,13 @@ def correct(
         if (count := records.count()) == 0:
             raise NotFound(
                 f"table {table.name!r} has no late record that fits and was not taken in yet. "
-                f"`lakehouse late {table.name}` lists them."
+                f"`lakehouse look late {table.name}` lists them."
             )
+        refold.beginning(spark, layout, table)  # of a restored table: what is folded upon must be there
         if dry_run:
             return Corrected(None, count)
         number = interventions.keep_records(spark, layout, records)
     finally:
         records.unpersist()
-    wanted = Wanted("late", (table.name,), reason=reason, id=number)
+    wanted = Wanted("late", (table.name,), reason=reason, id=number, by=person(by))
     return Corrected(intervene(spark, layout, app, wanted), count)

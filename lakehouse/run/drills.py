@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.delta.layout import Layout
+from lakehouse.durable import append_line_durably
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +61,15 @@ def history(layout: Layout, table: str | None = None) -> list[dict[str, Any]]:
     """Return the drills that were run, of one table or all, the newest first."""
     path = Path(layout.drills, "history.jsonl")
     lines = path.read_text().splitlines() if path.exists() else []
-    found = [json.loads(line) for line in reversed(lines)]
+    found = []
+    for line in reversed(lines):
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue  # its writing was cut off: the drill is not in the history
     return [one for one in found if table is None or one["table"] == table]
 
 
 def remember(layout: Layout, done: Drill) -> None:
     """Add a drill to the history."""
-    path = Path(layout.drills, "history.jsonl")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as lines:
-        lines.write(json.dumps(asdict(done)) + "\n")
+    append_line_durably(Path(layout.drills, "history.jsonl"), json.dumps(asdict(done)))

@@ -23,10 +23,9 @@ from lakehouse.plan import model, model_table
 from lakehouse.plan.model_table import Event, Late, Made, comparable
 from lakehouse.plan.step import Source
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
-from lakehouse.run.compare import keys_of
 from lakehouse.run.explained import Explained, Step, checked, rows_of_key
 from lakehouse.run.nearest import nearest
-from lakehouse.run.of_key import bronze, bytes_of, is_keyed_by_topic, text_of
+from lakehouse.run.of_key import Sought, bronze, bytes_of, is_keyed_by_topic, sought
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.collection import frozen
 from lakehouse.semantics.moment import At, AtEvent, AtOffsets, milliseconds, moment
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from lakehouse.run.lake import Lake
 
 Listen = Callable[[int], None]
+LATE_A_READ = 20_000
 EVER = 2**62  # judged by this time every record is late, by the other none
 
 
@@ -52,24 +52,24 @@ def explain(
     from lakehouse.delta import cuts
     from lakehouse.run import explain_spark
 
-    told = cuts.told(layout, table, at)
+    told, wanted = cuts.told(layout, table, at), sought(layout, table, key)
     try:
         if explain_spark.is_needed(layout, table):
             raise NeedsSpark("interventions, or what a restore began from, are folded by Spark.")
-        steps = folded(layout, table, key, told.cut, listen)
+        steps = folded(layout, table, wanted, told.cut, listen)
     except NeedsSpark as error:
         if isinstance(at, AtEvent | AtOffsets):
             raise ConfigError(
                 f"explain {table.name!r} at {at}: this table is explained by Spark, which can do so now, at a version, "
                 f"a tick or a commit time. Why Spark: {error}"
             ) from error
-        steps = explain_spark.steps(lake.spark, layout, table, key, told.cut.tick)
+        steps = explain_spark.steps(lake.spark, layout, table, key, wanted, told.cut.tick)
     if not steps:
         raise NotFound(
             f"key {key!r} of table {table.name!r}{'' if at is None else f' at {at}'}: no record in bronze reaches it. "
             f"{nearest(layout, table, key)}"
         )
-    rows = rows_of_key(lake, layout, table, steps, key, at, told.version)
+    rows = rows_of_key(lake, layout, table, steps, wanted, at, told.version)
     return [
         checked(table, of, steps.get(of, ()), rows.get(of), told.watermark)
         for of in sorted({*steps, *rows}, key=comparable)
@@ -77,7 +77,7 @@ def explain(
 
 
 def folded(
-    layout: Layout, table: Table, key: str, cut: Cut, listen: Listen = lambda records: None
+    layout: Layout, table: Table, key: Sought, cut: Cut, listen: Listen = lambda records: None
 ) -> dict[Key, tuple[Step, ...]]:
     """Return the steps of a key's rows, by the model. Raises NeedsSpark."""
     events, judged = _reaching(layout, table, key, cut, listen)
@@ -88,7 +88,7 @@ def folded(
 
 
 def _reaching(
-    layout: Layout, table: Table, key: str, cut: Cut, listen: Listen
+    layout: Layout, table: Table, key: Sought, cut: Cut, listen: Listen
 ) -> tuple[list[Event], dict[Position, int] | None]:
     """The records that reach a key, and by which time each of them is judged: None for a table without a clock."""
     own = {source.topic for source in table.stream.sources if source.own_table}
@@ -109,7 +109,7 @@ def _reaching(
                 of = _key(table, event)
                 if of is None:
                     continue
-                if text_of(keys_of(table).columns, of) == key:
+                if key.is_key(of):
                     found.append(event)
                 if needs_all:
                     moving.append(_light(event))
@@ -117,7 +117,7 @@ def _reaching(
         return found, None
     if needs_all:
         return found, model_table.horizons(table, sorted(moving, key=lambda event: event.position))
-    late = _late(layout, table)
+    late = _late(layout, table, {event.position[:1] + event.position[2:] for event in found})
     return found, {
         event.position: _horizon(table, late.get(event.position[:1] + event.position[2:])) for event in found
     }
@@ -140,16 +140,19 @@ def _light(event: Event) -> Event:
     return replace(event, values={}, record=replace(event.record, key=None, value=None, headers=()))
 
 
-def _late(layout: Layout, table: Table) -> dict[tuple[Any, ...], list[Span | None]]:
-    """What was late, by the place of the record: (tick, topic, partition, offset, ordinal)."""
+def _late(layout: Layout, table: Table, places: set[tuple[Any, ...]]) -> dict[tuple[Any, ...], list[Span | None]]:
+    """What was late of the records at these places: (tick, topic, partition, offset, ordinal)."""
     if not Path(layout.late(table.name), "_delta_log").is_dir():
         return {}
     found: dict[tuple[Any, ...], list[Span | None]] = {}
-    for row in reader.dataset(layout.late(table.name)).to_table().to_pylist():
-        bounds = [row[name] for name in WINDOW_COLUMNS]
-        span = None if bounds[0] is None else Span(*map(milliseconds, bounds))
-        place = (row["tick"], row["topic"], row["partition"], row["offset"], row["ordinal"])
-        found.setdefault(place, []).append(span)
+    # A table may have many late records, the key has a few of them.
+    columns = ("tick", "topic", "partition", "offset", "ordinal", *WINDOW_COLUMNS)
+    for batch in reader.dataset(layout.late(table.name)).to_batches(columns=list(columns), batch_size=LATE_A_READ):
+        for row in batch.to_pylist():
+            *place, start, end = (row[name] for name in columns)
+            if (of := tuple(place)) in places:
+                span = None if start is None else Span(milliseconds(start), milliseconds(end))
+                found.setdefault(of, []).append(span)
     return found
 
 

@@ -14,7 +14,7 @@ from lakehouse.plan.model_table import key_of
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
 from lakehouse.run.explain import written
 from lakehouse.run.explained import Step
-from lakehouse.run.of_key import COLUMNS, record_of
+from lakehouse.run.of_key import COLUMNS, Sought, record_of
 from lakehouse.semantics.changelog import Key
 from lakehouse.semantics.collection import frozen
 from lakehouse.semantics.position import Position
@@ -43,14 +43,16 @@ def is_needed(layout: Layout, table: Table) -> bool:
     return bool(decided.count_rows(filter=ds.field("table") == table.name))
 
 
-def steps(spark: SparkSession, layout: Layout, table: Table, key: str, tick: int) -> dict[Key, tuple[Step, ...]]:
-    """Return the steps of a key's rows up to a tick, in order."""
+def steps(
+    spark: SparkSession, layout: Layout, table: Table, key: str, wanted: Sought, tick: int
+) -> dict[Key, tuple[Step, ...]]:
+    """Return the steps of a key's rows up to a tick, in order. key: its text, and what it means."""
     from lakehouse.delta import changefeed, interventions, published
 
     changes = published.rows(changefeed.of_key(changefeed.per_event(spark, layout, table, 0, tick), table, key))
     found: list[tuple[Position, Key, dict[str, Any] | None]] = []
     found += [(Position(**row["_position"]), _key(table, row), row) for row in changes]
-    found += [(place, of, None) for place, of in _late(spark, layout, table, key, tick)]
+    found += [(place, of, None) for place, of in _late(spark, layout, table, key, wanted, tick)]
     found.sort(key=lambda item: item[0])
     places = {(of.tick, of.topic, of.partition, of.offset) for of, _, _ in found}
     records = _records(layout, table, places)
@@ -70,10 +72,10 @@ def steps(spark: SparkSession, layout: Layout, table: Table, key: str, tick: int
     return {of: tuple(happened) for of, happened in made.items()}
 
 
-def _late(spark: SparkSession, layout: Layout, table: Table, key: str, tick: int) -> list[tuple[Position, Key]]:
+def _late(
+    spark: SparkSession, layout: Layout, table: Table, key: str, wanted: Sought, tick: int
+) -> list[tuple[Position, Key]]:
     """The late records of a key: the order times of their positions are bronze's to know."""
-    import json
-
     from lakehouse.delta import late, published
 
     if not Path(layout.late(table.name), "_delta_log").is_dir():
@@ -83,9 +85,8 @@ def _late(spark: SparkSession, layout: Layout, table: Table, key: str, tick: int
     found = []
     for row in rows:
         record = records[row["tick"], row["topic"], row["partition"], row["offset"]]
-        values = {name.lower(): value for name, value in json.loads(row["key"]).items()}
-        values |= {name: row[name] for name in WINDOW_COLUMNS}
-        found.append((record.position._replace(ordinal=row["ordinal"]), key_of(table.key, values)))
+        window = [row[name] for name in WINDOW_COLUMNS] if table.window is not None else []
+        found.append((record.position._replace(ordinal=row["ordinal"]), (*wanted.values, *window)))
     return found
 
 

@@ -12,7 +12,7 @@ from lakehouse.plan import model_table
 from lakehouse.plan.model_table import unhashable
 from lakehouse.plan.table import Table
 from lakehouse.run.compare import keys_of, plain, same
-from lakehouse.run.of_key import text_of
+from lakehouse.run.of_key import Sought
 from lakehouse.semantics.changelog import Key
 from lakehouse.semantics.moment import At, milliseconds
 from lakehouse.semantics.position import Position
@@ -63,7 +63,7 @@ class Explained:
 
 
 def rows_of_key(
-    lake: Lake, layout: Layout, table: Table, known: Iterable[Key], key: str, at: At | None, version: int | None
+    lake: Lake, layout: Layout, table: Table, known: Iterable[Key], key: Sought, at: At | None, version: int | None
 ) -> dict[Key, dict[str, Any]]:
     """Return the rows of a key as the table has them at a moment. known: keys of rows, to read few of them."""
     columns = keys_of(table).columns
@@ -81,7 +81,7 @@ def rows_of_key(
     rows: dict[Key, dict[str, Any]] = {}
     for row in found:
         of = model_table.key_of(table.key, {name.lower(): value for name, value in row.items()})
-        if text_of(columns, of[: len(columns)]) == key:
+        if key.is_key(of[: len(columns)]):
             rows[of] = {n: v for n, v in row.items() if n not in table.key and n[0] != "_"}
     return rows
 

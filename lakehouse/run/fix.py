@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from lakehouse.delta import fixed, interventions
+from lakehouse.delta import fixed, interventions, refold, tables
 from lakehouse.delta.fixed import Fix, Identity
-from lakehouse.delta.interventions import Wanted
+from lakehouse.delta.input import skipped
+from lakehouse.delta.interventions import Wanted, person
 from lakehouse.delta.layout import Layout
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.plan.app import App
 from lakehouse.plan.step import Source
+from lakehouse.plan.table import Table
 from lakehouse.run.intervene import intervene
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def replay(
@@ -30,14 +32,17 @@ def replay(
     fixes: Iterable[Fix],
     *,
     reason: str = "",
+    by: str | None = None,
     again: bool = False,
+    instead: bool = False,
 ) -> int | None:
     """Let quarantined records of a stream count with other bytes, in all tables of the application that read it.
 
-    again: those that were fixed before are left out, for who can't know whether an earlier try got so far. Returns the
-    tick of the intervention; None where nothing was left of them. Raises NotFound for a record that is not in the
-    quarantine, PlanError for one that does not fit with its new bytes either, or was fixed before, and where no table
-    reads the stream.
+    again: those that were fixed before are left out, for who can't know whether an earlier try got so far. instead:
+    they count with the new bytes. One that a revert of a table took back is not fixed. Returns the tick of the
+    intervention; None where nothing was left of them. Raises NotFound for a record that is not in the quarantine,
+    PlanError for one that does not fit with its new bytes either, was fixed before, or came before the restore of a
+    table that reads it, and where no table reads the stream.
     """
     readers = [table.name for table in app.tables if source in table.stream.sources]
     if not readers:
@@ -47,20 +52,46 @@ def replay(
     try:
         if missing := sorted(set(wanted) - set(fixed.identities(rows))):
             raise NotFound(
-                f"quarantine.{source.name} has no record {_shown(missing)}. `lakehouse quarantine` lists them."
+                f"quarantine.{source.name} has no record {_shown(missing)}. `lakehouse look quarantine` lists them."
             )
         if unfit := fixed.unfit(source, rows):
             raise PlanError(f"stream {source.name!r}: record {_shown(unfit)} does not fit with its new bytes either.")
         for name in readers:
-            if done := fixed.fixed_before(spark, layout, name, rows):
-                if again:
-                    left = [fix for identity, fix in wanted.items() if identity not in done]
-                    return replay(spark, layout, app, source, left, reason=reason, again=True) if left else None
-                raise PlanError(f"table {name!r}: record {_shown(done)} was fixed before.")
+            _refuse_before_restore(spark, layout, app.table(name), rows)
+        before = [set(fixed.fixed_before(spark, layout, name, rows, alike=instead)) for name in readers]
+        if done := set.intersection(*before):
+            left = [fix for identity, fix in wanted.items() if identity not in done]
+            if not again and not (instead and left):
+                how = (
+                    "with these bytes"
+                    if instead
+                    else "--open or --again leaves such out, --instead gives them the new bytes"
+                )
+                raise PlanError(f"stream {source.name!r}: record {_shown(sorted(done))} was fixed before; {how}.")
+            if not left:
+                return None
+            return replay(spark, layout, app, source, left, reason=reason, by=by, again=again, instead=instead)
         number = interventions.keep_records(spark, layout, rows)
     finally:
         rows.unpersist()
-    return intervene(spark, layout, app, Wanted("fixed", tuple(readers), reason=reason, id=number))
+    wanted_here = Wanted("fixed", tuple(readers), {"stream": source.name}, reason, number, person(by))
+    return intervene(spark, layout, app, wanted_here)
+
+
+def _refuse_before_restore(spark: SparkSession, layout: Layout, table: Table, rows: DataFrame) -> None:
+    """Of a table that was restored: what its changelog covered counts, or does not, as the other lake decided."""
+    if not tables.exists(spark, layout.silver(table.name)):
+        return
+    skip = tables.skipped_offsets(spark, layout, table)
+    if skip is None:
+        return
+    if held := fixed.identities(rows.where(skipped(skip))):
+        raise PlanError(
+            f"table {table.name!r} was restored from a topic that covers record {_shown(held)}: whether it counts was "
+            "decided in the lake that published, which may have fixed it, and this one can't tell. Fix it there and "
+            "restore again; or leave it out here: records that came after the restore can be fixed."
+        )
+    refold.beginning(spark, layout, table)  # what the fix is folded upon must be there, before anything is written
 
 
 def _shown(identities: Sequence[Identity]) -> str:

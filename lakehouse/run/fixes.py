@@ -98,7 +98,7 @@ def fixed_records(layout: Layout, app: App, stream: str, choice: Choice, how: Fi
     chosen = records(layout, stream, choice)
     if not chosen:
         raise NotFound(
-            f"stream {stream!r}: no quarantined record was chosen. `lakehouse quarantine {stream}` lists them."
+            f"stream {stream!r}: no quarantined record was chosen. `lakehouse look quarantine {stream}` lists them."
         )
     if isinstance(how, Edit) and len(chosen) > 1:
         ids = ", ".join(f"{one.place}, {one.record.topic_id}, tick {one.record.tick}" for one in chosen[:3])

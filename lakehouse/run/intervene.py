@@ -19,9 +19,10 @@ from lakehouse.delta import interventions, tables
 from lakehouse.delta.interventions import Wanted
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
-from lakehouse.delta.silver import latest_complete_tick, own_topics
+from lakehouse.delta.silver import latest_complete_tick
 from lakehouse.delta.silver_query import Silver
 from lakehouse.delta.transaction import read_progress
+from lakehouse.durable import write_durably
 from lakehouse.errors import LeaseHeld, StorageError
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
@@ -40,7 +41,7 @@ def intervene(spark: SparkSession, layout: Layout, app: App, wanted: Wanted) -> 
     Raises StorageError where a killed ingest left a tick half written, or where a running job can't read what is asked
     for; LeaseHeld where another process holds a table and does not come to the tick.
     """
-    at = _decide(spark, layout, app, wanted)
+    at = _decide(spark, layout, wanted)
     for name in wanted.tables:
         _bring(spark, layout, app.table(name), at)
     return at
@@ -64,7 +65,7 @@ def pending(layout: Layout) -> Iterator[tuple[Path, Wanted]]:
             yield path, wanted
 
 
-def _decide(spark: SparkSession, layout: Layout, app: App, wanted: Wanted) -> int:
+def _decide(spark: SparkSession, layout: Layout, wanted: Wanted) -> int:
     path = Path(layout.requests, f"{wanted.id}.json")
     asked = False
     try:
@@ -77,7 +78,7 @@ def _decide(spark: SparkSession, layout: Layout, app: App, wanted: Wanted) -> in
                         _ask(path, wanted)
                         asked = True
                 else:
-                    return _decide_here(spark, layout, app, wanted)
+                    return _decide_here(spark, layout, wanted)
             # A tick that is not complete was left by a crash: the next writer of bronze makes it.
             at = interventions.tick_of(spark, layout, wanted.id)
             if at is not None and latest_complete_tick(spark, layout) >= at:
@@ -88,25 +89,21 @@ def _decide(spark: SparkSession, layout: Layout, app: App, wanted: Wanted) -> in
                 )
             time.sleep(POLL_SECONDS)
     finally:
-        path.unlink(missing_ok=True)
+        for file in (path, path.with_suffix(REFUSED)):
+            file.unlink(missing_ok=True)
 
 
-def _decide_here(spark: SparkSession, layout: Layout, app: App, wanted: Wanted) -> int:
+def _decide_here(spark: SparkSession, layout: Layout, wanted: Wanted) -> int:
     """Decide as the writer of bronze, unless the one before has decided already."""
-    own = own_topics(app)
-    state = interventions.take_over(spark, layout, own)
+    state = interventions.take_over(spark, layout)
     if (at := interventions.tick_of(spark, layout, wanted.id)) is not None:
         return at
-    interventions.check_complete(spark, layout, state, own)
     return interventions.decide(spark, layout, state, wanted).tick
 
 
 def _ask(path: Path, wanted: Wanted) -> None:
     """Write the file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps(asdict(wanted)))
-    new.replace(path)
+    write_durably(path, json.dumps(asdict(wanted)))
 
 
 def _bring(spark: SparkSession, layout: Layout, table: Table, at: int) -> None:

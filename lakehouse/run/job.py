@@ -11,18 +11,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakehouse.config import Settings
-from lakehouse.delta import interventions
+from lakehouse.delta import checked, interventions
+from lakehouse.delta.failure import stop
+from lakehouse.delta.feed import Feed
 from lakehouse.delta.gaps import TopicNow
-from lakehouse.delta.ingest import Feed, Ingest
+from lakehouse.delta.ingest import Ingest
 from lakehouse.delta.layout import Layout
+from lakehouse.delta.leftovers import upkeep_control
 from lakehouse.delta.silver import own_topics
 from lakehouse.delta.silver_query import Silver
 from lakehouse.delta.upkeep import Done, Policy, upkeep_bronze, upkeep_quarantine
 from lakehouse.kafka.options import for_java
+from lakehouse.kafka.ranges import read_ranges
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.app import App
 from lakehouse.run import intervene
@@ -75,6 +80,7 @@ class Job:
 
     def until_caught_up(self, parts: tuple[Part, ...] = PARTS) -> None:
         """Ingest what Kafka has now, then bring every table and sink to it. Raises what stopped it."""
+        checked.check(self._spark, self._app)
         if "ingest" in parts:
             with self._ingest() as ingest:
                 _await(ingest.start(available_now=True), ingest.check)
@@ -84,6 +90,7 @@ class Job:
 
     def until_stopped(self, stop: threading.Event, parts: tuple[Part, ...] = PARTS) -> None:
         """Keep running until `stop` is set. Raises what stopped it otherwise."""
+        checked.check(self._spark, self._app)
         with ExitStack() as stack:
             running: list[tuple[StreamingQuery, Ingest | Silver]] = []
             ingest: Ingest | None = None
@@ -99,6 +106,11 @@ class Job:
             try:
                 while not stop.wait(POLL_SECONDS) and all(query.isActive for query, _ in running):
                     self._take_up(ingest, silver)
+            except Exception:
+                # A batch's own error says more than that a query, or Spark, can't be asked any more.
+                for query, owner in running:
+                    owner.check(query)
+                raise
             finally:
                 for query, owner in running:
                     owner.stop(query)
@@ -131,13 +143,21 @@ class Job:
             for_java(self._settings.kafka.options),
             tuple(dict.fromkeys((*self._app.topics, *self._settings.kafka.topics))),
             self._look,
+            partial(read_ranges, self._bootstrap, self._settings.kafka.options),
             pattern=self._settings.kafka.topic_pattern,
             own=tuple(own_topics(self._app)),
             max_records_per_tick=run.max_records_per_tick,
+            max_bytes_per_tick=run.max_bytes_per_tick,
+            max_record_bytes=run.max_record_bytes,
             on_data_loss=run.on_data_loss,
         )
         own = own_topics(self._app)
-        upkeeping = self._upkeeping("bronze", lambda policy: upkeep_bronze(self._spark, self._layout, own, policy))
+
+        def keep_up(policy: Policy) -> list[Done]:
+            done = upkeep_bronze(self._spark, self._layout, own, policy)
+            return done + upkeep_control(self._layout, policy, datetime.now(UTC))
+
+        upkeeping = self._upkeeping("bronze", keep_up)
 
         def after_tick(tick: int, rows: int) -> None:
             self._say("tick", tick, rows)
@@ -207,5 +227,5 @@ def _await(query: StreamingQuery, check: Callable[[StreamingQuery], None]) -> No
         check(query)
         raise
     finally:
-        query.stop()
+        stop(query)
     check(query)

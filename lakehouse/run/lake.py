@@ -95,8 +95,8 @@ class Lake(Repairs):
     ) -> DataFrame:
         """Return a table's changelog of the ticks in (after, to], in order: per event, or net per commit.
 
-        key: one key's changes only, by its text; columns of a key of several are joined by commas. Columns: the
-        table's, and `_tombstone`, `_event_time_ms`, `_position` of the record that caused the change.
+        key: one key's changes only, by its text, see `lakehouse.formats.key_text`. Columns: the table's, and
+        `_tombstone`, `_event_time_ms`, `_position` of the record that caused the change.
         """
         from lakehouse.delta import changefeed
 
@@ -123,7 +123,7 @@ class Lake(Repairs):
     ) -> list[Explained]:
         """Return the records behind a key's row (a windowed key: behind each of its rows), folded step by step.
 
-        key: its text; columns of a key of several are joined by commas, the window is left out. at: a moment of
+        key: its text without the window, see `lakehouse.formats.key_text`. at: a moment of
         `lakehouse.semantics.moment`, or an event time; now if left out. listen: is told how many records of
         bronze were read. See `lakehouse.run.explain`. Raises NotFound, ConfigError.
         """
@@ -144,5 +144,5 @@ class Lake(Repairs):
         from lakehouse.run.missing import Asked
 
         servers = running(self.settings)
-        kafka = Asked(servers, self.settings.kafka.options, "the embedded Kafka does not run (lakehouse up)")
+        kafka = Asked(servers, self.settings.kafka.options, "the embedded Kafka does not run (lakehouse kafka up)")
         return audit(self.spark, self._layout, app, table, kafka, deep=deep, listen=listen)

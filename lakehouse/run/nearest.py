@@ -7,6 +7,7 @@ from itertools import islice
 
 from lakehouse.delta import reader
 from lakehouse.delta.layout import Layout
+from lakehouse.formats.key_text import several
 from lakehouse.plan.model_table import key_of
 from lakehouse.plan.table import Table
 from lakehouse.run.compare import keys_of
@@ -21,9 +22,7 @@ def nearest(layout: Layout, table: Table, key: str) -> str:
     columns = keys_of(table).columns
     batches = reader.dataset(layout.silver(table.name)).to_batches(columns=list(columns))
     rows = (row for batch in batches for row in batch.to_pylist(maps_as_pydicts="strict"))
-    texts = {
-        text_of(columns, key_of(columns, {n.lower(): v for n, v in row.items()})) for row in islice(rows, LOOKED_AT)
-    }
-    several = f" Columns of a key of several are joined by commas: {','.join(columns)}." if len(columns) > 1 else ""
+    texts = {text_of(key_of(columns, {n.lower(): v for n, v in row.items()})) for row in islice(rows, LOOKED_AT)}
+    form = f" {several(columns)}" if len(columns) > 1 else ""
     found = get_close_matches(key, texts, SHOWN, cutoff=0.0)
-    return (f"The nearest keys: {'; '.join(found)}." if found else "The table is empty.") + several
+    return (f"The nearest keys: {'; '.join(found)}." if found else "The table is empty.") + form

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from lakehouse.delta import reader
+from lakehouse.delta.keys import columns_of
 from lakehouse.delta.layout import Layout
 from lakehouse.errors import ConfigError
 from lakehouse.formats.decode import decode
-from lakehouse.formats.json_text import write
-from lakehouse.formats.text_value import from_text
+from lakehouse.formats.key_text import parse_key, write_key
 from lakehouse.formats.unfit import Unfit
 from lakehouse.formats.written import key_bytes
 from lakehouse.plan import model
 from lakehouse.plan.app import App
-from lakehouse.plan.schema import base_type
+from lakehouse.plan.expression import expression_type
+from lakehouse.plan.model_table import hashable, unhashable
+from lakehouse.plan.schema import Column
 from lakehouse.plan.step import Rekey, Source
 from lakehouse.plan.table import Sink, Table
-from lakehouse.run.compare import key_value, keys_of
+from lakehouse.run.compare import keys_of
 from lakehouse.semantics.changelog import Key
+from lakehouse.semantics.collection import frozen
 from lakehouse.semantics.moment import milliseconds
 from lakehouse.semantics.record import Record
 
@@ -33,17 +37,50 @@ CHUNK = 20_000
 PROBE = "captured"
 
 
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """A key that is looked for: its columns, without the window, and its values."""
+
+    columns: tuple[Column, ...]
+    values: Key
+
+    def is_key(self, key: Key) -> bool:
+        """Say whether a key is it: by its values; where only Spark can tell a column's type, by its text."""
+        return all(
+            frozen(part) == frozen(value) if column.type else write_key([unhashable(part)]) == (value or "")
+            for column, part, value in zip(self.columns, key, self.values, strict=True)
+        )
+
+
+def sought(layout: Layout, table: Table, text: str) -> Sought:
+    """Return the key that a text means, by the types that the lake's table has. Raises ConfigError for none."""
+    names, path = keys_of(table).columns, layout.silver(table.name)
+    if Path(path, "_delta_log").is_dir():
+        columns = columns_of(reader.dataset(path).schema, names)
+    else:
+        columns = tuple(Column(name, _declared(table, name)) for name in names)
+    return Sought(columns, tuple(map(hashable, parse_key(text, columns))))
+
+
+def _declared(table: Table, name: str) -> str:
+    """The type that a key's column is declared with; empty where only Spark can tell."""
+    for item in table.group_by:
+        if item.name == name:
+            return expression_type(item.expression, table.stream.columns) or ""
+    return next(column.type for column in table.stream.columns if column.name == name)
+
+
 def of_key(layout: Layout, own: set[str], table: Table, key: str, listen: Callable[[int], None]) -> Iterator[Record]:
     """Yield the records of a key. `own`: the topics that have a bronze table of their own."""
-    source = table.stream.source
+    source, wanted = table.stream.source, sought(layout, table, key)
     if isinstance(source, Source) and is_keyed_by_topic(table, source):
-        for chunk in bronze(layout, own, source.topic, bytes_of(source, key)):
+        for chunk in bronze(layout, own, source.topic, bytes_of(source, wanted)):
             yield from chunk
         return
     count = 0
     for topic in table.stream.topics:
         for chunk in bronze(layout, own, topic):
-            yield from _reaching(table, chunk, key)
+            yield from _reaching(table, chunk, wanted)
             count += len(chunk)
             listen(count)
 
@@ -55,13 +92,12 @@ def is_keyed_by_topic(table: Table, source: Source) -> bool:
     return table.is_latest or [item.expression.text.lower() for item in table.group_by] == [source.key[0].name.lower()]
 
 
-def bytes_of(source: Source, key: str) -> bytes:
-    """Return the bytes that a key's text is in the topic. Raises ConfigError for a text that is none."""
-    kind = source.key[0].type
+def bytes_of(source: Source, key: Sought) -> bytes:
+    """Return the bytes that a key is in the topic. Raises ConfigError for one that has none."""
     try:
-        data = key_bytes(source, key if base_type(kind) == "binary" else from_text(kind)(key))
+        data = key_bytes(source, key.values[0])
     except Unfit as error:
-        raise ConfigError(f"key {key!r}: {error}") from error
+        raise ConfigError(f"key {write_key(key.values)!r}: {error}") from error
     assert data is not None
     return data
 
@@ -87,7 +123,7 @@ def record_of(row: dict[str, Any]) -> Record:
     return Record(**{**row, **times, "headers": headers})
 
 
-def _reaching(table: Table, chunk: Sequence[Record], key: str) -> Iterator[Record]:
+def _reaching(table: Table, chunk: Sequence[Record], key: Sought) -> Iterator[Record]:
     """Yield the records that reach a key of the table: its stream runs on the model, re-keyed by the table's groups."""
     stream = table.stream
     if table.group_by:
@@ -97,13 +133,11 @@ def _reaching(table: Table, chunk: Sequence[Record], key: str) -> Iterator[Recor
     places = {
         (change.position.partition, change.position.offset, change.position.tick)
         for change in found.topics[PROBE]
-        if change.key is not None and text_of(stream.key, change.key) == key
+        if change.key is not None and key.is_key(change.key)
     }
     yield from (record for record in chunk if (record.partition, record.offset, record.tick) in places)
 
 
-def text_of(columns: tuple[str, ...], key: Key) -> str:
-    """Return a key as it is given on the command line, and as `lakehouse changes --key` has it."""
-    shown = key_value(columns, key)
-    parts = shown.values() if len(columns) > 1 else [shown]
-    return ",".join("" if part is None else part if isinstance(part, str) else write(part) for part in parts)
+def text_of(key: Key) -> str:
+    """Return a key as it is given on the command line."""
+    return write_key([unhashable(part) for part in key])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakehouse.delta.bronze_rows import BronzeRows
+from lakehouse.durable import read_object, write_durably
 from lakehouse.errors import ConfigError
 from lakehouse.kafka.topics import Cluster, TopicFacts
 from lakehouse.semantics.moment import written
@@ -44,10 +45,7 @@ class Target:
 
     def remember(self, file: Path) -> None:
         """Write down where our records begin: an interrupted run of several goes on from there."""
-        file.parent.mkdir(parents=True, exist_ok=True)
-        fresh = file.with_suffix(".new")
-        fresh.write_text(json.dumps({"topic_id": self.id, "begin": self.begin}))
-        fresh.replace(file)
+        write_durably(file, json.dumps({"topic_id": self.id, "begin": self.begin}))
 
 
 def target(
@@ -130,7 +128,12 @@ def _remembered(file: Path, facts: TopicFacts) -> dict[int, int] | None:
     """Where the records of an interrupted run begin; None if there was none into this very topic."""
     if not file.is_file():
         return None
-    said = json.loads(file.read_text())
+    said = read_object(file)
+    if said is None or not {"topic_id", "begin"} <= set(said):
+        raise ConfigError(
+            f"{file} can't be read; expected where the records that are being written to topic {facts.name!r} begin. "
+            "Delete the topic, then the file, and rehydrate again; or name another topic: --to NAME."
+        )
     return {int(p): offset for p, offset in said["begin"].items()} if said["topic_id"] == facts.id else None
 
 

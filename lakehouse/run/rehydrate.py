@@ -22,6 +22,7 @@ from lakehouse.kafka.ordered import Headers, OrderedProducer, Placed
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.schema import check_topic
 from lakehouse.run.refilled import Target, target
+from lakehouse.semantics.kafka_time import HEADER, no_time
 
 POSITIONS = ("topic_id", "offset", "tick")
 # librdkafka takes 0 for "now", and Kafka has no time before 1970.
@@ -103,10 +104,14 @@ def rehydrate(
 
 
 def _placed(row: BronzeRow, positions: bool) -> Placed:
-    headers: Headers = [] if row.headers is None else [(header["key"], header["value"]) for header in row.headers]
+    pairs = [(header["key"], header["value"]) for header in row.headers or ()]
+    timestamp = row.timestamp // 1000
+    if (said := no_time(timestamp, pairs)) is not None:
+        timestamp, pairs = said, [(name, value) for name, value in pairs if name != HEADER]
+    headers: Headers = [*pairs]
     if positions:
         headers += [(f"lakehouse.{name}", str(getattr(row, name)).encode()) for name in POSITIONS]
-    return row.partition, max(row.timestamp // 1000, FIRST_MS), headers or None, row.key, row.value
+    return row.partition, max(timestamp, FIRST_MS), headers or None, row.key, row.value
 
 
 def _there(

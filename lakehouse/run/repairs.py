@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class Repairs(Opened):
-    """Corrections, backfills, reverts, rebuilds, restores."""
+    """Corrections, backfills, reverts, rebuilds, restores.
+
+    reason, by: why, and who decided it, beside the operating system's user; both stand in the interventions.
+    """
 
     def correct(
         self,
@@ -33,6 +36,7 @@ class Repairs(Opened):
         start: datetime | None = None,
         end: datetime | None = None,
         reason: str = "",
+        by: str | None = None,
         dry_run: bool = False,
     ) -> Corrected:
         """Take late records of a windowed table in after all: of one key, of windows that begin in [start, end).
@@ -44,7 +48,7 @@ class Repairs(Opened):
 
         return correct(
             self.spark, self._layout, app, table,
-            key=key, start=start, end=end, reason=reason, dry_run=dry_run,
+            key=key, start=start, end=end, reason=reason, by=by, dry_run=dry_run,
         )  # fmt: skip
 
     def backfill(
@@ -54,6 +58,7 @@ class Repairs(Opened):
         *,
         of: Range | None = None,
         reason: str = "",
+        by: str | None = None,
         dry_run: bool = False,
         listen: Progress | None = None,
     ) -> Backfilled:
@@ -66,10 +71,12 @@ class Repairs(Opened):
         from lakehouse.run import backfill
 
         if of is not None:
-            return backfill.backfill_range(self.spark, self._layout, app, table, of, reason=reason, dry_run=dry_run)
+            return backfill.backfill_range(
+                self.spark, self._layout, app, table, of, reason=reason, by=by, dry_run=dry_run
+            )  # fmt: skip
         return backfill.backfill(
             self.spark, self._layout, app, table,
-            reason=reason, dry_run=dry_run, listen=listen or backfill.silent,
+            reason=reason, by=by, dry_run=dry_run, listen=listen or backfill.silent,
         )  # fmt: skip
 
     def discard(self, table: Table) -> bool:
@@ -87,11 +94,20 @@ class Repairs(Opened):
         return backfill.discard(self.spark, self._layout, table)
 
     def replay(
-        self, app: App, stream: str, fixed: Iterable[Fixed], *, reason: str = "", again: bool = False
+        self,
+        app: App,
+        stream: str,
+        fixed: Iterable[Fixed],
+        *,
+        reason: str = "",
+        by: str | None = None,
+        again: bool = False,
+        instead: bool = False,
     ) -> int | None:
         """Let quarantined records of a stream count with other bytes, at their original positions; return the tick.
 
-        again: those that were fixed before are left out; None where nothing is left. Without it they are refused.
+        again: those that were fixed before are left out; None where nothing is left. instead: they count with the new
+        bytes from now on. Without these they are refused.
         fixed: of `lakehouse.run.fixes.fixed_records`. The rows that depend on them are made anew, in all tables of the
         application that read the stream; the live job goes on. Raises NotFound, PlanError.
         """
@@ -101,16 +117,30 @@ class Repairs(Opened):
 
         records = [(one.was.record, one) for one in fixed]
         fixes = [Fix(was.topic_id, was.partition, was.offset, one.key, one.value) for was, one in records]
-        return replay(self.spark, self._layout, app, source_of(app, stream), fixes, reason=reason, again=again)
+        return replay(
+            self.spark,
+            self._layout,
+            app,
+            source_of(app, stream),
+            fixes,
+            reason=reason,
+            by=by,
+            again=again,
+            instead=instead,
+        )
 
-    def revert(self, app: App, table: Table, at: At, *, reason: str = "", dry_run: bool = False) -> Backfilled:
+    def revert(
+        self, app: App, table: Table, at: At, *, reason: str = "", by: str | None = None, dry_run: bool = False
+    ) -> Backfilled:
         """Make the live table what it was at a moment; its job goes on from there. Raises NotFound, ConfigError."""
         from lakehouse.delta import reading
         from lakehouse.run.backfill import revert
 
         cut = reading.cut(self.spark, self._layout, table, at)
         version = reading.version_meant(self.spark, self._layout, table, at)
-        return revert(self.spark, self._layout, app, table, cut, version=version, reason=reason, dry_run=dry_run)
+        return revert(
+            self.spark, self._layout, app, table, cut, version=version, reason=reason, by=by, dry_run=dry_run
+        )  # fmt: skip
 
     def checkout(self, table: Table, name: str, at: At | None = None, *, again: bool = False) -> Content:
         """Make a new table of what people see of a table at a moment; return its row count and hash.

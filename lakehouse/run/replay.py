@@ -12,10 +12,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.delta import bronze, changefeed, published, reader, tables
+from lakehouse.delta import bronze, changefeed, published, reader, stream_feed, tables
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.silver import own_topics
 from lakehouse.delta.silver_query import Silver
+from lakehouse.delta.tick import append_tick
 from lakehouse.plan.app import App
 from lakehouse.plan.model import Result
 from lakehouse.plan.model_table import Late, hashable
@@ -65,7 +66,7 @@ def write_bronze(spark: SparkSession, layout: Layout, app: App, records: Iterabl
     """Write records into bronze, one commit a tick; return the last tick. What is there already stays before them."""
     own = own_topics(app)
     bronze.create(spark, layout, own)
-    state = bronze.take_over(spark, layout, own)
+    state = bronze.take_over(spark, layout)
     ordered = sorted(records, key=lambda record: (record.tick, record.topic, record.partition, record.offset))
     known = {topic: stands for topic, stands in state.topics.items() if stands.id in {r.topic_id for r in ordered}}
     new = {record.topic: bronze.TopicState(record.topic_id) for record in ordered}
@@ -76,7 +77,7 @@ def write_bronze(spark: SparkSession, layout: Layout, app: App, records: Iterabl
         for record in rows:
             ends.setdefault(record.topic, {})[record.partition] = record.offset + 1
         frame = spark.createDataFrame([_kafka_row(record) for record in rows], KAFKA_SCHEMA)
-        state, _ = bronze.append_tick(frame, layout, state, ends, "replay", own)
+        state, _ = append_tick(frame, layout, state, ends, "replay", own)
         if state.tick != tick:
             raise ValueError(f"tick {tick} follows tick {state.tick - 1}: expected ticks from 1 on, without a hole")
     return state.tick
@@ -100,7 +101,7 @@ def read_result(spark: SparkSession, layout: Layout, app: App, records: Iterable
         result.null_keys[table.name] = sum(reader.user_metadata(commit).get("null_keys", 0) for commit in commits)
     for sink in app.sinks:
         if isinstance(sink.of, Stream):
-            events = changefeed.stream_events(spark, layout, sink.of, 0, last)
+            events = stream_feed.stream_events(spark, layout, sink.of, 0, last)
             result.topics[sink.topic] = [_change(sink.of.key, row) for row in published.rows(events)]
         else:
             result.topics[sink.topic] = result.changelogs[sink.of.name]

@@ -1,4 +1,4 @@
-"""Many scenarios on one engine or both: what `lakehouse test` runs.
+"""Many scenarios on one engine or both: what `lakehouse test run` runs.
 
 The model runs one after the other. Spark runs them packed into one lake (`lakehouse.run.packing`): a pack that raises
 is halved until the scenario at fault stands alone, so that it fails no other.

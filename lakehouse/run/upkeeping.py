@@ -20,8 +20,10 @@ from lakehouse.delta import upkeep
 from lakehouse.delta.failure import cause
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
+from lakehouse.delta.leftovers import upkeep_control
 from lakehouse.delta.silver import own_topics
 from lakehouse.delta.upkeep import Done, Policy
+from lakehouse.durable import read_object, write_durably
 from lakehouse.plan.app import App
 from lakehouse.plan.duration import milliseconds
 from lakehouse.plan.table import Table
@@ -76,19 +78,13 @@ class Upkeeping:
         self._write({"tick": tick, "at": time.time(), "vacuum_at": now if policy.vacuum else self._last["vacuum_at"]})
 
     def _read(self) -> dict[str, Any]:
-        try:
-            said: dict[str, Any] = json.loads(self._path.read_text()) if self._path is not None else {}
-            return said if {"tick", "at", "vacuum_at"} <= set(said) else {}
-        except (OSError, ValueError):
-            return {}
+        said = read_object(self._path) if self._path is not None else None
+        return said if said is not None and {"tick", "at", "vacuum_at"} <= set(said) else {}
 
     def _write(self, said: dict[str, Any]) -> None:
         self._last = said
         if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            new = self._path.with_suffix(".new")
-            new.write_text(json.dumps(said))
-            new.replace(self._path)
+            write_durably(self._path, json.dumps(said))
 
 
 def of_tables(spark: SparkSession, layout: Layout, app: App, policy: Policy, tables: Iterable[Table]) -> list[Done]:
@@ -130,6 +126,7 @@ def by_command(
         if not names:
             done += upkeep.upkeep_quarantine(spark, layout, app, policy)
             done += upkeep.upkeep_bronze(spark, layout, own_topics(app), policy)
+            done += upkeep_control(layout, policy, datetime.now(UTC))
     return done
 
 
@@ -139,5 +136,6 @@ def _published(layout: Layout, app: App, table: Table) -> dict[str, int]:
     for sink in app.sinks:
         if sink.of == table and sink.mode == "net" and "://" not in layout.root:
             remembered = Path(layout.published(sink.topic))
-            found[sink.topic] = int(json.loads(remembered.read_text())["tick"]) if remembered.exists() else 0
+            said = read_object(remembered) or {}
+            found[sink.topic] = int(said.get("tick", 0))
     return found

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from typing import Any, Protocol
 
+from lakehouse.semantics.wide_sum import SumWideDecimals
+
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
-DECIMAL_DIGITS_MAX = 38
 
 
 class Aggregate(Protocol):
@@ -88,7 +89,10 @@ class SumIntegers(Added):
 
 @dataclass(frozen=True, slots=True)
 class SumDecimals:
-    """SUM over DECIMAL(p, s): exact, as DECIMAL(p + 10, s) like Spark's own SUM; outside of it, null."""
+    """SUM over DECIMAL(p, s) of 18 digits at the most: exact, as DECIMAL(p + 10, s) like Spark's own SUM.
+
+    The accumulator is a DECIMAL(37, s), which has room for 10**19 of them. More digits: `SumWideDecimals`.
+    """
 
     precision: int
     scale: int
@@ -104,8 +108,7 @@ class SumDecimals:
             return earlier + later
 
     def result(self, accumulator: Decimal) -> Decimal | None:
-        digits_max = min(self.precision + 10, DECIMAL_DIGITS_MAX)
-        return accumulator if abs(accumulator) < Decimal(10).scaleb(digits_max - self.scale - 1) else None
+        return accumulator if abs(accumulator) < Decimal(10).scaleb(self.precision + 9 - self.scale) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +130,10 @@ class SumDoubles(Shown, Added):
 class Average:
     """AVG(column): a DOUBLE; nulls are skipped, and over only nulls it is 0.0, as in ksqlDB (`AverageUdaf`).
 
-    `sum` is the rule by which the values are added: exact for integers and decimals.
+    `sum` is the rule by which the values are added: exact for integers and decimals, whatever the sum would show.
     """
 
-    sum: SumIntegers | SumDecimals | SumDoubles
+    sum: SumIntegers | SumDecimals | SumWideDecimals | SumDoubles
 
     def zero(self) -> dict[str, Any]:
         return {"sum": self.sum.zero(), "n": 0}
@@ -144,7 +147,9 @@ class Average:
         return {"sum": self.sum.merge(earlier["sum"], later["sum"]), "n": earlier["n"] + later["n"]}
 
     def result(self, accumulator: dict[str, Any]) -> float:
-        return float(accumulator["sum"]) / accumulator["n"] if accumulator["n"] else 0.0
+        total = accumulator["sum"]
+        total = self.sum.total(total) if isinstance(self.sum, SumWideDecimals) else total
+        return float(total) / accumulator["n"] if accumulator["n"] else 0.0
 
 
 def sort_key(value: Any) -> Any:

@@ -16,6 +16,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal
 
 from lakehouse.errors import ConfigError
+from lakehouse.semantics.years import in_range
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Clock = Literal["event", "commit"]
@@ -152,15 +153,23 @@ def parsed(text: str) -> At | None:
 
 
 def time_ms(time: str | datetime | date, what: str = "at") -> int:
-    """Return a time as milliseconds since the epoch; one without a zone is UTC, a date is its first moment."""
+    """Return a time as milliseconds since the epoch; one without a zone is UTC, a date is its first moment.
+
+    Raises ConfigError for what is no time, and for one that lies outside of the years 1 to 9999 in UTC.
+    """
     if isinstance(time, str):
         try:
             time = datetime.fromisoformat(time.strip())
         except ValueError:
             raise ConfigError(f"{what} {time!r}: expected a time such as 2013-06-01T18:00Z, or a date.") from None
     elif not isinstance(time, datetime):
-        time = datetime(time.year, time.month, time.day)
-    return milliseconds(time if time.tzinfo is not None else time.replace(tzinfo=UTC))
+        time = datetime(time.year, time.month, time.day, tzinfo=UTC)
+    ms = milliseconds(time if time.tzinfo is not None else time.replace(tzinfo=UTC))
+    if not in_range(ms):
+        raise ConfigError(
+            f"{what} {time.isoformat()}: in UTC it lies outside of the years 1 to 9999; expected one inside."
+        )
+    return ms
 
 
 def offsets_of(text: str) -> dict[str, dict[int, int]]:
@@ -205,7 +214,6 @@ def none_left_out(offsets: Mapping[str, Mapping[int, int]], known: Mapping[tuple
     known: the first offset not taken in, by topic and partition.
     """
     named = {(topic, partition) for topic, of in offsets.items() for partition in of}
-    if add := ",".join(
-        f"{topic}/{partition}={known[topic, partition]}" for topic, partition in sorted(set(known) - named)
-    ):
+    left_out = {place: offset for place, offset in known.items() if place not in named}
+    if add := ",".join(f"{topic}/{partition}={n}" for (topic, partition), n in sorted(left_out.items())):
         raise ConfigError(f"offsets: expected one for every partition with records; add {add} (or smaller ones).")

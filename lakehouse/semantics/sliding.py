@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from lakehouse.semantics.cell import Cell, Cells, Input, Outcome, Rules, Step, added
 from lakehouse.semantics.window import Sliding, Span
+from lakehouse.semantics.years import FIRST_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,9 @@ class SlidingWindows:
 
     def apply(self, cells: Cells, record: Input) -> Outcome:
         difference, time = self.window.difference, record.time
-        if self.window.closes(Span(time, time + difference)) <= record.horizon:
-            return [], [Span(time - difference, time)]
+        first, last = self.window.room
+        if self.window.closes(Span(time, time + difference)) <= record.horizon or not first <= time <= last:
+            return [], [Span(max(time - difference, FIRST_MS), time)]
         return _Run(self, cells, record).outcome()
 
     def span(self, start: int) -> Span:

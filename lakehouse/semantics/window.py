@@ -13,12 +13,17 @@ A record is late for a window that closed before it (rule 14):
     session             end + gap + grace < stream time   a record at end + gap still merges
 
 Kafka Streams: `TimeWindows`, `SlidingWindows`, `SessionWindows`.
+
+No window reaches beyond the times that there are (`lakehouse.semantics.years`): a tumbling or hopping one is cut there,
+and a record whose sliding windows would reach beyond them is late.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from lakehouse.semantics.years import FIRST_MS, LAST_MS
 
 DAY_MS = 24 * 60 * 60 * 1000
 
@@ -46,7 +51,8 @@ class Hopping:
         first = (time - self.size + self.advance) // self.advance * self.advance
         if time >= 0:
             first = max(first, 0)
-        return [Span(start, start + self.size) for start in range(first, time + 1, self.advance)]
+        starts = range(first, time + 1, self.advance)
+        return [Span(max(start, FIRST_MS), min(start + self.size, LAST_MS)) for start in starts]
 
     def closes(self, span: Span) -> int:
         """Return the stream time from which on the window takes nothing more."""
@@ -73,6 +79,11 @@ class Sliding:
 
     difference: int
     grace: int
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """The first and the last time of a record whose windows lie within the times that there are."""
+        return FIRST_MS + self.difference, LAST_MS - self.difference - 1
 
     def closes(self, span: Span) -> int:
         """Return the stream time from which on the window takes nothing more."""

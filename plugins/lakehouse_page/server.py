@@ -3,9 +3,12 @@
 Reading a lake is work for threads: a few of the page's own, so that it never takes all of the api-server's.
 """
 
+import asyncio
 import importlib
+import json
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
 import anyio
@@ -24,6 +27,7 @@ from lakehouse_page import access, kafka, settings
 from lakehouse_page.access import ApplicationOf
 
 READERS = 4
+ANSWER_SECONDS = 30.0  # above what lakehouse.page gives a read: it ends by itself, as a rule
 COMMANDS = 2
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -41,7 +45,7 @@ Limit = Annotated[int, Query(ge=1, le=ROWS_MAX)]
 Version = Annotated[int | None, Query(ge=0, lt=2**62)]
 
 log = logging.getLogger(__name__)
-readers = anyio.CapacityLimiter(READERS)
+readers = ThreadPoolExecutor(READERS, thread_name_prefix="lakehouse-page")  # who is not served waits no longer either
 commands = anyio.CapacityLimiter(COMMANDS)
 # No schema and no documentation: they would be the only pages that somebody signed out can read.
 app = FastAPI(dependencies=access.SIGNED_IN, docs_url=None, redoc_url=None, openapi_url=None)
@@ -54,7 +58,14 @@ class Asked(BaseModel):
     version: int | None = Field(default=None, ge=0, lt=2**62)
 
 
-async def read(name: str, *arguments: Any) -> JSONResponse:
+class Answer(JSONResponse):
+    """JSON in ASCII: a record's text may hold half a character, which UTF-8 has no bytes for."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+async def read(name: str, *arguments: Any) -> Answer:
     """Answer with what a function of `lakehouse.page` returns, run in one of the page's own threads.
 
     It is imported there: what reads a lake is 90 MB, of which an Airflow whose page nobody opens has no use.
@@ -64,7 +75,18 @@ async def read(name: str, *arguments: Any) -> JSONResponse:
         module, _, function = name.partition(".")
         return getattr(importlib.import_module(f"lakehouse.page.{module}"), function)(*arguments)
 
-    return JSONResponse(await anyio.to_thread.run_sync(answer, limiter=readers))
+    return Answer(await _in_thread(answer))
+
+
+async def _in_thread(function: Callable[[], Any]) -> Any:
+    """Return what a function returns, or answer that it takes too long: its thread then ends when it can."""
+    running = asyncio.get_running_loop().run_in_executor(readers, function)
+    try:
+        return await asyncio.wait_for(running, ANSWER_SECONDS)
+    except TimeoutError:
+        raise TimedOut(
+            f"there was no answer within {ANSWER_SECONDS:g} s; the command line takes what it needs."
+        ) from None
 
 
 @app.get("/")
@@ -80,7 +102,7 @@ def file(name: str) -> FileResponse:
 
 
 @app.get("/api/applications")
-async def all_applications(request: Request, user: GetUserDep) -> JSONResponse:
+async def all_applications(request: Request, user: GetUserDep) -> Answer:
     def named() -> dict[str, Any]:
         found, problems = applications.applications(settings.applications_folder())
         seen = [one for one in found if access.allows(one.name, request, user)]
@@ -89,49 +111,49 @@ async def all_applications(request: Request, user: GetUserDep) -> JSONResponse:
             "problems": problems,
         }
 
-    return JSONResponse(await anyio.to_thread.run_sync(named, limiter=readers))
+    return Answer(await _in_thread(named))
 
 
 @app.get("/api/applications/{app}")
-async def one_application(app: ApplicationOf) -> JSONResponse:
+async def one_application(app: ApplicationOf) -> Answer:
     return await read("overview.overview", app)
 
 
 @app.get("/api/applications/{app}/lag")
-async def lag(app: ApplicationOf) -> JSONResponse:
-    return JSONResponse(await kafka.lag(app))
+async def lag(app: ApplicationOf) -> Answer:
+    return Answer(await kafka.lag(app))
 
 
 @app.get("/api/applications/{app}/drills")
-async def all_drills(app: ApplicationOf) -> JSONResponse:
+async def all_drills(app: ApplicationOf) -> Answer:
     return await read("drills.history", app, None)
 
 
 @app.get("/api/applications/{app}/tables/{table}/versions")
-async def all_versions(app: ApplicationOf, table: str) -> JSONResponse:
+async def all_versions(app: ApplicationOf, table: str) -> Answer:
     return await read("versions.versions", app, app.table(table))
 
 
 @app.get("/api/applications/{app}/tables/{table}/rows")
-async def rows(app: ApplicationOf, table: str, at: str = "now", prefix: str = "", limit: Limit = 50) -> JSONResponse:
+async def rows(app: ApplicationOf, table: str, at: str = "now", prefix: str = "", limit: Limit = 50) -> Answer:
     return await read("past.rows", app, app.table(table), at, prefix, limit)
 
 
 @app.get("/api/applications/{app}/tables/{table}/difference")
 async def difference(
     app: ApplicationOf, table: str, a: str, b: str = "now", key: str = "", limit: Limit = 50
-) -> JSONResponse:
+) -> Answer:
     return await read("past.compared", app, app.table(table), a, b, key, limit)
 
 
 @app.get("/api/applications/{app}/tables/{table}/history")
-async def history(app: ApplicationOf, table: str, key: str, before: Version = None, limit: Limit = 50) -> JSONResponse:
+async def history(app: ApplicationOf, table: str, key: str, before: Version = None, limit: Limit = 50) -> Answer:
     return await read("row_history.row_history", app, app.table(table), key, before, limit)
 
 
 @app.post("/api/applications/{app}/tables/{table}/explain")  # it starts a process: no link of another site may
-async def explain(app: ApplicationOf, table: str, asked: Asked) -> JSONResponse:
-    return JSONResponse(await _command(command.explain, settings.python(), app, table, asked.key, asked.version))
+async def explain(app: ApplicationOf, table: str, asked: Asked) -> Answer:
+    return Answer(await _command(command.explain, settings.python(), app, table, asked.key, asked.version))
 
 
 async def _command(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -146,24 +168,24 @@ async def _command(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 @app.exception_handler(LakehouseError)
-async def refused(request: Request, error: LakehouseError) -> JSONResponse:
+async def refused(request: Request, error: LakehouseError) -> Answer:
     status = next(status for kind, status in STATUS if isinstance(error, kind))
     if status == 500:
         log.error("%s: %s", request.url.path, error)
-    return JSONResponse({"error": str(error)}, status)
+    return Answer({"error": str(error)}, status)
 
 
 @app.exception_handler(RequestValidationError)
-async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+async def invalid(request: Request, error: RequestValidationError) -> Answer:
     said = "; ".join(f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors())
-    return JSONResponse({"error": said}, 422)
+    return Answer({"error": said}, 422)
 
 
 @app.exception_handler(HTTPException)
 async def denied(request: Request, error: HTTPException) -> Response:
     if error.status_code == 401 and request.url.path.rstrip("/") == request.scope["root_path"].rstrip("/"):
         return HTMLResponse(SIGNED_OUT.format(login=get_auth_manager().get_url_login()), 401)
-    return JSONResponse({"error": str(error.detail)}, error.status_code)
+    return Answer({"error": str(error.detail)}, error.status_code)
 
 
 @app.middleware("http")

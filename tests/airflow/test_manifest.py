@@ -166,7 +166,17 @@ def test_freshness_has_bounds(tmp_path: Path, minutes: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["@daily", "* * * * *", "*/15 * * * *", "0,30 9-17 1 jan-jun MON-fri", "59 23 31 12 7", "0-30/10 0 * * *"]
+    "text",
+    [
+        "@daily",
+        "* * * * *",
+        "*/15 * * * *",
+        "0,30 9-17 1 jan-jun MON-fri",
+        "59 23 31 12 7",
+        "0-30/10 0 * * *",
+        "0 0 29 2 *",
+        "0 0 31 2 1",
+    ],
 )
 def test_schedules(text: str) -> None:
     assert cron.check(text, "--schedule") == text
@@ -178,6 +188,7 @@ def test_schedules(text: str) -> None:
         "", "@never", "@reboot", "* * * *", "* * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *",
         "* * * * 8", "5-1 * * * *", "*/0 * * * *", "a * * * *", "*  * * * *", "* * * * mon\n", "; rm * * *",
         "{{ x }} * * * *", "0 0 * * '", "-1 * * * *", "1- * * * *", "* * * * *; x",
+        "0 0 31 2 *", "0 0 30,31 2 *", "0 0 31 4,jun,9-9,11 */1",
     ],
 )  # fmt: skip
 def test_what_is_no_schedule_is_refused(text: str) -> None:

@@ -1,4 +1,4 @@
-"""`lakehouse blame` and `bisect`; over tables written without Spark."""
+"""`lakehouse past blame` and `bisect`; over tables written without Spark."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_person_reads_where_to_look(counted, lakehouse):
     out = bisect(lakehouse, counted, "count(*) < 2").out
     assert out.startswith("version 7 (tick 7), committed 2")
     assert "is the first where it is not true; it is at version 6.\nVersions tried: " in out
-    assert out.endswith("What it changed: lakehouse show visits 7\n")
+    assert out.endswith("What it changed: lakehouse past show visits 7\n")
 
 
 @pytest.mark.parametrize(

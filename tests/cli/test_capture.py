@@ -1,4 +1,4 @@
-"""`lakehouse capture`: records of a bronze become a scenario that passes. The bronze is written without Spark."""
+"""`lakehouse test capture`: records of a bronze become a scenario that passes. The bronze is written without Spark."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_it_says_where_it_is_and_how_it_runs(lakehouse, shop):
     (shop / "sub" / "shop.py").write_text(APP)
     found = lakehouse("capture", "sub/shop.py", "totals", "--key", "ann")
     assert "sub/totals-ann.json: 3 records of orders behind the key ann of totals." in found.out
-    assert found.out.splitlines()[-1] == "Run it: lakehouse test sub/totals-ann.json"
+    assert found.out.splitlines()[-1] == "Run it: lakehouse test run sub/totals-ann.json"
     assert lakehouse("test", "sub/totals-ann.json").out.splitlines()[-1] == "1 passed, 0 failed"
 
 

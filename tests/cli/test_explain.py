@@ -1,4 +1,4 @@
-"""`lakehouse explain`, over a lake written without Spark."""
+"""`lakehouse past explain`, over a lake written without Spark."""
 
 from __future__ import annotations
 

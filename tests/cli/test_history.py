@@ -13,7 +13,7 @@ from lakehouse.delta.history import History, version_at
 from lakehouse.delta.layout import Layout
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.plan.change import PLAN
-from lakehouse.semantics.moment import AtCommit, AtEvent, AtTick, AtVersion, parsed, written
+from lakehouse.semantics.moment import AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, parsed, written
 
 from .versioned import Story, VersionedTable, visit
 from .written import WrittenLake
@@ -123,10 +123,12 @@ def test_a_commit_whose_records_all_were_filtered_out_is_no_intervention(tmp_pat
     assert version_at(Layout(str(tmp_path)), "visits", AtEvent(100)) == 2
 
 
-def test_a_restored_table_has_no_event_times(tmp_path):
+def test_a_restored_table_has_no_event_times_and_no_offsets(tmp_path):
+    """What it was restored with may hold any of them: a version before the first record was taken for offset 0."""
     table = VersionedTable(tmp_path, properties={"lakehouse.skip": "{}"})
     table.commit(1, visit("ann", 1, 1, 0), times=(100, 100))
     assert [version_at(Layout(str(tmp_path)), "visits", AtEvent(ms)) for ms in (50, 100)] == [None, None]
+    assert version_at(Layout(str(tmp_path)), "visits", AtOffsets({"clicks": {0: 0}})) is None
 
 
 def test_versions(story):

@@ -1,4 +1,4 @@
-"""`lakehouse late`, and the late and state tables in the commands that read; over a lake written without Spark."""
+"""`lakehouse look late`, and the late and state tables in the commands that read; over a lake written without Spark."""
 
 from __future__ import annotations
 

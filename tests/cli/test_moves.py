@@ -66,7 +66,7 @@ def test_a_wrong_update_is_planned_put_right_and_listed(spark, folder, app, lake
     done = lakehouse("backfill", app, "sums", "--reason", "a wrong UPDATE")
     assert done.code == 0, done.err
     assert "sums: 0 rows added, 0 removed, 1 changed, at tick 5." in done.out
-    assert f"lakehouse revert {app} sums --tick 4" in done.out
+    assert f"lakehouse repair revert {app} sums --tick 4" in done.out
     assert "swap" in done.err, "the progress"
     assert lakehouse("query", "SELECT * FROM sums ORDER BY id", "--json").out == good
 

@@ -1,4 +1,4 @@
-"""`lakehouse quarantine`: the list, the reasons, and fixes that are tried; over a quarantine written without Spark."""
+"""`lakehouse look quarantine`: the list, reasons, and fixes that are tried; over a quarantine written without Spark."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_list_is_the_newest_first(lake, lakehouse):
     assert lines(lakehouse("quarantine", "orders", "--json").out)[0] == {
         "topic": "web-orders", "topic_id": "id-1", "partition": 0, "offset": 1, "tick": 2, "key": "k",
         "value": '{"amount": "2"}', "timestamp": "2023-11-14T22:13:20.002000Z",
-        "reason": "value: field amount: expected int, found '2'",
+        "reason": "value: field amount: expected int, found '2'", "fixed_at": None,
     }  # fmt: skip
     assert [r["value"] for r in lines(lakehouse("quarantine", "orders", "--json").out)[1:]] == [
         "base64:/1tyZWRd", '{"amount": "1"}',
@@ -80,7 +80,7 @@ def test_by_reason(lake, lakehouse):
     first, second = lines(lakehouse("quarantine", "orders", "--by", "reason", "--json").out)
     example = first.pop("example")
     assert first == {
-        "kind": "value: field amount: expected int", "records": 2, "first_tick": 0, "last_tick": 2,
+        "kind": "value: field amount: expected int", "records": 2, "open": 2, "first_tick": 0, "last_tick": 2,
         "first_time": "2023-11-14T22:13:20Z", "last_time": "2023-11-14T22:13:20.002000Z",
     }  # fmt: skip
     assert (example["partition"], example["offset"], example["value"]) == (0, 1, '{"amount": "2"}')

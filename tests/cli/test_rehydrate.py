@@ -1,4 +1,4 @@
-"""`lakehouse rehydrate`: what it prints, and how it refuses. What it writes: tests/kafka/test_rehydrate.py."""
+"""`lakehouse repair rehydrate`: what it prints, and how it refuses. What it writes: tests/kafka/test_rehydrate.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lakehouse test`: exit codes, lines, the report; on the model. Spark: tests/spark/test_scenarios.py, tests/run."""
+"""`lakehouse test run`: exit codes, lines, a report; on the model. Spark: tests/spark/test_scenarios.py, tests/run."""
 
 from __future__ import annotations
 

@@ -21,10 +21,11 @@ STATUS = {
     "tick": 7, "topics": [{"name": "orders", "next": {"0": 3}, "lag": 0}],
     "tables": [{"name": name, "rows": 2, "version": 4, "tick": 7} for name in ("current_orders", "totals")],
 }  # fmt: skip
-# What stands in for the project's Python: it is given `-P -m lakehouse.cli.main COMMAND ...`.
+# What stands in for the project's Python: it is given `-P -m lakehouse.cli.main [GROUP] COMMAND ...`.
 PYTHON = """#!/bin/sh
 printf '%s\\n' "$*" >> {calls}
 cd {folder}
+case "$4" in look|past|repair|test) shift ;; esac
 case "$4" in
 status) printf '%s\\n' '{status}' ;;
 {cases}
@@ -75,6 +76,18 @@ def _calls(folder: Path) -> list[str]:
 
 def _states(found: dict[str, Any]) -> dict[str, str]:
     return {task: of["state"] for task, of in found["tasks"].items()}
+
+
+def test_a_schedule_that_airflow_cant_use_costs_the_other_applications_nothing(airflow, tmp_path, manifest):
+    folder = manifest(schedule="@quarterly", backfill_schedule="0 0 29 2 *").parent
+    manifest(name="hour", schedule="60 * * * *")
+    manifest(name="never", backfill_schedule="0 0 31 2 *")
+    found = airflow.ask(tmp_path, "inspect_all", LAKEHOUSE_APPLICATIONS=str(folder))
+    assert found["import_errors"] == {}
+    assert {name.partition("__")[0] for name in found["dags"] if "__" in name} == {"shop"}
+    said = found["dags"]["lakehouse_refused_manifests"]["doc"]
+    assert "hour.json: schedule is '60 * * * *', which Airflow can't use: [60 * * * *] is not acceptable" in said
+    assert "never.json: backfill_schedule is '0 0 31 2 *', which Airflow can't use: failed to find next date" in said
 
 
 def test_each_application_has_its_dags_and_a_bad_manifest_is_named(airflow, tmp_path, manifest):
@@ -214,3 +227,30 @@ def test_what_a_running_job_holds_is_left_to_it_and_its_changes_are_told(run, sh
     assert found["state"] == "success", found["log"]
     assert (states["ingest"], states["silver"], states["check"]) == ("skipped", "skipped", "success")
     assert [event["tick"] for event in found["events"]] == [7]
+
+
+@pytest.mark.parametrize(
+    ("kind", "conf", "changed", "task"),
+    [
+        pytest.param(
+            "table_maintenance", {"table": "totals"}, {"check_request": {"tables": ["--fix"]}}, "upkeep",
+            marks=pytest.mark.airflow,
+        ),
+        ("table_maintenance", {"table": "totals", "dry_run": True}, {"check_request": {"dry_run": False}}, "upkeep"),
+        ("recovery_drill", {"table": "totals"}, {"each_table": {"table": "--app=/tmp/evil.py"}}, "drill/0"),
+    ],
+)  # fmt: skip
+def test_a_result_that_was_changed_in_airflow_starts_no_command(run, tmp_path, shop, kind, conf, changed, task):
+    """A user of role "user" may edit what a task left: that put an option, or another decision, into a command."""
+    found = run(shop(), kind, conf, changed=changed)
+    assert (found["tasks"][task]["state"], found["tasks"][task]["tries"]) == ("failed", 1), found["log"]
+    assert _calls(tmp_path) == []
+
+
+@pytest.mark.airflow
+def test_a_dry_run_stays_one_when_its_request_was_changed(run, tmp_path, shop):
+    conf = {"table": "totals", "from": "2013-07-04", "to": "2013-07-05"}
+    changed = {"check_request": {"dry_run": False, "reason": "mine"}}
+    found = run(shop(), "backfill_range", conf, changed=changed, mark_success="plan|approve")
+    assert found["state"] == "failed"
+    assert _calls(tmp_path) == []

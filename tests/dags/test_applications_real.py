@@ -168,7 +168,7 @@ def test_a_backfill_is_planned_approved_done_and_told_once(shop: Shop, spark: Sp
     assert [states[task] for task in ("backfill/0", "backfill/1", "reconcile", "discard")] == ["success"] * 4
     shop.check()
     assert [told.get("reason") for told in shop.events("totals")] == ["", reason]
-    (done,) = [json.loads(one) for one in shop.lakehouse("interventions", "totals", "--json").splitlines()]
+    (done,) = [json.loads(one) for one in shop.lakehouse("look", "interventions", "totals", "--json").splitlines()]
     assert done["reason"] == reason
 
 
@@ -197,7 +197,7 @@ def test_airflows_own_backfill_repairs_and_floods_nobody(shop: Shop, spark: Spar
 def test_a_drill_finds_the_damage_and_restores(shop: Shop) -> None:
     run = shop.trigger("recovery_drill", table="totals", damage="lost file")
     shop.end("recovery_drill", run)
-    (drilled,) = [json.loads(one) for one in shop.lakehouse("drill", "--history", "--json").splitlines()]
+    (drilled,) = [json.loads(one) for one in shop.lakehouse("test", "drill", "--history", "--json").splitlines()]
     assert (drilled["table"], drilled["ok"]) == ("totals", True)
     assert shop.xcom("recovery_drill", run, "drill", index=0)["ok"] is True
 

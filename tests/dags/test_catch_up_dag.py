@@ -30,7 +30,7 @@ def project(tmp_path: Path) -> dict[str, str]:
     (tmp_path / "spark_jobs").mkdir()
     for job in TASKS:
         (tmp_path / "spark_jobs" / f"{job}.py").write_text(WELL)
-    return {"LAKEHOUSE_ROOT": str(tmp_path), "LAKEHOUSE_PYTHON": sys.executable}
+    return {"LAKEHOUSE_CATCH_UP": ".", "LAKEHOUSE_ROOT": str(tmp_path), "LAKEHOUSE_PYTHON": sys.executable}
 
 
 def _states(found: dict) -> list[str]:

@@ -84,6 +84,7 @@ def test_records_in_kafka_become_rows_in_silver(airflow, project):
         "run",
         {"conf": {"app": "app.py", "config": "lakehouse.toml"}},
         LAKEHOUSE_ROOT=str(project),
+        LAKEHOUSE_CATCH_UP=str(project),
         LAKEHOUSE_PYTHON=sys.executable,
     )
     assert found["state"] == "success", found["log"]

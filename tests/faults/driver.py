@@ -3,7 +3,8 @@
     driver.py LAKE SERVERS [POINT:before|after:N] [--stay | --damage --backfill | --revert]
 
 It kills itself (SIGKILL) before or after the N-th call at the point; without a point it ends when it has caught up.
---damage, --backfill, --revert: then it damages the table by_id, makes it anew, takes it back to tick 1.
+--small: few records in a transaction. --damage, --backfill, --revert: then it damages the table by_id, makes it anew,
+takes it back to tick 1.
 The points are wrapped from here: the engine knows nothing of them.
 """
 
@@ -21,13 +22,14 @@ from typing import Any
 
 import lakehouse as lh
 from lakehouse.config import load
+from lakehouse.run import transactions
 from lakehouse.run.lake import Lake
 from lakehouse.semantics.moment import AtTick
 
 ORDERS, OWN, CHANGELOG = "faults-orders", "faults-own", "faults-totals"
 POINTS = {
-    "bronze": ("lakehouse.delta.bronze", "append_tick"),  # the tick is planned | written
-    "append": ("lakehouse.delta.bronze", "append"),  # each of its tables: the own one first, the shared one last
+    "bronze": ("lakehouse.delta.tick", "append_tick"),  # the tick is planned | written
+    "append": ("lakehouse.delta.tick", "append"),  # each of its tables: the own one first, the shared one last
     "merge": ("lakehouse.delta.silver", "SilverWriter._keep"),  # a table is not merged | is merged
     "publish": ("lakehouse.run.publishing", "Publishing.publish"),  # all tables merged, not published | published
     "decision": ("lakehouse.delta.interventions", "_append_tick"),  # it is written down | its tick is complete
@@ -36,7 +38,9 @@ POINTS = {
     "compare": ("lakehouse.run.backfill", "compare"),
     "anchor": ("lakehouse.delta.anchors", "keep"),  # the old content is copied, for a way back
     "asked": ("lakehouse.run.backfill", "intervene"),  # before | after all of it
-    "transaction": ("lakehouse.kafka.publish", "Publisher._remember"),  # published, and not remembered in the lake
+    "part": ("lakehouse.kafka.publish", "Publisher.publish"),  # each transaction: not begun | committed
+    "sent": ("lakehouse.kafka.publish", "Publisher._send"),  # each record of a transaction
+    "transaction": ("lakehouse.kafka.publish", "Publisher.remember"),  # published, and not remembered in the lake
 }
 
 
@@ -93,6 +97,8 @@ def main(arguments: list[str]) -> None:
     environ = {"LAKEHOUSE_LAKE_PATH": folder, "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS": servers}
     lake = Lake(settings=load(environ=environ, start=Path(folder)))
     stay = "--stay" in rest
+    if "--small" in rest:
+        transactions.RECORDS, transactions.TOO_LARGE = 4, 3
     for text in (part for part in rest if not part.startswith("--")):
         point, when, nth = text.split(":")
         if point == "checkpoint":

@@ -53,9 +53,21 @@ def test_killed_at_each_commit_point(world, killed, lake) -> None:
         world, killed, lake,
         (
             "bronze:before:1", "bronze:after:1", "checkpoint:ingest:0", "merge:before:1", "merge:after:1",
-            "merge:after:3", "publish:before:2", "transaction:before:1", "publish:after:2", "checkpoint:silver:0",
+            "merge:after:3", "publish:before:2", "transaction:before:2", "publish:after:2", "checkpoint:silver:0",
         ),
     )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_killed_between_the_transactions_of_one_tick_and_inside_of_them(world, killed, lake) -> None:
+    """A changelog that was published in part goes on where it ended: no change is lost, none comes twice."""
+    for point in ("part:before:3", "part:after:1", "sent:before:20", "transaction:before:4", "part:after:2"):
+        world.send(60)
+        killed(point, "--small")
+    one = lake("lake")
+    one.run(world.driver.application(), until="caught_up")
+    world.check(one)
 
 
 # It is written down before the point "decision", which makes its tick complete.

@@ -44,6 +44,7 @@ TAKES: list[tuple[str, str, Any]] = [
     ("decimal(10, 2)", "-0.005", Decimal("-0.01")), ("decimal(10, 2)", "-0.004", Decimal("0.00")),
     ("decimal(10, 2)", '"+5."', Decimal("5.00")), ("decimal(10, 2)", '"1,234.5"', Decimal("1234.50")),
     ("decimal(10, 2)", "99999999.994", Decimal("99999999.99")), ("decimal", "1.5", Decimal(2)),
+    ("decimal(38, 0)", "9" * 38, Decimal("9" * 38)), ("decimal(38, 38)", f"-0.{'9' * 38}", Decimal(f"-0.{'9' * 38}")),
     ("timestamp", '"2020-01-01T10:00:00.123456789Z"', at(2020, 1, 1, 10, 0, 0, 123456)),
     ("timestamp", '"2020-01-01T10:00:00+01:30"', at(2020, 1, 1, 8, 30)),
     ("timestamp", '"2020-01-01 10:00"', at(2020, 1, 1, 10)), ("timestamp", '"2020-1-1 9"', at(2020, 1, 1, 9)),
@@ -63,6 +64,7 @@ REFUSES: list[tuple[str, str]] = [
     ("bigint", "9223372036854775808"), ("tinyint", "200"), ("double", '"1.5"'), ("double", '""'), ("double", '"nan"'),
     ("double", ".5"), ("boolean", '"true"'), ("boolean", "1"), ("string", '"a\tb"'), ("string", '"\\x"'),
     ("string", "'x'"),
+    ("decimal(38, 37)", f"9.{'9' * 38}"),
     ("decimal(10, 2)", "99999999.995"), ("decimal(10, 2)", '"1e999999999"'), ("decimal(10, 2)", '" 1"'),
     ("decimal(10, 2)", '"NaN"'), ("decimal(10, 2)", "NaN"), ("decimal(10, 2)", "true"), ("timestamp", '"12:30"'),
     ("timestamp", '"2020-01-01T10:00Z"'), ("timestamp", '"2020-01-01T24:00:00"'), ("timestamp", '"2020-02-30"'),
@@ -220,3 +222,23 @@ def test_a_double_as_java_writes_it_is_that_double(value: float) -> None:
 
 def test_half_a_surrogate_pair_can_be_written() -> None:
     assert no_surrogates("a\ud800b") == "a?b"
+
+
+@pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}")])
+def test_a_deeply_nested_field_is_a_text_or_has_a_reason_as_long_as_spark_reads_it(begin: str, end: str) -> None:
+    def value(levels: int) -> bytes:
+        return f'{{"x":{begin * levels}1{end * levels}}}'.encode()
+
+    for levels in (400, 600, 999):
+        row = decode(value(levels), (Column("x", "string"),))
+        assert row == {"x": value(levels).decode()[5:-1]}
+        with pytest.raises(Unfit, match="field x: expected bigint, found"):
+            decode(value(levels), (Column("x", "bigint"),))
+    for levels in (1000, 100_000):
+        with pytest.raises(Unfit, match="expected JSON of 1000 levels at the most, found more at character"):
+            decode(value(levels), (Column("x", "string"),))
+
+
+def test_brackets_in_a_text_are_no_levels() -> None:
+    text = "[" * 2000 + '\\"' + "{" * 2000
+    assert decode(json.dumps({"x": text}).encode(), (Column("x", "string"),)) == {"x": text}

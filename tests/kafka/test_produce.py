@@ -93,10 +93,31 @@ def test_json_lines() -> None:
     ]
     assert list(parse_lines(lines, "json")) == [
         ProducerRecord(b"a", b"text", 5, (("h", b"x"), ("n", None)), 2),
-        ProducerRecord(b'{"id":1}', '{"é":[1,null]}'.encode(), 1_370_044_800_000),
+        ProducerRecord(b'{"id":1}', '{"é": [1, null]}'.encode(), 1_370_044_800_000),
         ProducerRecord(None, None),
         ProducerRecord(b"7", b"true"),
     ]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "1234567890.12345678901234",
+        '{"n": 1234567890.12345678901234, "m": 1.10, "e": 1E+400, "z": -0.0, "big": 123456789012345678901234567890}',
+        '[ 0.1000,\t{"a" : "x,y}\\"]" } ]',
+        '{"a": 1, "a": 2.50}',
+        '"\\u00e9"',
+    ],
+)
+def test_a_value_goes_through_as_it_stands_with_all_its_digits(value: str) -> None:
+    text = "é" if value.startswith('"') else value
+    (found,) = parse_lines([f'{{ "headers": {{"h": {value}}} ,"value" :{value}, "timestamp": 5 }}'], "json")
+    assert found == ProducerRecord(None, text.encode(), 5, (("h", text.encode()),))
+
+
+def test_a_key_has_one_form_whatever_blanks_its_line_has() -> None:
+    lines = ['{"key": {"id": 1.10, "a": "x y"}, "value": 1}', '{"key":{"id":1.10,"a":"x y"},"value":1}']
+    assert {record.key for record in parse_lines(lines, "json")} == {b'{"id":1.10,"a":"x y"}'}
 
 
 def test_tab_separated_lines() -> None:
@@ -119,6 +140,8 @@ def test_tab_separated_lines() -> None:
         ('{"value": 1, "timestamp": "noon"}', "'noon'; expected milliseconds"),
         ('{"value": 1, "partition": "0"}', "partition '0'"),
         ('{"value": 1, "headers": [1]}', "expected an object"),
+        ('{"value": "\\ud800"}', "half of a surrogate pair"),
+        ('{"value": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deep"),
     ],
 )
 def test_a_wrong_line_is_named(line: str, part: str) -> None:

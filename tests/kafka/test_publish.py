@@ -12,7 +12,10 @@ from confluent_kafka import Message
 import lakehouse as lh
 from lakehouse.delta.layout import Layout
 from lakehouse.errors import JobFailed, NotFound, StorageError
-from lakehouse.kafka.publish import EVENT_TIME, OFFSETS, POSITION
+from lakehouse.kafka.covers import cover_of
+from lakehouse.kafka.headers import EVENT_TIME, POSITION
+from lakehouse.kafka.publish import Publisher
+from lakehouse.run import transactions
 from lakehouse.run.lake import Lake
 from lakehouse.run.publishing import Publishing
 
@@ -84,11 +87,11 @@ def test_the_changelog_of_a_table_is_published_once_over_restarts(lake, cluster,
     changes = one.changes(words).collect()
     positions = sorted(list(row["_position"]) for row in changes)
     assert sorted(facts(m)[4] for m in found) == positions
-    covered = [json.loads(headers(m)[OFFSETS]) for m in found if OFFSETS in headers(m)]
-    assert sorted(said["tick"] for said in covered) == [1, 2, 3]
+    covered = [cover_of(m.value(), "") for m in records("pub-words-covers")]
+    assert [cover.tick for cover in covered] == [1, 2, 3]
     topic_id = cluster.topics(["pub-in"])["pub-in"].id
     ends = {str(p): end for (_, p), (_, end) in cluster.offsets(("pub-in", p) for p in range(3)).items() if end}
-    assert max(covered, key=lambda said: said["tick"])["next"] == {topic_id: ends}
+    assert covered[-1].next == {topic_id: ends}
     assert cluster.cleanup_policy("pub-words") == "compact"
 
 
@@ -167,6 +170,46 @@ def test_a_lake_restored_from_the_topics_alone_goes_on(lake, cluster, send, reco
         assert sorted((m.key(), facts(m)[4][2:]) for m in added) == sorted(wanted), table.name
     with pytest.raises(NotFound, match="expected a changelog that lakehouse published"):
         lake("third").restore(last, "pub-orders")
+
+
+def test_a_tick_that_was_published_in_part_goes_on_where_it_ended(lake, cluster, send, records, monkeypatch) -> None:
+    """What was published was one transaction, whatever its size: within 900 seconds, or never."""
+    monkeypatch.setattr(transactions, "RECORDS", 3)
+    monkeypatch.setattr(transactions, "TOO_LARGE", 2)
+    cluster.create("pub-much", partitions=2)
+    stream = lh.stream("pub-much", key="k string", schema="word string", format="kafka")
+    counted = stream.group_by("word").agg(n=lh.count()).table("counted")
+    topics = ("pub-much-each", "pub-much-net", "pub-much-raw")
+    app = lh.app(
+        counted.changes().to_topic(topics[0]), counted.changes(net=True).to_topic(topics[1]), stream.to_topic(topics[2])
+    )
+    one, publish = lake(), Publisher.publish
+    send("pub-much", [(f"k{n}", f"w{n % 9}", T + n, n % 2) for n in range(20)])
+    for written in (2, 4):
+        left = written
+
+        def failing(self: Publisher, *given: Any) -> int:
+            nonlocal left
+            if left == 0:
+                raise OSError("out of power")
+            left -= 1
+            return publish(self, *given)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Publisher, "publish", failing)
+            with pytest.raises((JobFailed, OSError), match="out of power"):  # in a batch; before the first one
+                one.run(app, until="caught_up")
+        if written == 2:
+            with pytest.raises(StorageError, match=r"published in part \(12 records\)"):
+                lake("early").restore(counted, topics[0])
+    send("pub-much", [("k", "w0", T + 99, 0)])
+    one.run(app, until="caught_up")
+    each = [(row["word"].encode(), {"n": row["n"]}, list(row["_position"])) for row in one.changes(counted).collect()]
+    assert by_key([(k, v, p) for _, k, v, _, p in map(facts, records(topics[0]))]) == by_key(each)
+    net = [(row["word"].encode(), {"n": row["n"]}) for row in one.changes(counted, net=True).collect()]
+    assert by_key([facts(m)[1:3] for m in records(topics[1])]) == by_key(net)
+    places = [facts(m)[4][3:5] for m in records(topics[2])]
+    assert sorted(places) == sorted([m.partition(), m.offset()] for m in records("pub-much"))
 
 
 @pytest.mark.slow

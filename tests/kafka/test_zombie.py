@@ -23,6 +23,8 @@ from lakehouse.delta.transaction import read_progress
 from lakehouse.errors import Fenced, LeaseHeld
 from lakehouse.run.job import Job
 
+from ..good_records import NoneBad
+
 T = 1_700_000_000_000
 HOLD = """
 import sys
@@ -31,10 +33,6 @@ Lease(sys.argv[1], "x").acquire()
 print("held", flush=True)
 sys.stdin.read()
 """
-
-
-def nothing(*_: object) -> None:
-    """No quarantine is written, and nobody listens."""
 
 
 def test_a_second_process_is_told_who_writes(tmp_path: Path) -> None:
@@ -71,22 +69,22 @@ def test_a_zombie_writer_of_a_table_is_fenced(lake, cluster, send, spark: SparkS
     zombie = SilverWriter(spark, layout, table, uuid.uuid4().hex)
     successor = SilverWriter(spark, layout, table, uuid.uuid4().hex)
     with zombie:
-        assert zombie.apply(1, nothing) == 1
+        assert zombie.apply(1, NoneBad()) == 1
         zombie._lease.release()  # as on a file system whose locks the other machine does not see
         with successor:
             tick(2)
             # The zombie is first: its number is too small, though the tick is new.
             with pytest.raises(Fenced, match="Another writer has taken it over"):
-                zombie.apply(2, nothing)
+                zombie.apply(2, NoneBad())
             assert rows() == [("k", 1, 1)]
-            assert successor.apply(2, nothing) == 1
+            assert successor.apply(2, NoneBad()) == 1
             assert rows() == [("k", 2, 3)]
             # And after it: the tick is there already.
             with pytest.raises(Fenced):
-                zombie.apply(2, nothing)
+                zombie.apply(2, NoneBad())
             assert rows() == [("k", 2, 3)]
             tick(3)
-            assert successor.apply(3, nothing) == 1
+            assert successor.apply(3, NoneBad()) == 1
     assert rows() == [("k", 3, 6)]
 
 

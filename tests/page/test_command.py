@@ -59,6 +59,19 @@ def test_a_key_is_never_an_option_or_a_command(shop, key):
     assert not (Path(shop.app).parent / "gone").exists()
 
 
+def test_a_file_beside_the_settings_is_not_taken_for_one_of_pythons_modules(shop):
+    folder = Path(shop.config).parent
+    for name in ("typer", "json", "lakehouse", "encodings"):
+        (folder / f"{name}.py").write_text(f"open({str(folder / 'was_run')!r}, 'w')")
+    try:
+        (row,) = asyncio.run(explain(PYTHON, shop, "visits", "ann", None))
+    finally:
+        for name in ("typer", "json", "lakehouse", "encodings"):
+            (folder / f"{name}.py").unlink()
+    assert row["agrees"]
+    assert not (folder / "was_run").exists()
+
+
 def test_what_is_refused_before_a_process_starts(shop, tmp_path):
     with pytest.raises(NotFound, match="has no table 'other'"):
         asyncio.run(explain(tmp_path / "none", shop, "other", "ann", None))

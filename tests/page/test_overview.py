@@ -85,5 +85,7 @@ def test_drills_of_the_application_alone(own_shop, own_story):
     assert [one["seconds"] for one in history(own_shop, "visits")] == [3.5, 2.5]
     assert history(own_shop, None)[0]["hash"] == "f" * 16
     path.write_text('{"at": "20')
+    assert history(own_shop, None) == [], "its writing was cut off"
+    path.write_text("{}\n")
     with pytest.raises(StorageError, match=r"history\.jsonl: found .* expected a line of JSON for each drill"):
         history(own_shop, None)

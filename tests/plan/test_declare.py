@@ -118,6 +118,13 @@ def test_a_select_keeps_the_key_and_nothing_else() -> None:
     assert [str(column) for column in stream.columns] == ["id string", "next int", "town string"]
 
 
+def test_names_that_are_words_of_sql_are_written_in_backticks_and_pass_every_step() -> None:
+    words = lh.stream("words", key="`order` string", schema="`select` int, `end` int, n int")
+    kept = words.select("`order`", "`select`", "`end`", "n").with_columns(n="n + 1").rename(n="m").cast(select="bigint")
+    assert [str(column) for column in kept.drop("m").columns] == ["order string", "end int", "select bigint"]
+    assert kept.rekey("`end`").key == ("end",)
+
+
 def test_a_rekey_makes_the_old_key_a_value() -> None:
     stream = orders.rekey("upper(customer) AS name")
     assert stream.key == ("name",)

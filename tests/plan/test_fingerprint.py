@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import lakehouse as lh
 from lakehouse.plan.change import compare
 from lakehouse.plan.fingerprint import as_text, canonical, fingerprint
+from lakehouse.plan.function import value_text
 from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select, Source
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
@@ -52,11 +53,11 @@ def test_every_field_of_a_declaration_has_been_judged() -> None:
 def test_values_of_options_are_the_same_in_every_process() -> None:
     numbers = lh.stream("numbers", key="id string", schema="n bigint").group_by("id")
 
-    def added(value: Any) -> Any:
-        return lh.aggregate("n", zero=value, add=max, accumulator="bigint")
+    def zero(value: Any, kind: str) -> str:
+        added = lh.aggregate("n", zero=value, add=max, accumulator=kind)
+        return as_text(fingerprint(numbers.agg(x=added).table("t")))
 
-    def zero(value: Any) -> str:
-        return as_text(fingerprint(numbers.agg(x=added(value)).table("t")))
-
-    assert zero({"a": 1, "b": [Decimal("1.0")]}) == zero({"b": [Decimal("1.0")], "a": 1})
-    assert len({zero(0), zero(0.0), zero(-0.0), zero("0"), zero(None), zero(False), zero(Decimal(0))}) == 7
+    both = "struct<a: int, b: array<decimal(2, 1)>>"
+    assert zero({"a": 1, "b": [Decimal("1.0")]}, both) == zero({"b": [Decimal("1.0")], "a": 1}, both)
+    assert zero(0.0, "double") != zero(-0.0, "double")
+    assert len({value_text(value) for value in (0, 0.0, -0.0, "0", None, False, Decimal(0))}) == 7

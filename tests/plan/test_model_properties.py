@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,6 +91,84 @@ def test_any_batching_gives_the_same(
     one = in_one_tick(inputs)
     many = [replace(record, tick=1 + sum(cuts[: number + 1])) for number, record in enumerate(one)]
     assert without_tick(run(APP, one, decode)) == without_tick(run(APP, reversed(many), decode))
+
+
+def in_ticks(inputs: list[tuple[int, int, bytes | None, bytes | None]], steps: list[int]) -> list[Record]:
+    """The inputs as ingest may have read them: each one moves its partition on by so many ticks."""
+    ticks: dict[int, list[int]] = {}
+    for (partition, *_), step in zip(inputs, steps, strict=False):
+        seen = ticks.setdefault(partition, [])
+        seen.append((seen[-1] if seen else 1) + step)
+    return [replace(record, tick=ticks[record.partition][record.offset]) for record in in_one_tick(inputs)]
+
+
+TICKS = st.lists(st.sampled_from([0, 0, 0, 1, 2]), min_size=25, max_size=25)
+
+
+@given(INPUTS, TICKS)
+def test_ticks_change_nothing_for_one_partition(
+    inputs: list[tuple[int, int, bytes | None, bytes | None]], steps: list[int]
+) -> None:
+    inputs = [(0, *item[1:]) for item in inputs]
+    assert without_tick(run(APP, in_one_tick(inputs), decode)) == without_tick(
+        run(APP, in_ticks(inputs, steps), decode)
+    )
+
+
+def late_of(result: Result, name: str) -> Counter[Any]:
+    return Counter((late.identity, late.position.ordinal, late.span) for late in result.late[name])
+
+
+def by_key(changes: list[Change]) -> dict[Any, list[Any]]:
+    found: dict[Any, list[Any]] = {}
+    for change in changes:
+        found.setdefault(change.key, []).append((change.value, change.timestamp))
+    return found
+
+
+# What is judged by the partition's own time: nothing is final here, and nothing leaves.
+OWN_TIME = (*WINDOWS, "long_sessions", "quiet_slides", "poor", "ordered", "twice", "newest", "totals")
+
+
+@given(INPUTS, TICKS)
+def test_ticks_change_nothing_where_a_key_keeps_its_partition(
+    inputs: list[tuple[int, int, bytes | None, bytes | None]], steps: list[int]
+) -> None:
+    home = {None: 0, b"a": 0, b"b": 1, b"\xff": 2}
+    inputs = [(home[key], time, key, value) for _, time, key, value in inputs]
+    one, many = run(APP, in_one_tick(inputs), decode), run(APP, in_ticks(inputs, steps), decode)
+    for name in OWN_TIME:
+        assert one.tables[name] == many.tables[name]
+        assert late_of(one, name) == late_of(many, name)
+        assert by_key(one.changelogs[name]) == by_key(many.changelogs[name])
+
+
+SUMMED = lh.app(
+    *[by_id.window(WINDOWS[name]).agg(n=lh.count(), total=lh.sum("n")).table(name) for name in ("tumbled", "hopped")],
+    by_id.agg(n=lh.count(), total=lh.sum("n"), most=lh.max("n"), kinds=lh.count_distinct("label")).table("totals"),
+)
+
+
+@given(INPUTS, TICKS)
+def test_ticks_change_no_sum_and_nothing_late_of_tumbling_and_hopping_windows(
+    inputs: list[tuple[int, int, bytes | None, bytes | None]], steps: list[int]
+) -> None:
+    one, many = run(SUMMED, in_one_tick(inputs), decode), run(SUMMED, in_ticks(inputs, steps), decode)
+    assert one.tables == many.tables
+    assert all(late_of(one, name) == late_of(many, name) for name in one.late)
+
+
+def test_a_partition_that_comes_later_loses_only_what_is_final_or_gone() -> None:
+    # partition 0   0   3   9  12        watermark 12 when it is alone, 3 when partition 1 is read in the same tick
+    # partition 1         3   4          not late by its own time; [0, 5) with a grace of 3 is final at 8
+    inputs: list[tuple[int, int, bytes | None, bytes | None]] = [
+        *[(0, time, b"a", b'{"n":1}') for time in (0, 3, 9, 12)], *[(1, time, b"b", b'{"n":1}') for time in (3, 4)],
+    ]  # fmt: skip
+    together, apart = in_one_tick(inputs), in_ticks(inputs, [0, 0, 0, 0, 1, 0])
+    counts = [(len(r.late["tumbled"]), len(r.late["tumbled_final"]), len(r.late["tumbled_kept"]))
+              for r in (run(APP, together, decode), run(APP, apart, decode))]  # fmt: skip
+    # The rows of [0, 5) are kept for 11 after its end, up to 16: what is final is late, what is kept is not.
+    assert counts == [(0, 0, 0), (0, 2, 0)]
 
 
 @given(INPUTS)

@@ -7,6 +7,8 @@ checks as much as hundreds of small histories would.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,33 +62,37 @@ keys = st.one_of(st.none(), st.sampled_from([b"a", b"b", b"c", b"\xff"]))
 events = st.tuples(st.integers(0, 2), keys, values, st.integers(0, 50))
 
 
-def history(parts: list[tuple[int, bytes | None, bytes | None, int]], ticks: int) -> list[Record]:
-    """Records as bronze holds them, in `ticks` ticks of nearly equal size."""
-    size = -(-len(parts) // ticks)
+def history(parts: list[tuple[int, bytes | None, bytes | None, int]], cuts: list[int], lag: int) -> list[Record]:
+    """Records as bronze holds them: a new tick begins at each cut, and partition 2 is read `lag` ticks later."""
     timestamps: dict[int, list[int]] = {}
     made: list[Record] = []
     for number, (partition, key, value, timestamp) in enumerate(parts):
         seen = timestamps.setdefault(partition, [])
         seen.append(timestamp)
         place = ("events", "id", partition, len(seen) - 1)
-        made.append(Record(*place, timestamp, key, value, number // size + 1, order_times(seen)[-1]))
-    return made
+        tick = bisect_right(cuts, number) + (lag if partition == 2 else 0)
+        made.append(Record(*place, timestamp, key, value, tick, order_times(seen)[-1]))
+    numbers = {tick: number for number, tick in enumerate(sorted({record.tick for record in made}), 1)}
+    return [replace(record, tick=numbers[record.tick]) for record in made]
 
 
 @settings(max_examples=2, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
 @given(
     parts=st.lists(events, min_size=150, max_size=150),
     restarts=st.lists(st.integers(1, 5), max_size=2, unique=True).map(sorted),
+    cuts=st.lists(st.integers(1, 149), min_size=5, max_size=5, unique=True).map(sorted),
+    lag=st.integers(0, 1),
 )
 def test_any_batching_and_any_restart(
-    spark: SparkSession, tmp_path_factory: Any, parts: list[Any], restarts: list[int]
+    spark: SparkSession, tmp_path_factory: Any, parts: list[Any], restarts: list[int], cuts: list[int], lag: int
 ) -> None:
     from lakehouse.run.replay import SparkReplay
 
-    records = history(parts, 6)
+    records = history(parts, cuts, lag)
     expected = model.run(APP, records, decode)
     replay = SparkReplay(spark, Path(tmp_path_factory.mktemp("batching")))
-    result = replay(APP, records, restarts)
+    last = max(record.tick for record in records)
+    result = replay(APP, records, [tick for tick in restarts if tick < last])
     assert result.tables == expected.tables
     assert result.changelogs == expected.changelogs
     assert result.null_keys == expected.null_keys

@@ -1,5 +1,7 @@
 """Every operator on Spark equals the model: any batching, any restart, several partitions, late and equal timestamps.
 
+Ingest's batches vary as well: ticks of any size, and partitions that are read later than others.
+
 One example is a whole history of several keys, and its tables are all operators at once, so that a few Spark jobs check
 as much as hundreds of small histories would.
 """
@@ -7,6 +9,8 @@ as much as hundreds of small histories would.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -74,6 +78,8 @@ def history(seed: int, size: int, ticks: int) -> list[Record]:
     random = Random(seed)
     timestamps: dict[int, list[int]] = {}
     made: list[Record] = []
+    ends = sorted(random.sample(range(1, size), ticks - 1))
+    lags = [0, random.randrange(2), random.randrange(2)]
     for number in range(size):
         seen = timestamps.setdefault(partition := random.randrange(3), [])
         # Time goes on, mostly: a record lies around its number, so that some are out of order, and some too late.
@@ -81,9 +87,10 @@ def history(seed: int, size: int, ticks: int) -> list[Record]:
         seen.append(max(number // 2 + shift, 0))
         key = random.choice([None, b"a", b"b", b"c"])
         place = ("events", "id", partition, len(seen) - 1)
-        tick = number // -(-size // ticks) + 1
+        tick = min(bisect_right(ends, number) + 1 + lags[partition], ticks)
         made.append(Record(*place, seen[-1], key, value(random), tick, order_times(seen)[-1]))
-    return made
+    numbers = {tick: number for number, tick in enumerate(sorted({record.tick for record in made}), 1)}
+    return [replace(record, tick=numbers[record.tick]) for record in made]
 
 
 def value(random: Random) -> bytes | None:

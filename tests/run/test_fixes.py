@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.delta.layout import Layout
-from lakehouse.delta.quarantined import ALL, Choice, Place, reasons, records
+from lakehouse.delta.quarantined import ALL, Choice, Place, counts, reasons, records, still_open
 from lakehouse.errors import ConfigError, NeedsSpark, NotFound, PlanError
 from lakehouse.formats.decode import decode
 from lakehouse.plan.model import Decoded
@@ -21,6 +24,7 @@ from lakehouse.run.application import find_app, load_function
 from lakehouse.run.fixes import Edit, Fixes, StillBad, bytes_of, fixed_records, source_of, unchanged
 from lakehouse.semantics.record import Record
 
+from ..written_bronze import SCHEMA as BRONZE
 from ..written_bronze import write_quarantine
 
 T = 1_700_000_000_000
@@ -232,3 +236,36 @@ def test_what_is_called_fixed_fits_and_nothing_is_lost(tmp_path_factory, bad, da
         assert isinstance(still, StillBad)
         tried = replace(still.was.record, key=still.key, value=still.value)
         assert new[tried.offset] is None or getattr(decode(source, tried), "reason", None) == still.reason
+
+
+def decide(
+    lake: Layout, at: int, kind: str, tables: str = "newest", fixes: tuple[int, ...] = (), **details: Any
+) -> None:
+    """Write an intervention down, as a lake has it."""
+    rows = [
+        {"at": at, "id": f"i{at}", "table": table, "kind": kind, "reason": "", "details": json.dumps(details)}
+        for table in tables.split()
+    ]
+    write_deltalake(lake.interventions, pa.Table.from_pylist(rows), mode="append")
+    places = [{"id": f"i{at}", "topic_id": "id-1", "partition": 0, "offset": n} for n in fixes]
+    columns = {name: BRONZE.field(name).type for name in ("topic_id", "partition", "offset")}
+    table = pa.Table.from_pylist(places, pa.schema({"id": pa.string(), **columns}))
+    write_deltalake(lake.intervention_records, table, mode="append")
+
+
+def test_what_is_still_open_after_a_replay_is_told(lake: Layout) -> None:
+    def told(choice: Choice = ALL) -> list[int | None]:
+        return [one.fixed_at for one in records(lake, "orders", choice)]
+
+    assert counts(lake, "orders") == (5, 5)
+    decide(lake, 4, "fixed", "newest sums", (0, 1), stream="orders")
+    decide(lake, 5, "fixed", "newest", (2,), stream="another")
+    decide(lake, 6, "fixed", "newest sums", (1, 3))
+    assert told() == [4, 6, None, 6, None]
+    assert (counts(lake, "orders"), told(Choice(open=True))) == ((5, 2), [None, None])
+    assert sum(one.open for one in reasons(lake, "orders")) == 2
+    assert still_open(lake, ["orders"]) == {"orders": 2}
+    decide(lake, 7, "revert", "sums", tick=5)
+    assert told() == [4, 4, None, None, None], "one of the tables has it no more"
+    decide(lake, 8, "swap", "sums")
+    assert told() == [4, 6, None, 6, None], "what is made from bronze has all fixes again"

@@ -47,3 +47,28 @@ def test_without_a_result_the_accumulator_shows_and_without_a_merge_there_are_no
     assert plain.result(plain.add(plain.zero(), 3, None)) == 3
     with pytest.raises(AssertionError, match="refused when it is declared"):
         plain.merge(1, 2)
+
+
+def test_a_record_on_which_a_function_raises_is_left_out() -> None:
+    # 8 / 2 / 0 / 4
+    rule = Reduce(operator.truediv)
+    accumulator = rule.zero()
+    for value in (8, 2, 0, 4):
+        accumulator = rule.add(accumulator, value, None)
+    assert accumulator == 1.0
+    assert Reduce(operator.add).merge("a", 1) == "a"
+
+
+def test_a_value_that_does_not_fit_its_type_is_left_out_and_a_result_that_raises_shows_null() -> None:
+    def fit(value: int) -> int:
+        if value > 9:
+            raise ValueError(value)
+        return value
+
+    rule = Custom(0, operator.add, lambda total: 1 // (total - 3), fit=fit)
+    total = rule.zero()
+    for value in (5, 7, "x", 2):
+        total = rule.add(total, value, None)
+    assert total == 7
+    assert rule.result(7) == 0
+    assert rule.result(3) is None

@@ -36,6 +36,13 @@ def test_a_time_without_a_zone_is_utc(time: Any) -> None:
     assert time_ms(time) == JUNE
 
 
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+00:01"])
+def test_a_time_that_is_outside_of_the_years_in_utc_is_refused(text: str) -> None:
+    for named in (f"commit:{text}", f"event:{text}"):
+        with pytest.raises(ConfigError, match="in UTC it lies outside of the years 1 to 9999"):
+            parsed(named)
+
+
 def test_each_way_to_name_a_moment() -> None:
     assert at() is None
     assert at("2013-06-01") == AtEvent(JUNE)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from lakehouse.semantics.sliding import SlidingWindows
 from lakehouse.semantics.window import Sliding, Span
+from lakehouse.semantics.years import FIRST_MS, LAST_MS
 
 from .windowed import LISTED, applied, held, shown
 
@@ -28,6 +29,17 @@ def test_two_records_make_the_windows_that_tell_them_apart() -> None:
     _, steps, _ = applied(SlidingWindows(LISTED, Sliding(10, 100)), [18, 24])
     assert shown(steps[0]) == [(Span(8, 18), [18], 18)]
     assert shown(steps[1]) == [(Span(19, 29), [24], 24), (Span(14, 24), [18, 24], 24)]
+
+
+def test_a_record_whose_windows_would_leave_the_years_is_late() -> None:
+    sliding = SlidingWindows(LISTED, Sliding(10, 100))
+    for time in (FIRST_MS, FIRST_MS + 9, LAST_MS - 10, LAST_MS):
+        _, steps, late = applied(sliding, [time])
+        assert steps == [[]]
+        assert late == [[Span(max(time - 10, FIRST_MS), time)]]
+    for time in (FIRST_MS + 10, LAST_MS - 11):
+        _, steps, late = applied(sliding, [time])
+        assert (shown(steps[0]), late) == ([(Span(time - 10, time), [time], time)], [[]])
 
 
 def test_a_late_record_joins_the_latest_window_first_and_makes_its_own() -> None:

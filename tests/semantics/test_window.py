@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.semantics.window import DAY_MS, Hopping, Session, Sliding, Span, Window, default_grace
+from lakehouse.semantics.years import FIRST_MS, LAST_MS
 
 
 def test_tumbling_windows_are_half_open() -> None:
@@ -29,6 +30,18 @@ def test_hopping_windows_overlap_and_none_begins_before_the_epoch() -> None:
     assert window.spans(2) == [Span(0, 10)]
     assert window.spans(12) == [Span(5, 15), Span(10, 20)]
     assert window.spans(-1) == [Span(-10, 0), Span(-5, 5)]
+
+
+def test_windows_are_cut_at_the_ends_of_the_years() -> None:
+    # 9999-12-31   |------------|           the last millisecond belongs to the last window
+    day, two = Hopping(DAY_MS, DAY_MS, 0), Hopping(2 * DAY_MS, DAY_MS, 0)
+    assert day.spans(LAST_MS) == [Span(LAST_MS + 1 - DAY_MS, LAST_MS)]
+    assert two.spans(FIRST_MS) == [Span(FIRST_MS, FIRST_MS + DAY_MS), Span(FIRST_MS, FIRST_MS + 2 * DAY_MS)]
+    assert two.spans(LAST_MS) == [Span(LAST_MS + 1 - 2 * DAY_MS, LAST_MS), Span(LAST_MS + 1 - DAY_MS, LAST_MS)]
+    longest = Hopping(LAST_MS - FIRST_MS, DAY_MS * 1000, 0)
+    for time in (FIRST_MS, 0, LAST_MS):
+        assert len(set(longest.spans(time))) == len(longest.spans(time))
+        assert all(FIRST_MS <= span.start < span.end <= LAST_MS for span in longest.spans(time))
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(-100, 100))

@@ -207,5 +207,5 @@ def test_rows_that_left_bronze_or_are_there_twice(damaged: Lake) -> None:
 
     alone = lake_at(Path(damaged.settings.lake.path), None).audit(APP, TOTALS)
     assert missing(alone) == {0: {"unknown": 6}, 1: {}}
-    assert "the embedded Kafka does not run (lakehouse up): they are Kafka's own" in alone.notes[0]
+    assert "the embedded Kafka does not run (lakehouse kafka up): they are Kafka's own" in alone.notes[0]
     assert found(alone) == ["1 offsets stand in bronze more than once; the first: offset 0"]

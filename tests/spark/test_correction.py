@@ -7,13 +7,15 @@ corrected                    [0, 10) -> 4, at a tick of its own; the changelog h
 
 from __future__ import annotations
 
+import json
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import lakehouse as lh
-from lakehouse.errors import NotFound, PlanError
+from lakehouse.errors import ConfigError, NotFound, PlanError
 from lakehouse.plan.app import App
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
@@ -55,7 +57,7 @@ def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: 
     from lakehouse.delta import changefeed, interventions, travel
     from lakehouse.delta.layout import Layout
     from lakehouse.delta.silver_query import Silver
-    from lakehouse.run.correct import correct
+    from lakehouse.run.correct import Corrected, correct
     from lakehouse.run.replay import write_bronze
 
     layout = Layout(str(tmp_path / "lake"))
@@ -75,7 +77,9 @@ def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: 
         correct(spark, layout, APP, COUNTS, key="nobody")
     with pytest.raises(PlanError, match="has no windows"):
         correct(spark, layout, APP, EVENTS.latest("last"))
-    assert correct(spark, layout, APP, COUNTS, key="a", dry_run=True).tick is None
+    # A time without a zone is UTC, wherever this process lives.
+    first, after = datetime(1970, 1, 1), datetime(1970, 1, 1, microsecond=1_000)
+    assert correct(spark, layout, APP, COUNTS, key="a", start=first, end=after, dry_run=True) == Corrected(None, 2)
 
     done = correct(spark, layout, APP, COUNTS, key="a", reason="the gate's clock was behind")
     assert (done.tick, done.records) == (3, 2)
@@ -119,3 +123,90 @@ def test_the_rules_in_python_and_final_results_are_refolded_too(spark: SparkSess
     assert found == [("a", 0, [0, 1, 4, 6]), ("a", 20, [3]), ("b", 0, [2, 5])]
     assert rows(travel.read_version(spark, layout.silver("busy"))) == [("a", 0, 4)]
     assert changed(changefeed.per_event(spark, layout, FINAL, 0, 4)) == [("a", 0, False)]
+
+
+PAIRS = lh.stream(
+    "pairs", key="id string", schema="one string, two string, at timestamp, price decimal(10, 2), n bigint"
+)
+BY_PAIR = (
+    PAIRS.group_by("one", "two", "at", "price").window(lh.tumbling("10 milliseconds", grace="0 seconds"))
+    .agg(n=lh.count()).table("by_pair")
+)  # fmt: skip
+# Of each key the record at 0 counts, and the one at 5 comes too late, after the one at 25.
+SEEN = "2013-10-27T00:10:00.000005Z"
+KEYS = [("a,b", "c", SEEN, 1.5), ("a", "b,c", SEEN, 1.5), ("a", None, SEEN, 1.5), ("a", "", SEEN[:-2] + "6Z", 1.5)]
+
+
+def test_a_correction_takes_no_record_of_a_key_that_only_looks_alike(spark: SparkSession, tmp_path: Path) -> None:
+    """Joined by commas the first two keys are one text; the last two differ in a null, and in a microsecond."""
+    from lakehouse.delta import changefeed, late, travel
+    from lakehouse.delta.layout import Layout
+    from lakehouse.delta.silver_query import Silver
+    from lakehouse.run.correct import correct
+    from lakehouse.run.replay import write_bronze
+
+    layout, app, records = Layout(str(tmp_path / "lake")), lh.app(BY_PAIR), []
+    # A null in any column would take no part in the groups: the key without `two` reaches none.
+    for time in (0, 25, 5):
+        for key in KEYS:
+            value = json.dumps(dict(zip(("one", "two", "at", "price"), key, strict=True))).encode()
+            number = len(records)
+            records.append(Record("pairs", "id", 0, number, time, b"k", value, 1, max(time, 25 if number > 3 else 0)))
+    write_bronze(spark, layout, app, records)
+    with Silver(spark, layout, app, lambda tick, records: None) as silver:
+        silver.catch_up()
+
+    def counts() -> dict[tuple[Any, ...], int]:
+        found = travel.read_version(spark, layout.silver("by_pair")).where("unix_millis(window_start) = 0").collect()
+        return {(row["one"], row["two"], row["at"].microsecond): row["n"] for row in found}
+
+    mine, other, near = ("a,b", "c", 5), ("a", "b,c", 5), ("a", "", 6)
+    assert counts() == {mine: 1, other: 1, near: 1}
+    for key, known in (('"a,b",c', mine), ('a,""', near)):
+        seen = f"2013-10-27T02:10:00.00000{known[2]}+02:00"
+        assert late.chosen(spark, layout, BY_PAIR, f"{key},{seen},1.5", None, None).count() == 1
+        assert (
+            changefeed.of_key(
+                travel.read_version(spark, layout.silver("by_pair")), BY_PAIR, f"{key},{seen},1.50"
+            ).count()
+            == 2
+        )
+    with pytest.raises(ConfigError, match="found 2 values"):
+        correct(spark, layout, app, BY_PAIR, key="a,b")
+    assert correct(spark, layout, app, BY_PAIR, key=f'"a,b",c,{SEEN},1.50').records == 1
+    assert counts() == {mine: 2, other: 1, near: 1}
+    assert correct(spark, layout, app, BY_PAIR, key=f'a,"",{SEEN[:-2]}6Z,1.5').records == 1
+    assert counts() == {mine: 2, other: 1, near: 2}
+
+
+def test_the_key_of_any_type_is_a_condition_on_spark_too(spark: SparkSession) -> None:
+    from datetime import date
+    from decimal import Decimal
+
+    from lakehouse.delta.keys import is_key
+    from lakehouse.formats.key_text import write_key
+
+    schema = (
+        "n int, f boolean, d double, x float, p decimal(38, 10), day date, b binary, s struct<x: int, y: string>, "
+        "t array<string>"
+    )
+    rows = [
+        (
+            0,
+            True,
+            1.5,
+            0.1,
+            Decimal("1.5000000000"),
+            date(2013, 10, 27),
+            b"\xff\x00",
+            {"x": 1, "y": 'a,"b'},
+            ["a", None],
+        ),
+        (1, False, float("nan"), float("inf"), Decimal(10) ** 27, date(1, 1, 1), b"", {"x": None, "y": None}, []),
+        (2, None, None, None, None, None, None, None, None),
+    ]
+    frame = spark.createDataFrame(rows, schema)
+    names = frame.columns[1:]
+    for row in frame.toArrow().to_pylist(maps_as_pydicts="strict"):
+        text = write_key([row[name] for name in names])
+        assert [found["n"] for found in frame.where(is_key(frame.schema, names, text)).collect()] == [row["n"]], text

@@ -71,7 +71,7 @@ def test_a_table_goes_on_or_is_refused_before_anything_runs(spark: SparkSession,
     settings = load(environ={"LAKEHOUSE_LAKE_PATH": str(folder), "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS": "nowhere:9"})
     before = sorted(folder.rglob("*"))
     with pytest.raises(
-        PlanError, match=r"window: found tumbling \(size 3600000 ms.*\n.*retention.*\n`lakehouse backfill"
+        PlanError, match=r"window: found tumbling \(size 3600000 ms.*\n.*retention.*\n`lakehouse repair backfill"
     ):
         Lake(settings=settings).run(other, until="caught_up")
     assert sorted(folder.rglob("*")) == before

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +41,61 @@ def test_old_anchors_are_thinned_to_one_a_period() -> None:
     gone = surplus(made, 5 * DAY, 20 * DAY)
     assert sorted({tick for tick, _ in made} - set(gone)) == [0, 5, 10, 15, 16, 17, 18, 19]
     assert surplus([], DAY, 0) == []
+
+
+def test_old_anchors_do_not_grow_for_ever() -> None:
+    """One stayed every 90 days, each a whole copy of the table."""
+    from lakehouse.delta.upkeep import surplus
+
+    kept: list[int] = []
+    years, keep = 40, 90
+    for day in range(years * 365):
+        kept.append(day)
+        gone = set(surplus([(tick, tick * DAY) for tick in kept], keep * DAY, day * DAY))
+        kept = [tick for tick in kept if tick not in gone]
+        old = [tick for tick in kept if day - tick > keep]
+        assert len(old) <= 2 * max(day // keep, 1).bit_length()
+        assert kept[0] == 0, "what a restored table began with is in no bronze"
+    # Whatever moment is read, no more is to be folded than came since, and a period.
+    for before, after in pairwise(kept):
+        assert after - before <= years * 365 - before + keep
+
+
+def test_what_crashes_left_is_removed_when_it_is_old_and_nobodys(tmp_path: Path) -> None:
+    """Refused requests, files that were never put in place, and checkpoints of other sets of tables stayed for ever."""
+    from datetime import UTC, datetime
+
+    from lakehouse.delta.layout import Layout
+    from lakehouse.delta.lease import Lease
+    from lakehouse.delta.leftovers import upkeep_control
+    from lakehouse.delta.upkeep import Policy
+
+    layout = Layout(str(tmp_path))
+    names = [
+        "requests/a.refused", "requests/b.new", "published/topic.new", "checkpoints/silver-gone/commits/0",
+        "checkpoints/silver-live/commits/0", "checkpoints/ingest/commits/0", "requests/c.json", "drills/history.jsonl",
+    ]  # fmt: skip
+    for name in names:
+        file = tmp_path / "control" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("{}")
+    policy = Policy(32, 7 * DAY, DAY, None)
+    soon, later = (datetime.fromtimestamp(time.time() + 86400 * days, UTC) for days in (6, 8))
+
+    def left() -> set[str]:
+        files = (path for path in (tmp_path / "control").rglob("*") if path.is_file())
+        return {str(path.relative_to(tmp_path / "control")) for path in files if path.suffix != ".lock"}
+
+    with Lease(layout.lease("checkpoint-silver-live"), "checkpoint"):
+        assert upkeep_control(layout, policy, soon) == []
+        assert upkeep_control(layout, replace(policy, vacuum=False), later) == []
+        (planned,) = upkeep_control(layout, replace(policy, dry_run=True), later)
+        assert (planned.files_before, planned.files_after) == (4, 4)
+        assert left() == set(names)
+        (done,) = upkeep_control(layout, policy, later)
+    assert (done.files_before, done.files_after, done.bytes_before) == (4, 0, 8)
+    assert left() == set(names[4:])
+    assert upkeep_control(Layout("s3a://bucket/lake"), policy, later) == []
 
 
 def test_upkeep_is_done_when_due_and_its_failure_stops_nothing(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from typing import Any, Self
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the protocol's own name of an element's id
 KEYS = {"Enter": "\ue007", "ArrowLeft": "\ue012", "ArrowRight": "\ue014", "Home": "\ue011", "End": "\ue010"}
 PATIENCE_S = 60.0
+PICTURES = Path(__file__).parents[2] / "docs"
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -112,9 +114,11 @@ class Browser:
         """Go into a frame, or back out of all of them."""
         self._post("/frame", {"id": None if css is None else {ELEMENT: self.find(css)}})
 
-    def picture(self, path: Path) -> None:
-        """Save what the window shows."""
-        path.write_bytes(base64.b64decode(self._send("GET", f"{self._session}/screenshot")))
+    def picture(self, name: str) -> None:
+        """Save what the window shows as docs/NAME.png when UPDATE_PICTURES is set, else nowhere."""
+        if os.environ.get("UPDATE_PICTURES"):
+            shot = base64.b64decode(self._send("GET", f"{self._session}/screenshot"))
+            (PICTURES / f"{name}.png").write_bytes(shot)
 
     def size(self, width: int, height: int) -> None:
         self._post("/window/rect", {"width": width, "height": height})
@@ -123,9 +127,9 @@ class Browser:
         """What the page wrote into the browser's log since this was asked last: errors and refused scripts."""
         return [one["message"] for one in self._post("/se/log", {"type": "browser"}) if one["level"] == "SEVERE"]
 
-    def until(self, condition: Callable[[], bool], what: str) -> None:
+    def until(self, condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
         """Wait until a condition holds; AssertionError, with what the page shows, if it never does."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + patience_s
         while True:
             try:
                 if condition():
@@ -133,7 +137,7 @@ class Browser:
             except (OSError, WentAway):
                 pass  # it does not listen yet, or the page has just replaced the element
             if time.monotonic() > deadline:
-                raise AssertionError(f"waited {PATIENCE_S:.0f} s for {what}; the page: {self._shown()}")
+                raise AssertionError(f"waited {patience_s:.0f} s for {what}; the page: {self._shown()}")
             time.sleep(0.1)
 
     def _shown(self) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import urllib.parse
-from pathlib import Path
 
 import pytest
 
@@ -14,15 +12,8 @@ from .conftest import HOSTILE, sign_in
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(1200)]  # the first one waits for Kafka, Spark and Airflow
 
-PICTURES = Path(__file__).parents[2] / "docs"
 NAV = "/plugin/lakehouse"
 TABLE = "/lakehouse/?app=shop&table=totals"
-
-
-def picture(browser, name: str) -> None:
-    """Save what the window shows; into the docs when UPDATE_PICTURES is set, else nowhere."""
-    if os.environ.get("UPDATE_PICTURES"):
-        browser.picture(PICTURES / f"airflow-page-{name}.png")
 
 
 def rows(browser) -> list[list[str]]:
@@ -49,7 +40,7 @@ def test_it_is_in_airflows_navigation(browser, airflow):
     browser.frame("iframe")
     browser.find(".node", "current_orders")
     browser.find("table.rows tbody tr")
-    picture(browser, "in-airflow")
+    browser.picture("airflow-page-in-airflow")
     assert browser.complaints() == []
 
 
@@ -57,7 +48,7 @@ def test_lineage_selects_by_click_and_by_key(browser, airflow, shop):
     browser.open(airflow.url + TABLE)
     browser.find("h2", "totals")
     browser.find("table.rows tbody tr")
-    picture(browser, "table")
+    browser.picture("airflow-page-table")
     browser.click("[data-node='table:current_orders']")
     browser.find("h2", "current_orders")
     assert "table=current_orders" in browser.url
@@ -104,7 +95,7 @@ def test_a_key_is_found_and_data_is_never_markup(browser, airflow):
 
 
 def counts(browser, shop) -> str:
-    """The line of counts for the moments of the address, as `lakehouse diff` counts them."""
+    """The line of counts for the moments of the address, as `lakehouse past diff` counts them."""
     said = browser.run("return Object.fromEntries(new URLSearchParams(location.search))")
     found = json.loads(shop.command("diff", "totals", said["from"], said["at"], "--json").splitlines()[-1])
     of = [shop.query("SELECT count(*) AS n FROM totals", "--version", said[side])[0]["n"] for side in ("from", "at")]
@@ -124,13 +115,13 @@ def test_what_changed_between_two_moments(browser, airflow, shop):
     for customer, change in (("ann", "changed"), ("bob", "changed"), ("dan", "added")):
         assert changed[f"customer {customer}"] == change
     assert "customer cat" not in changed
-    picture(browser, "changes")
+    browser.picture("airflow-page-changes")
     browser.press("#from", "ArrowLeft")
     browser.press("#from", "ArrowLeft")
     browser.until(lambda: "at=" in browser.url, "the moments in the address")
-    browser.until(lambda: shown(browser) == counts(browser, shop), "what `lakehouse diff` says")
+    browser.until(lambda: shown(browser) == counts(browser, shop), "what `lakehouse past diff` says")
     browser.press("#at", "ArrowLeft")
-    browser.until(lambda: shown(browser) == counts(browser, shop), "what `lakehouse diff` says")
+    browser.until(lambda: shown(browser) == counts(browser, shop), "what `lakehouse past diff` says")
     assert browser.complaints() == []
 
 
@@ -145,7 +136,7 @@ def test_the_history_of_a_row_and_its_explanation(browser, airflow):
     browser.find("#explained .verdict", "The table has the same. orders=2")
     assert len(browser.run("return [...document.querySelectorAll('#explained tbody tr')]")) == 2
     browser.run("window.scrollTo(0, document.body.scrollHeight)")
-    picture(browser, "history")
+    browser.picture("airflow-page-history")
     assert browser.complaints() == []
 
 
@@ -156,7 +147,7 @@ def test_drills_with_their_recovery_times(browser, airflow):
     browser.find(".drill", "recovered")
     assert browser.text(browser.find(".case .what b")) == "lost file"
     assert "equal" in browser.text(browser.find(".way", "bronze"))
-    picture(browser, "drills")
+    browser.picture("airflow-page-drills")
 
 
 def test_it_fits_a_narrow_window_and_the_dark(chromium, airflow, tmp_path):
@@ -170,7 +161,7 @@ def test_it_fits_a_narrow_window_and_the_dark(chromium, airflow, tmp_path):
         ground = dark.run("return getComputedStyle(document.body).backgroundColor")
         assert ground == "rgb(20, 23, 26)"
         assert dark.run("return document.documentElement.scrollWidth <= innerWidth")
-        picture(dark, "dark")
+        dark.picture("airflow-page-dark")
 
 
 def test_it_stands_beside_a_run_of_a_dag(browser, airflow):
@@ -184,4 +175,4 @@ def test_it_stands_beside_a_run_of_a_dag(browser, airflow):
     browser.frame("iframe")
     browser.find("#run", body["dag_run_id"])
     browser.find("table.rows tbody tr")
-    picture(browser, "run")
+    browser.picture("airflow-page-run")

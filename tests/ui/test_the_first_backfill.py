@@ -6,11 +6,8 @@ The last file, for it changes the shop that the others look at.
 from __future__ import annotations
 
 import json
-import os
 import time
-from collections.abc import Iterable
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,16 +17,9 @@ from .conftest import BATCHES, Airflow, Shop, others
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(2400)]
 
-PICTURES = Path(__file__).parents[2] / "docs"
 RUN_PATIENCE_S = 600.0
 REASON = "orders below 3 do not count"
 CONDITION = "amount >= 3"
-
-
-def picture(browser: Browser, name: str) -> None:
-    """Save what the window shows; into the docs when UPDATE_PICTURES is set, else nowhere."""
-    if os.environ.get("UPDATE_PICTURES"):
-        browser.picture(PICTURES / f"first-backfill-{name}.png")
 
 
 def shown(browser: Browser) -> str:
@@ -58,30 +48,21 @@ def send(browser: Browser) -> None:
     browser.until(lambda: "/runs/" in browser.url, "the run's page")
 
 
-def wait_for(browser: Browser, said: Iterable[str]) -> str:
-    """Return which of some texts stands on the page first; the page brings itself up to date."""
-    deadline = time.monotonic() + RUN_PATIENCE_S
-    while time.monotonic() < deadline:
-        text = shown(browser)
-        if found := [one for one in said if one in text]:
-            return found[0]
-        time.sleep(1)
-    raise AssertionError(f"waited {RUN_PATIENCE_S:.0f} s for one of {said}; the page: {shown(browser)[:2000]}")
-
-
 def end(airflow: Airflow, browser: Browser) -> None:
     """Wait for a good end of the run that the browser is at, and look at its page."""
     dag, run = browser.url.split("/dags/")[1].rstrip("/").split("/runs/")
-    token, deadline = airflow.token(), time.monotonic() + RUN_PATIENCE_S
-    while True:
+    token = airflow.token()
+
+    def ended() -> bool:
+        time.sleep(1)  # the one api-server answers the tasks, too
         _, _, said = airflow.ask(f"/api/v2/dags/{dag}/dagRuns/{run}", token=token)
-        if (state := json.loads(said)["state"]) in ("success", "failed"):
-            assert state == "success"
-            break
-        assert time.monotonic() < deadline, f"{dag} {run} is {state}"
-        time.sleep(2)
+        state = json.loads(said)["state"]
+        assert state != "failed"
+        return bool(state == "success")
+
+    browser.until(ended, f"the end of {dag}", RUN_PATIENCE_S)
     browser.open(browser.url)
-    wait_for(browser, ["Success"])
+    browser.until(lambda: "Success" in shown(browser), "the run's good end")
 
 
 def wanted(condition: bool) -> dict[str, dict[str, Any]]:
@@ -107,7 +88,7 @@ def test_the_first_backfill(browser: Browser, airflow: Airflow, shop: Shop) -> N
     trigger(browser, airflow, "catch_up")
     send(browser)
     end(airflow, browser)
-    picture(browser, "catch-up")
+    browser.picture("first-backfill-catch-up")
     assert totals(shop) == wanted(condition=False)
 
     app = shop.folder / "app.py"
@@ -116,7 +97,7 @@ def test_the_first_backfill(browser: Browser, airflow: Airflow, shop: Shop) -> N
 
     trigger(browser, airflow, "backfill_range")
     choose(browser, "totals")
-    picture(browser, "form")
+    browser.picture("first-backfill-form")
     send(browser)  # a dry run, without a reason
     end(airflow, browser)
     assert totals(shop) == wanted(condition=False), "a dry run changes nothing"
@@ -126,7 +107,7 @@ def test_the_first_backfill(browser: Browser, airflow: Airflow, shop: Shop) -> N
     browser.run("document.querySelector('input[name=element_dry_run]').click()")
     browser.type("#element_reason", REASON)
     send(browser)
-    wait_for(browser, ["Required Action"])
+    browser.until(lambda: "Required Action" in shown(browser), "the question", RUN_PATIENCE_S)
     log = shop.folder / "airflow" / "logs" / "scheduler.log"
     heard = "executor event with state success for task instance TaskInstanceKey(dag_id='shop__backfill_range', "
     # An answer before that may be lost, and the task then asks again: docs/airflow-dags.md.
@@ -138,10 +119,10 @@ def test_the_first_backfill(browser: Browser, airflow: Airflow, shop: Shop) -> N
     assert f"reason: {REASON}" in asked
     assert f"removed: {len(before.keys() - after.keys())}" in asked
     assert f"changed: {sum(before[name] != row for name, row in after.items())}" in asked
-    picture(browser, "approve")
+    browser.picture("first-backfill-approve")
     browser.click("[data-testid=hitl-option-Approve]")
     end(airflow, browser)
-    picture(browser, "done")
+    browser.picture("first-backfill-done")
     assert totals(shop) == wanted(condition=True)
 
     browser.open(browser.url.rstrip("/") + "/plugin/lakehouse_dag_run")
@@ -150,4 +131,4 @@ def test_the_first_backfill(browser: Browser, airflow: Airflow, shop: Shop) -> N
     browser.click("[role=tab]", "What changed")
     browser.find("#panel tbody tr")
     browser.run("document.querySelector('#panel').scrollIntoView()")
-    picture(browser, "changed")
+    browser.picture("first-backfill-changed")

@@ -16,7 +16,7 @@ export function drills(container, view) {
 
 function draw(container, view, found) {
   if (!found.length) {
-    show(container, hint(`No drill of ${view.table} yet. `, h("code", null, `lakehouse drill ${view.table} --app …`), " runs one, and so does the DAG ", h("code", null, `${view.app}__recovery_drill`), "."));
+    show(container, hint(`No drill of ${view.table} yet. `, h("code", null, `lakehouse test drill ${view.table} --app …`), " runs one, and so does the DAG ", h("code", null, `${view.app}__recovery_drill`), "."));
     return;
   }
   const most = Math.max(...found.flatMap((drill) => drill.cases.flatMap((one) => one.restored.map((way) => way.seconds))), 0.1);

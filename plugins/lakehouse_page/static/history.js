@@ -68,7 +68,7 @@ export function history(container, view) {
     result, explained);
   button.disabled = !view.key;
   if (view.key) read();
-  else show(result, hint("Type a key, or choose one under Rows. The columns of a key of several are joined by commas."));
+  else show(result, hint("Type a key, or choose one under Rows. The values of a key of several are joined by commas; one with a comma stands in quotes."));
   return { moved: (version) => { view.at = String(version); show(explained); } };
 }
 

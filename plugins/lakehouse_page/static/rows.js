@@ -30,7 +30,7 @@ export function rows(container, view) {
       let first = true;
       const cells = row.map((one, at) => {
         const isKey = keys.has(said.columns[at].name);
-        const content = isKey && first ? h("button", { type: "button", class: "link", title: "Its history", onclick: () => view.onKey(said.keys[n]) }, value(one)) : value(one);
+        const content = isKey && first && said.keys[n] !== null ? h("button", { type: "button", class: "link", title: "Its history", onclick: () => view.onKey(said.keys[n]) }, value(one)) : value(one);
         if (isKey) first = false;
         return h("td", { class: right[at] ? "right" : null, title: typeof one === "string" && one.length > 40 ? one : null }, content);
       });

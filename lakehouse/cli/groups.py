@@ -1,0 +1,199 @@
+"""Which command is found where: six that stand alone, the groups, and the names from before there were groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, cast
+
+import typer
+from typer.core import TyperGroup
+
+from lakehouse.cli import (
+    airflow,
+    audit,
+    backfill,
+    backtest,
+    blame,
+    broker,
+    capture,
+    changes,
+    check,
+    correct,
+    demo,
+    diff,
+    drill,
+    explain,
+    init,
+    interventions,
+    late,
+    plan,
+    produce,
+    quarantine,
+    read,
+    rebuild,
+    rehydrate,
+    restore,
+    revert,
+    run_app,
+    status,
+    test,
+    upkeep,
+)
+
+Command = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Commands that answer one kind of question. ``about`` begins the group's line in `lakehouse --help`."""
+
+    name: str
+    about: str
+    commands: Mapping[str, Command]
+
+    @property
+    def help(self) -> str:
+        return f"{self.about}: {', '.join(self.commands)}."
+
+
+ALONE: Mapping[str, Command] = {
+    "init": init.init,
+    "demo": demo.demo,
+    "plan": plan.plan,
+    "run": run_app.run,
+    "status": status.status,
+    "query": read.query,
+}
+GROUPS = (
+    Group(
+        "kafka",
+        "A Kafka on this machine, and records for it",
+        {"up": broker.up, "down": broker.down, "produce": produce.produce},
+    ),
+    Group(
+        "look",
+        "What the lake holds",
+        {
+            "tables": read.tables,
+            "describe": read.describe,
+            "late": late.late,
+            "quarantine": quarantine.quarantine,
+            "interventions": interventions.interventions,
+        },
+    ),
+    Group(
+        "past",
+        "How a table came to be, and what it was",
+        {
+            "log": read.log,
+            "changes": changes.changes,
+            "show": diff.show,
+            "diff": diff.diff,
+            "blame": blame.blame,
+            "bisect": blame.bisect,
+            "explain": explain.explain,
+            "checkout": rebuild.checkout,
+            "rebuild": rebuild.rebuild,
+        },
+    ),
+    Group(
+        "repair",
+        "Put it right, and keep it in order",
+        {
+            "backfill": backfill.backfill,
+            "revert": revert.revert,
+            "correct": correct.correct,
+            "restore": restore.restore,
+            "rehydrate": rehydrate.rehydrate,
+            "upkeep": upkeep.upkeep,
+        },
+    ),
+    Group(
+        "test",
+        "Is an application right, and is a lake",
+        {
+            "run": test.run_scenarios,
+            "capture": capture.capture,
+            "check": check.check,
+            "audit": audit.audit,
+            "backtest": backtest.backtest,
+            "drill": drill.drill,
+        },
+    ),
+    Group(
+        "airflow",
+        "Airflow on this machine, and the applications that it runs",
+        {
+            "up": airflow.up,
+            "down": airflow.down,
+            "status": airflow.status,
+            "add": airflow.add,
+            "remove": airflow.remove,
+        },
+    ),
+)
+# The names from before there were groups, and their groups. `test`, which took paths, is a group itself.
+MOVED = {
+    name: group.name for group in GROUPS if group.name != "airflow" for name in group.commands if name not in ALONE
+}
+
+
+class Names(TyperGroup):
+    """A group that knows where a command is that it does not have."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command of a line; a usage error that names what may be meant, with its group."""
+        missing = self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing
+        if missing and (meant := meant_by(args[0])):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(meant)}?")
+        return super().resolve_command(ctx, args)
+
+
+class Top(Names):
+    """What stands directly behind `lakehouse`. The flat names of before are understood, and listed nowhere."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command by its name or by its flat name of before; None where there is none."""
+        if cmd_name not in MOVED:
+            return super().get_command(ctx, cmd_name)
+        group = MOVED[cmd_name]
+        command = copy(cast(TyperGroup, self.commands[group]).commands[cmd_name])
+        command.epilog = f"Its name is lakehouse {group} {cmd_name} now."
+        return command
+
+
+class TestOrPaths(Names):
+    """`lakehouse test PATH...`, from before it was a group, still runs the scenarios of PATH."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the line of the group; one that names no command of it is a line of `test run`."""
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            misspelt = get_close_matches(args[0], self.commands) and not Path(args[0]).exists()
+            args = args if misspelt else ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+def meant_by(word: str) -> list[str]:
+    """Return the command lines, without arguments, that a word that is no command may stand for."""
+    lines: dict[str, list[str]] = {name: [name] for name in ALONE}
+    for group in GROUPS:
+        lines.setdefault(group.name, []).append(group.name)
+        for name in group.commands:
+            lines.setdefault(name, []).append(f"{group.name} {name}")
+    return [f"`lakehouse {line}`" for near in get_close_matches(word, lines, 2) for line in lines[near]]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give an application of Typer all commands, in the order in which its help shows them."""
+    for name, command in ALONE.items():
+        app.command(name)(command)
+    for group in GROUPS:
+        cls = TestOrPaths if group.name == "test" else Names
+        added = typer.Typer(help=group.help, no_args_is_help=True, cls=cls)
+        for name, command in group.commands.items():
+            added.command(name)(command)
+        app.add_typer(added, name=group.name, rich_help_panel="Groups: lakehouse GROUP --help")

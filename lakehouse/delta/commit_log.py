@@ -1,0 +1,96 @@
+"""What the commits of a Delta table say, read from its log one by one: as far back as is asked, and no further.
+
+A log of 20,000 commits takes Spark's `history()` more than a minute. What is asked for is nearly always at its end, and
+what lies deeper is found by halving: ticks, and commit times, only grow from commit to commit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one commit says of itself. `metadata` is lakehouse's text in it, {} for a commit of somebody else."""
+
+    version: int
+    operation: str
+    time_ms: int
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+# Gives the lines of a commit's file, one by one: a large commit has many behind the one that is wanted.
+Read = Callable[[int], Iterator[str]]
+
+
+class CommitLog:
+    """The log of one table up to a version. `read` raises FileNotFoundError where a commit's file is gone."""
+
+    def __init__(self, read: Read, newest: int) -> None:
+        self._read, self.newest = read, newest
+
+    def at(self, version: int) -> Said | None:
+        """Return what a version's commit says; None where the log does not have it (any more)."""
+        if not 0 <= version <= self.newest:
+            return None
+        try:
+            # It is the first line where commits carry their time; others may write it anywhere.
+            line = next((line for line in self._read(version) if line.startswith('{"commitInfo"')), None)
+        except FileNotFoundError:
+            return None
+        return Said(version, "", 0) if line is None else _said(version, json.loads(line)["commitInfo"])
+
+    def back(self, version: int | None = None) -> Iterator[Said]:
+        """Give the commits from a version, or the newest one, back to where the log begins."""
+        number = self.newest if version is None else version
+        while (said := self.at(number)) is not None:
+            yield said
+            number -= 1
+
+    def oldest(self) -> int:
+        """Return the first version that the log still has: old ones are removed from its beginning."""
+        low, high = 0, self.newest
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.at(middle) is not None else (middle + 1, high)
+        return low
+
+    def until(self, version: int) -> CommitLog:
+        """Return the same log up to an earlier version."""
+        return CommitLog(self._read, version)
+
+    def first(self, past: Callable[[Said], bool | None]) -> int | None:
+        """Return the first version whose commit is past something; None if none is.
+
+        past: None for a commit that does not tell. Behind one that is past it, all that tell are.
+        """
+        low, high, step = 0, self.newest + 1, 1
+        while low < high:
+            # Near the end first: the newest are asked for most.
+            middle, step = max((low + high) // 2, high - step), step * 2
+            telling = ((said.version, told) for said in self.back(middle) if (told := past(said)) is not None)
+            version, is_past = next(telling, (middle, False))
+            low, high = (low, version) if is_past else (middle + 1, high)
+        return low if low <= self.newest else None
+
+
+def local_log(path: str, newest: int) -> CommitLog:
+    """Return the log of the table in a local folder."""
+    folder = Path(path, "_delta_log")
+
+    def read(version: int) -> Iterator[str]:
+        with (folder / f"{version:020}.json").open(encoding="utf-8") as lines:
+            yield from lines
+
+    return CommitLog(read, newest)
+
+
+def _said(version: int, info: dict[str, Any]) -> Said:
+    text = info.get("userMetadata") or ""
+    metadata = json.loads(text) if text.startswith("{") else {}
+    time_ms = int(info.get("inCommitTimestamp") or info.get("timestamp") or 0)
+    return Said(version, info.get("operation", ""), time_ms, metadata if isinstance(metadata, dict) else {})

@@ -1,0 +1,123 @@
+"""A declared expression as a Spark column: what fails on a record is null for that record, and nothing reads a clock.
+
+With ANSI mode off most of Spark's expressions are null where they fail; others raise all the same (element_at(xs, 0), a
+bad pattern, a map with a key twice), which would stop the job for ever. So every call that is not known to be harmless
+is wrapped in TryEval, which Spark has for its own try_ functions, and which has no name in SQL.
+
+A text is read as a moment by the clock where it has a time and no day ("12:30" is today's): such a text is a null here.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, cast
+
+from pyspark import SparkContext
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from lakehouse.plan.expression import Expression
+from lakehouse.plan.functions import names
+
+# What does not raise itself; its arguments may. By the names of Spark's classes, and of its functions.
+LEAVES = names("UnresolvedAttribute Literal UnresolvedNamedLambdaVariable NamePlaceholder")
+HARMLESS = names(
+    """
+    LambdaFunction Alias If CaseWhen And Or Not IsNull
+    IsNotNull EqualTo EqualNullSafe LessThan LessThanOrEqual GreaterThan GreaterThanOrEqual In UnresolvedExtractValue
+    CreateNamedStruct Cast
+    """
+)
+HARMLESS_FUNCTIONS = names(
+    """
+    abs array coalesce concat contains endswith greatest if ifnull isnotnull isnull least length lower ltrim
+    named_struct nullif nvl nvl2 round rtrim size startswith struct substr substring trim upper
+    """
+)
+# Which arguments each of these reads as moments, if they are texts; to_timestamp with a format does not.
+MOMENTS = {
+    "convert_timezone": (-1,), "date_format": (0,), "date_part": (1,), "date_trunc": (1,), "datepart": (1,),
+    "extract": (1,), "from_utc_timestamp": (0,), "hour": (0,), "minute": (0,), "months_between": (0, 1),
+    "second": (0,), "timestamp": (0,), "to_timestamp": (0,), "to_timestamp_ltz": (0,), "to_timestamp_ntz": (0,),
+    "to_utc_timestamp": (0,), "unix_micros": (0,), "unix_millis": (0,), "unix_seconds": (0,),
+}  # fmt: skip
+TIME_ALONE = r"^[\\x00-\\x20]*(T|[+-]?[0-9]+:)"
+
+
+def column_of(expression: Expression) -> Column:
+    """Return the column that a declared expression makes of a record."""
+    # Most are a column's name: nothing of it can raise, and each look at a tree is a call to the JVM.
+    return F.expr(expression.text) if expression.is_column else _column(expression.text)
+
+
+@lru_cache(maxsize=4096)
+def _column(text: str) -> Column:
+    made = _jvm().org.apache.spark.sql.classic.ExpressionUtils.column(_guarded(_parsed(text)))
+    return cast(Column, cast(Any, type(F.lit(1)))(made))
+
+
+def _parsed(text: str) -> Any:
+    """The tree of an expression. Catalyst's own parser puts no setting of Spark in the place of ${...}."""
+    return _jvm().org.apache.spark.sql.catalyst.parser.CatalystSqlParser().parseExpression(text)
+
+
+def _jvm() -> Any:
+    context = SparkContext._active_spark_context
+    assert context is not None
+    return cast(Any, context)._jvm
+
+
+def _guarded(tree: Any) -> Any:
+    """The same tree with every call that may raise wrapped."""
+    kind, name = _names(tree)
+    if kind in LEAVES:
+        return tree
+    children = _children(tree)
+    if name == "regexp_substr" and len(children) == 2:
+        # Spark takes a part of what this stands for out of a TryEval around it.
+        return _guarded(_filled("nullif(regexp_extract(`0`, `1`, 0), '')", children))
+    made = [_guarded(child) for child in children]
+    if kind == "Cast" and tree.dataType().typeName().startswith("timestamp"):
+        made = [_whole_moment(made[0])]
+    elif name in ("element_at", "try_element_at") and made[-1].getClass().getSimpleName() != "Literal":
+        # The smallest INT passes Spark's check of the index: it reads outside of the array, and the JVM ends (SIGSEGV).
+        made[-1] = _filled(f"if(cast(`0` AS string) = '{-(2**31)}', null, `0`)", [made[-1]])
+    elif not (name.startswith("to_timestamp") and len(made) > 1):
+        for place in MOMENTS.get(name, ()):
+            if place < len(made):
+                made[place] = _whole_moment(made[place])
+    if any(new is not old for new, old in zip(made, children, strict=True)):
+        tree = tree.withNewChildren(_jvm().PythonUtils.toSeq(made))
+    if kind in HARMLESS or (kind == "UnresolvedFunction" and name in HARMLESS_FUNCTIONS):
+        return tree
+    return _jvm().org.apache.spark.sql.catalyst.expressions.TryEval(tree)
+
+
+def _names(tree: Any) -> tuple[str, str]:
+    """The class of a node, and the name of the function if it is one."""
+    kind = tree.getClass().getSimpleName()
+    return kind, tree.nameParts().last().lower() if kind == "UnresolvedFunction" else ""
+
+
+def _children(tree: Any) -> list[Any]:
+    children = tree.children()
+    return [children.apply(number) for number in range(children.size())]
+
+
+def _whole_moment(tree: Any) -> Any:
+    """The value, or null where it is a text with a time and no day."""
+    if tree.getClass().getSimpleName() == "Literal":
+        return tree  # it was looked at when it was declared
+    return _filled(f"if(cast(`0` AS string) RLIKE '{TIME_ALONE}', null, `0`)", [tree])
+
+
+def _filled(form: str, values: list[Any]) -> Any:
+    """The tree of an expression over `0`, `1`, ..., which stand for other trees."""
+
+    def filled(tree: Any) -> Any:
+        if tree.getClass().getSimpleName() == "UnresolvedAttribute":
+            return values[int(tree.nameParts().head())]
+        children = [filled(child) for child in _children(tree)]
+        return tree.withNewChildren(_jvm().PythonUtils.toSeq(children)) if children else tree
+
+    return filled(_parsed(form))

@@ -1,0 +1,36 @@
+"""Timestamps of Kafka's that are no time, on Spark; the rule is `lakehouse.semantics.kafka_time`."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.semantics import kafka_time
+from lakehouse.semantics.years import FIRST_MS, LAST_MS
+
+
+def with_times(frame: DataFrame) -> DataFrame:
+    """Return rows from Kafka in which each timestamp is a time; one that is none is held as `kafka_time.held` says."""
+    ms = F.unix_millis("timestamp")
+    said = F.struct(
+        F.lit(kafka_time.HEADER).alias("key"), ms.cast("string").cast("binary").alias("value")
+    )  # fmt: skip
+    headers = F.concat(F.coalesce("headers", F.array().cast(frame.schema["headers"].dataType)), F.array(said))
+    nearest = F.timestamp_millis(F.when(ms < FIRST_MS, F.lit(FIRST_MS)).otherwise(F.lit(LAST_MS)))
+    outside = (ms < FIRST_MS) | (ms > LAST_MS)
+    return frame.withColumns(
+        {
+            "timestamp": F.when(outside, nearest).otherwise(F.col("timestamp")),
+            "headers": F.when(outside, headers).otherwise(F.col("headers")),
+        }
+    )
+
+
+def kafka_said(timestamp: str, headers: str) -> Column:
+    """Return what Kafka said of a bronze row's time (milliseconds) where that is no time; null where it is one."""
+    number = f"^{kafka_time.NUMBER.pattern.decode()}$"
+    named = F.filter(
+        headers, lambda item: (item["key"] == kafka_time.HEADER) & item["value"].cast("string").rlike(number)
+    )
+    ends = F.unix_millis(timestamp).isin(FIRST_MS, LAST_MS)
+    return F.when(ends, F.get(named, F.lit(0))["value"].cast("string").cast("bigint"))

@@ -1,0 +1,44 @@
+"""Starts Spark's JVM with its settings in a private file: every account of a machine can read command lines."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark import SparkContext
+
+ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+
+
+def start_jvm(settings: Mapping[str, str]) -> None:
+    """Start the JVM that the next session uses, if there is none yet, with Spark's settings, which may hold secrets.
+
+    PySpark would write each of them on the command line. The file (0600, in a folder of 0700) is gone when the JVM
+    has read it. What Spark itself makes part of a command line stays there: memory, class path, extraJavaOptions.
+    """
+    before = os.environ.get(ARGUMENTS)
+    with tempfile.TemporaryDirectory(prefix="lakehouse-spark-") as folder:
+        file = Path(folder) / "spark.properties"
+        with os.fdopen(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="ascii") as out:
+            out.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in settings.items())
+        # A user's own spark-defaults.conf still counts where a setting is not given.
+        ours = f'--properties-file "{file}" --load-spark-defaults'
+        os.environ[ARGUMENTS] = f"{ours} {before or 'pyspark-shell'}"
+        try:
+            SparkContext.setSystemProperty("spark.app.name", settings["spark.app.name"])  # what starts the JVM
+        finally:
+            if before is None:
+                del os.environ[ARGUMENTS]
+            else:
+                os.environ[ARGUMENTS] = before
+
+
+def _escaped(text: str) -> str:
+    r"""The text as java.util.Properties reads it, in ASCII: what is not a letter, a digit or . - _ / as \uXXXX."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    codes = [int.from_bytes(units[index : index + 2], "big") for index in range(0, len(units), 2)]
+    return "".join(
+        chr(code) if code < 128 and (chr(code).isalnum() or chr(code) in ".-_/") else f"\\u{code:04x}" for code in codes
+    )

@@ -1,0 +1,78 @@
+"""The rows of a frame on the driver, in order, a few megabytes at a time: however many there are, and however large.
+
+Spark's own ways bring a whole result to the driver, or a whole partition of it, and refuse what is larger than
+spark.driver.maxResultSize. Here the tasks pack their rows into chunks, which Spark keeps (in memory, then on disk), and
+the driver fetches one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+from pyspark import StorageLevel, TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+CHUNK = "part int, number int, chunk binary"
+# A chunk is a batch of rows as Spark hands them to Python, see `spark.sql.execution.arrow.maxBytesPerBatch`.
+FETCHED_BYTES = 16 << 20
+Place = tuple[int, int]  # the task's number, and the chunk's in the task
+
+
+def rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield a frame's rows as dicts, in its order. Through Arrow: a Row's timestamps would lose their zone."""
+    for chunks in fetched(frame):
+        for chunk in chunks:
+            with pa.ipc.open_stream(chunk) as batches:
+                for batch in batches:
+                    yield from batch.to_pylist(maps_as_pydicts="strict")
+
+
+def fetched(frame: DataFrame) -> Iterator[list[bytes]]:
+    """Yield a frame's chunks in order, as many at a time as `FETCHED_BYTES` has room for, one at the least."""
+    packed = frame.mapInArrow(_packed, CHUNK).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        place = F.struct("part", "number")
+        sizes = packed.select(place, F.octet_length("chunk")).collect()
+        for places in _together(sorted(((at[0], at[1]), size) for at, size in sizes)):
+            first, last = (
+                F.struct(F.lit(part).alias("part"), F.lit(number).alias("number"))
+                for part, number in (places[0], places[-1])
+            )
+            found = packed.where(place.between(first, last)).select(place, "chunk").collect()
+            yield [bytes(chunk) for _, chunk in sorted(found)]
+    finally:
+        packed.unpersist()
+
+
+def _together(sizes: Iterable[tuple[Place, int]]) -> Iterator[list[Place]]:
+    """Yield the places of chunks that are fetched at once, of all places with their bytes."""
+    places: list[Place] = []
+    volume = 0
+    for place, size in sizes:
+        if places and volume + size > FETCHED_BYTES:
+            yield places
+            places, volume = [], 0
+        places.append(place)
+        volume += size
+    if places:
+        yield places
+
+
+def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On a worker: each batch as one row, with the task's number and its own."""
+    context = TaskContext.get()
+    assert context is not None
+    part, numbers = context.partitionId(), count()
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        columns = [
+            pa.array([part], pa.int32()), pa.array([next(numbers)], pa.int32()),
+            pa.array([sink.getvalue().to_pybytes()], pa.binary()),
+        ]  # fmt: skip
+        yield pa.RecordBatch.from_arrays(columns, ["part", "number", "chunk"])

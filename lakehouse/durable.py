@@ -1,0 +1,53 @@
+"""Small files that must be whole after a crash, also after one of the machine: written beside, synced, then renamed.
+
+Without the syncs a file system may show the new name with nothing in it once the power comes back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def write_durably(path: Path, text: str, *, private: bool = False) -> None:
+    """Write a file, whole or not at all; its folder is made. private: only its owner can read it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    fresh.unlink(missing_ok=True)
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    fresh.replace(path)
+    _sync_folder(path.parent)
+
+
+def append_line_durably(path: Path, line: str) -> None:
+    """Add a line to a file; after a crash it is there or not, and no half of an earlier one is joined to it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torn = path.exists() and path.stat().st_size > 0 and path.read_bytes()[-1:] != b"\n"
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write(("\n" if torn else "") + line + "\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    _sync_folder(path.parent)
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """Return the JSON object in a file; None where there is no file, or one that is no object: it was cut off."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

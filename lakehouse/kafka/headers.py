@@ -1,0 +1,142 @@
+"""What a changelog's record says in its headers, and how it is made to fit into what the topic takes.
+
+lakehouse.position       JSON list: tick, order time, topic, partition, offset, ordinal of what caused the change
+lakehouse.event-time     milliseconds since 1970
+lakehouse.origin         "<origin>/<table>": whose ticks these are, see `lakehouse.kafka.covers`
+lakehouse.accumulators   JSON object of what a table needs to go on, where the seen columns can't serve
+lakehouse.accumulators-deflated    the same, by zlib, where the record would have been too large with it
+lakehouse.accumulators-left-out    its number of bytes, where the record would be too large with that as well
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from confluent_kafka import Message
+
+from lakehouse.errors import KafkaUnavailable, NotFound
+from lakehouse.kafka.produce import ProducerRecord
+from lakehouse.semantics.position import Position
+
+POSITION = "lakehouse.position"
+EVENT_TIME = "lakehouse.event-time"
+ORIGIN = "lakehouse.origin"
+ACCUMULATORS = "lakehouse.accumulators"
+DEFLATED = "lakehouse.accumulators-deflated"
+LEFT_OUT = "lakehouse.accumulators-left-out"
+LARGEST_INFLATED = 1 << 30  # a header of some kilobytes could ask for any memory
+LIMIT = "max.message.bytes"
+HELP = "It may have been written by another program, or with other headers: only lakehouse may write to the topic."
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The headers of one record. accumulators: JSON, None where it has none; left_out: the bytes that did not fit."""
+
+    where: str
+    position: Position
+    event_ms: int
+    origin: str
+    of: str
+    accumulators: bytes | None = None
+    left_out: int | None = None
+
+
+def said_by(message: Message) -> Said:
+    """Return what a record says. Raises NotFound, with its place, for one that lakehouse did not publish."""
+    where = f"{message.topic()}/{message.partition()}@{message.offset()}"
+    pairs: Mapping[str, bytes | None] = dict(message.headers() or [])  # type: ignore[arg-type]
+    for name in (POSITION, EVENT_TIME, ORIGIN):
+        if pairs.get(name) is None:
+            raise NotFound(
+                f"record {where} has no {name} header: expected a changelog that lakehouse published. {HELP}"
+            )
+    origin, _, of = _text(pairs, ORIGIN, where).partition("/")
+    left_out = _whole(_text(pairs, LEFT_OUT, where), LEFT_OUT, where) if LEFT_OUT in pairs else None
+    return Said(
+        where, _position(_text(pairs, POSITION, where), where),
+        _whole(_text(pairs, EVENT_TIME, where), EVENT_TIME, where), origin, of, _accumulators(pairs, where), left_out,
+    )  # fmt: skip
+
+
+def _text(pairs: Mapping[str, bytes | None], name: str, where: str) -> str:
+    try:
+        return (pairs[name] or b"").decode()
+    except UnicodeDecodeError:
+        raise NotFound(f"record {where}: its {name} header is no text. {HELP}") from None
+
+
+def _whole(text: str, name: str, where: str) -> int:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
+        raise NotFound(f"record {where}: its {name} header is {text[:60]!r}, expected a whole number. {HELP}")
+    return value
+
+
+def _position(text: str, where: str) -> Position:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    kinds = (int, int, str, int, int, int)
+    fits = isinstance(value, list) and [type(item) for item in value] == list(kinds)
+    if not fits or any(not -(2**63) <= n < 2**63 for n in value if isinstance(n, int)):
+        raise NotFound(
+            f"record {where}: its {POSITION} header is {text[:100]!r}, expected a list of tick, order time, topic, "
+            f"partition, offset, ordinal. {HELP}"
+        )
+    return Position(*value)
+
+
+def _accumulators(pairs: Mapping[str, bytes | None], where: str) -> bytes | None:
+    if (plain := pairs.get(ACCUMULATORS)) is not None:
+        return plain
+    if (deflated := pairs.get(DEFLATED)) is None:
+        return None
+    try:
+        unpack = zlib.decompressobj()
+        data = unpack.decompress(deflated, LARGEST_INFLATED)
+        if unpack.eof:
+            return data
+    except zlib.error:
+        pass
+    raise NotFound(f"record {where}: its {DEFLATED} header can't be inflated. {HELP}")
+
+
+def room(largest: int) -> int:
+    """Return how large a record may be where Kafka takes batches of so many bytes: less the batch's own part."""
+    return largest - largest // 100 - 1024
+
+
+def size(record: ProducerRecord) -> int:
+    """Return the bytes of a record: key, value and headers."""
+    headers = sum(len(name.encode()) + len(value or b"") + 10 for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
+
+
+def fitted(record: ProducerRecord, topic: str, largest: int) -> ProducerRecord:
+    """Return the record so that it fits: its accumulators as they are, or deflated, or left out, which it says then.
+
+    largest: the topic's max.message.bytes. Raises KafkaUnavailable for a record that is too large without them.
+    """
+    if size(record) <= room(largest):
+        return record
+    kept = dict(record.headers).get(ACCUMULATORS) or b""
+    others = tuple(pair for pair in record.headers if pair[0] != ACCUMULATORS)
+    for header in ((DEFLATED, zlib.compress(kept)), (LEFT_OUT, str(len(kept)).encode())):
+        smaller = replace(record, headers=(*others, header))
+        if kept and size(smaller) <= room(largest):
+            return smaller
+    needed = size(replace(record, headers=others)) + 2048
+    raise KafkaUnavailable(
+        f"topic {topic!r}: the record of key {(record.key or b'')[:60]!r} has {size(record):,} bytes, and the topic "
+        f"takes {largest:,} ({LIMIT}). Raise the topic's setting {LIMIT} to {needed + needed // 50:,} or more "
+        f"(kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {LIMIT}=...), then run "
+        "again: what was not published yet follows. Until then the table goes on in the lake if the sink is left out."
+    )

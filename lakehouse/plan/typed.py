@@ -1,0 +1,145 @@
+"""What an expression may not compare, and what it may not read as a moment: told from the types of its columns.
+
+A type that can't be told is taken as it is; Spark looks at every expression again before the first tick
+(`lakehouse.delta.checked`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from sqlglot import exp
+from sqlglot.optimizer.annotate_types import annotate_types
+
+from lakehouse.errors import ExpressionError
+from lakehouse.plan.functions import names
+from lakehouse.plan.schema import PSEUDO_COLUMNS, Column
+
+COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|nan|inf|infinity)\s*", re.IGNORECASE)
+# What Spark reads as a moment that depends on when it reads: words, and a time without its day.
+CLOCK_TEXT = re.compile(r"\s*((now|today|tomorrow|yesterday)\b.*|t?\s*\d{1,2}:.*)", re.IGNORECASE | re.DOTALL)
+# By sqlglot's names; the other ones are casts to it.
+TIME_FUNCTIONS = names(
+    """
+    convert_timezone date_part datepart day dayname extract hour last_day minute month monthname months_between
+    quarter second time_str_to_time timestamp_trunc to_timestamp_ltz to_timestamp_ntz ts_or_ds_to_date unix_date
+    unix_micros unix_millis unix_seconds weekday year
+    """
+)
+
+
+def annotated(tree: exp.Expression, columns: Iterable[Column]) -> exp.Expr:
+    """Return a copy of the tree whose nodes have types, where these can be told."""
+    types = {column.name.lower(): column.type for column in columns} | PSEUDO_COLUMNS
+    schema: dict[str, object] = {
+        "t": {name: exp.DataType.build(kind, dialect="spark") for name, kind in types.items() if kind}
+    }
+    copied: exp.Expression = tree.copy()
+    for column in copied.find_all(exp.Column):
+        if len(column.parts) == 1 and types.get(column.name.lower()):
+            column.set("this", exp.to_identifier(column.name.lower()))
+            column.set("table", exp.to_identifier("t"))
+    query = annotate_types(exp.select(copied).from_("t"), schema=schema, dialect="spark")
+    return query.selects[0]
+
+
+def kind_of(node: exp.Expr) -> str:
+    """Return "number", "string", "boolean", "moment" (a date or a timestamp) or "nested"; "" where it can't be told."""
+    kind = node.type
+    if isinstance(kind, exp.DataType):
+        for name, types in _KINDS.items():
+            if kind.this in types:
+                return name
+    return ""
+
+
+_TYPE = exp.DataType.Type
+_MOMENTS = exp.DataType.TEMPORAL_TYPES - {_TYPE.TIME, _TYPE.TIMETZ}
+_KINDS: Mapping[str, Iterable[object]] = {
+    "number": exp.DataType.NUMERIC_TYPES,
+    "string": exp.DataType.TEXT_TYPES,
+    "boolean": (_TYPE.BOOLEAN,),
+    "moment": _MOMENTS,
+    "nested": exp.DataType.NESTED_TYPES,
+}
+
+
+def check(tree: exp.Expression, columns: Iterable[Column], what: str, text: str) -> None:
+    """Raise ExpressionError for a comparison that is never true, and for a moment that depends on the clock."""
+    for node in annotated(tree, columns).walk():
+        if isinstance(node, COMPARED):
+            _check_pair(node.this, node.expression, what, text)
+        elif isinstance(node, exp.In):
+            for option in node.expressions:
+                _check_pair(node.this, option, what, text)
+        elif isinstance(node, exp.Between):
+            _check_pair(node.this, node.args["low"], what, text)
+            _check_pair(node.this, node.args["high"], what, text)
+        elif isinstance(node, exp.Cast) and node.is_type(*_MOMENTS):
+            _check_moment(node.this, what, text)
+        elif isinstance(node, exp.Func) and _name(node) in TIME_FUNCTIONS:
+            for argument in node.iter_expressions():
+                _check_moment(argument, what, text)
+
+
+def check_predicate(tree: exp.Expression, columns: Iterable[Column], what: str, text: str) -> None:
+    """Raise ExpressionError for a predicate that is, as far as can be told, no condition."""
+    kind = annotated(tree, columns).type
+    if isinstance(kind, exp.DataType) and kind.this not in (_TYPE.BOOLEAN, _TYPE.UNKNOWN, _TYPE.NULL):
+        raise ExpressionError(
+            f'{what}: {text!r} is a {kind.sql("spark").lower()}; expected a condition, such as "{text} IS NOT NULL".'
+        )
+
+
+def _name(node: exp.Func) -> str:
+    return node.name.lower() if isinstance(node, exp.Anonymous) else node.sql_name().lower()
+
+
+def _check_pair(left: exp.Expr, right: exp.Expr, what: str, text: str) -> None:
+    for one, other in ((left, right), (right, left)):
+        kinds = kind_of(one), kind_of(other)
+        if kinds == ("string", "number") and not _is_number(one):
+            raise _unequal(one, other, what, text, f"cast({_sql(one)} AS double), or '{_sql(other)}' in quotes")
+        if kinds == ("nested", "number") or kinds == ("nested", "boolean") or kinds == ("nested", "moment"):
+            raise _unequal(one, other, what, text, "one of its fields or elements")
+        if kinds == ("moment", "number"):
+            raise _unequal(one, other, what, text, f"unix_millis({_sql(one)}) for the milliseconds since 1970")
+        if kinds[0] == "moment":
+            _check_moment(other, what, text)
+        if kinds == ("moment", "string") and not isinstance(other, exp.Literal) and not one.is_type(_TYPE.DATE):
+            # Spark would read a text without a day as today's.
+            raise ExpressionError(
+                f"{what}: {text!r} compares {_sql(other)}, a string, with a timestamp. Write cast({_sql(other)} AS "
+                "timestamp)."
+            )
+
+
+def _is_number(node: exp.Expr) -> bool:
+    """A text that is written as a number: n = '5' means what it says."""
+    return isinstance(node, exp.Literal) and NUMBER.fullmatch(node.name) is not None
+
+
+def _unequal(one: exp.Expr, other: exp.Expr, what: str, text: str, right: str) -> ExpressionError:
+    kinds = [node.type.sql("spark").lower() if node.type else "?" for node in (one, other)]
+    return ExpressionError(
+        f"{what}: {text!r} compares {_sql(one)}, a {kinds[0]}, with {_sql(other)}, a {kinds[1]}: that is null for "
+        f"nearly every record. Write {right}."
+    )
+
+
+def _check_moment(node: exp.Expr, what: str, text: str) -> None:
+    """A text that stands for a moment must not stand for another one tomorrow."""
+    if isinstance(node, exp.Literal) and node.is_string and CLOCK_TEXT.fullmatch(node.name):
+        raise ExpressionError(
+            f"{what}: {text!r} reads {_sql(node)} as a moment, which depends on when it is read. Write the whole "
+            "moment, such as timestamp'2026-01-31 12:30:00', or use ROWTIME, the record's own time."
+        )
+
+
+def _sql(node: exp.Expr) -> str:
+    node = node.copy()
+    for column in node.find_all(exp.Column):
+        column.set("table", None)
+    return node.sql("spark")

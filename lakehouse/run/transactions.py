@@ -1,0 +1,80 @@
+"""A changelog cut into Kafka transactions of bounded size, so that publishing can go on after whatever ended it.
+
+A transaction ends with a tick: what is in the topic is then the table at that tick, and a lake can be restored from it.
+A tick alone can be too large for one (a backfill changes all rows at one tick): it is cut, and what stands in the topic
+in between says how many records of it are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lakehouse.errors import StorageError
+from lakehouse.kafka.headers import POSITION, size
+from lakehouse.kafka.produce import ProducerRecord
+
+RECORDS, BYTES = 20_000, 16 << 20  # with so many a transaction ends, when their tick does
+TOO_LARGE = 5  # times that: in the middle of the tick
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one transaction writes. tick: the last one that is whole in the topic then.
+
+    sent: so many records of the ticks after it are there, too; at: the position of the last one of them, as in its
+    header.
+    """
+
+    records: list[ProducerRecord]
+    tick: int
+    sent: int = 0
+    at: str | None = None
+
+
+def parts(
+    changes: Iterable[tuple[int, ProducerRecord]], after: int, to: int, sent: int = 0, at: str | None = None
+) -> Iterator[Part]:
+    """Cut the changes of the ticks in (after, to], each with its tick, in order. The last part has all up to `to`.
+
+    sent, at: what an earlier part has said of the ticks after `after`; these records are left out. Raises StorageError
+    where the changes do not begin as those did.
+    """
+    held: list[ProducerRecord] = []
+    whole = last = after
+    number = volume = 0
+    for tick, record in changes:
+        # What was cut in the middle is ended with the tick; no record may be cut off from those that are left out.
+        if tick > last > whole and number >= sent and (sent or _full(held, volume)):
+            yield Part(held, last)
+            whole, held, volume, number, sent = last, [], 0, 0, 0
+        last, number = max(last, tick), number + 1
+        if number <= sent:
+            if number == sent and at is not None and position(record) != at:
+                raise _other(after)
+            continue
+        held.append(record)
+        volume += size(record)
+        if _full(held, volume, TOO_LARGE):
+            sent, at = number, None
+            yield Part(held, whole, number, position(record))
+            held, volume = [], 0
+    if number < sent:
+        raise _other(after)
+    yield Part(held, to)
+
+
+def position(record: ProducerRecord) -> str:
+    """Return a record's position, as its header has it."""
+    return (dict(record.headers).get(POSITION) or b"").decode()
+
+
+def _full(held: list[ProducerRecord], volume: int, times: int = 1) -> bool:
+    return len(held) >= RECORDS * times or volume >= BYTES * times
+
+
+def _other(after: int) -> StorageError:
+    return StorageError(
+        f"the ticks after {after} are published in part, by another declaration than this one: their changes do not go "
+        "on as they began. Run the declaration of then once, until it has caught up; or publish to another topic."
+    )

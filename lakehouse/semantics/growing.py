@@ -1,0 +1,114 @@
+"""Collections that grow by one value at a time, without copying: each state stays as it was, as a copy would have.
+
+    one = Values().added(7)         [7]
+    two = one.added(8)              [7, 8], and `one` is still [7]
+
+All states of one growth share what they hold, and each is a beginning of it. The newest one is added to in place. To go
+on from an older one (a window that begins with another one's values), that one is copied first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+
+class Values(Sequence[Any]):
+    """A list that is only added to. Equal to a list, or to another of its kind, that holds the same."""
+
+    __slots__ = ("_held", "_length", "_places")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, values: Iterable[Any] = ()) -> None:
+        self._held = list(values)
+        self._length = len(self._held)
+        self._places: dict[Any, int] | None = None  # where each value stands; made when it is first asked for
+
+    def added(self, value: Any) -> Values:
+        """Return these values and one more."""
+        whole = self if self._length == len(self._held) else Values(self)
+        whole._held.append(value)
+        state = Values.__new__(Values)
+        state._held, state._length, state._places = whole._held, whole._length + 1, whole._places
+        return state
+
+    def added_once(self, value: Any, same: Callable[[Any], Any]) -> Values:
+        """Return these values and one more, unless one of them is equal to it: `same` gives what is compared.
+
+        One growth is asked with one `same` alone.
+        """
+        whole = self if self._length == len(self._held) else Values(self)
+        if whole._places is None:
+            whole._places = {}
+            for place, held in enumerate(whole._held):
+                whole._places.setdefault(same(held), place)
+        found = same(value)
+        if found in whole._places:
+            return whole
+        whole._places[found] = whole._length
+        return whole.added(value)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._held if self._length == len(self._held) else self._held[: self._length])
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self)[index]
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, Values | list) else NotImplemented
+
+    def __repr__(self) -> str:
+        return f"Values({list(self)!r})"
+
+
+class Counts(Mapping[str, int]):
+    """How often each text came, in first-seen order. Equal to a mapping that holds the same."""
+
+    __slots__ = ("_began", "_length", "_log", "_newest")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, counts: Mapping[str, int] | None = None) -> None:
+        self._began = dict(counts or {})  # what an older state is counted from, by the texts that came until then
+        self._newest = dict(self._began)
+        self._log: list[str] = []
+        self._length = 0
+
+    def added(self, text: str) -> Counts:
+        """Return these counts with one more of a text."""
+        whole = self if self._length == len(self._log) else Counts(self._now())
+        whole._log.append(text)
+        whole._newest[text] = whole._newest.get(text, 0) + 1
+        state = Counts.__new__(Counts)
+        state._began, state._newest, state._log = whole._began, whole._newest, whole._log
+        state._length = whole._length + 1
+        return state
+
+    def _now(self) -> dict[str, int]:
+        if self._length == len(self._log):
+            return self._newest
+        counts = dict(self._began)
+        for text in self._log[: self._length]:
+            counts[text] = counts.get(text, 0) + 1
+        return counts
+
+    def __getitem__(self, text: str) -> int:
+        return self._now()[text]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._now())
+
+    def __len__(self) -> int:
+        return len(self._now())
+
+    def items(self) -> Any:
+        """Return the texts with their counts."""
+        return self._now().items()
+
+    def __eq__(self, other: object) -> bool:
+        return self._now() == dict(other) if isinstance(other, Mapping) else NotImplemented
+
+    def __repr__(self) -> str:
+        return f"Counts({self._now()!r})"

@@ -1,0 +1,52 @@
+"""SUM over decimals of more than 18 digits: exact, though no DECIMAL has room for the sum.
+
+A value's digits are cut into threes of 18: value * 10**scale = high * 10**36 + middle * 10**18 + low, each part with
+the value's sign. The accumulator holds the sum of each part, and nothing is carried from one to another, so every
+batching gives the same one. Each has room for 10**19 records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+PART_DIGITS = 18
+PARTS = ("high", "middle", "low")
+_PART = 10**PART_DIGITS
+DECIMAL_DIGITS_MAX = 38
+
+
+@dataclass(frozen=True, slots=True)
+class SumWideDecimals:
+    """SUM over DECIMAL(p, s), as DECIMAL(p + 10, s) like Spark's own, 38 digits at the most; outside of it, null."""
+
+    precision: int
+    scale: int
+
+    def zero(self) -> dict[str, int]:
+        return dict.fromkeys(PARTS, 0)
+
+    def add(self, accumulator: Mapping[str, Any], value: Decimal | None, order: object) -> Mapping[str, Any]:
+        return accumulator if value is None else self.merge(accumulator, self._split(value))
+
+    def merge(self, earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, int]:
+        return {part: int(earlier[part]) + int(later[part]) for part in PARTS}
+
+    def result(self, accumulator: Mapping[str, Any]) -> Decimal | None:
+        total = self.total(accumulator)
+        digits_max = min(self.precision + 10, DECIMAL_DIGITS_MAX)
+        return total if len(total.as_tuple().digits) <= digits_max else None
+
+    def total(self, accumulator: Mapping[str, Any]) -> Decimal:
+        """Return the sum, of however many digits."""
+        high, middle, low = (int(accumulator[part]) for part in PARTS)
+        return Decimal(f"{(high * _PART + middle) * _PART + low}E-{self.scale}")
+
+    def _split(self, value: Decimal) -> dict[str, int]:
+        sign, digits, exponent = Decimal(value).as_tuple()
+        number = int("".join(map(str, digits))) * 10 ** (int(exponent) + self.scale)
+        upper, low = divmod(number, _PART)
+        high, middle = divmod(upper, _PART)
+        return {part: -item if sign else item for part, item in zip(PARTS, (high, middle, low), strict=True)}

@@ -1,0 +1,144 @@
+"""Commands in groups: few names at the top, what is in each group, and the flat names of before."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer.main
+
+import lakehouse as package
+from lakehouse.cli import main
+from lakehouse.cli.groups import ALONE, GROUPS, MOVED
+
+PROJECT = Path(package.__file__).parent.parent
+TREE = {
+    "kafka": "up down produce",
+    "look": "tables describe late quarantine interventions",
+    "past": "log changes show diff blame bisect explain checkout rebuild",
+    "repair": "backfill revert correct restore rehydrate upkeep",
+    "test": "run capture check audit backtest drill",
+    "airflow": "up down status add remove",
+}
+FLAT = (
+    "up", "down", "status", "produce", "run", "query", "log", "changes", "tables", "describe", "init", "restore",
+    "check", "demo", "test", "capture", "late", "plan", "upkeep", "drill", "rehydrate", "quarantine", "show", "diff",
+    "bisect", "blame", "correct", "explain", "backfill", "revert", "checkout", "rebuild", "backtest", "interventions",
+    "audit",
+)  # fmt: skip
+
+
+def shown(help_page: str) -> list[str]:
+    """The names of the commands that a help page lists."""
+    panels = help_page[help_page.index("─ Commands ─") :]
+    return re.findall(r"^│ ([a-z]+) +\S", panels, re.MULTILINE)
+
+
+def test_the_top_has_a_dozen_names_and_the_help_lists_their_commands(lakehouse):
+    page = lakehouse("--help").out
+    assert shown(page) == ["init", "demo", "plan", "run", "status", "query", *TREE]
+    assert len(shown(page)) <= 12
+    assert len(page[page.index("─ Commands ─") : page.rindex("╰")].splitlines()) <= 30
+    words = " ".join(page.replace("│", " ").split())
+    for names in TREE.values():
+        assert ", ".join(names.split()) in words
+
+
+@pytest.mark.parametrize("group", TREE)
+def test_a_group_shows_what_is_in_it(lakehouse, group):
+    assert shown(lakehouse(group, "--help").out) == TREE[group].split()
+    assert shown(lakehouse(group).out) == TREE[group].split()
+
+
+def test_every_flat_name_is_one_of_the_tree_or_an_alias():
+    assert {*FLAT} == {*ALONE, *MOVED, "test"}
+    assert {group.name: " ".join(group.commands) for group in GROUPS} == TREE
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_a_flat_name_is_the_same_command(lakehouse, name):
+    assert lakehouse(name, "--help").code == 0
+    if name not in MOVED:
+        return
+    group = MOVED[name]
+    top = typer.main.get_group(main.app)
+    old, new = top.get_command(None, name), top.commands[group].commands[name]
+    assert (old.callback, old.params, old.help) == (new.callback, new.params, new.help)
+    assert f"Its name is lakehouse {group} {name} now." in " ".join(lakehouse(name, "--help").out.split())
+
+
+def test_a_flat_name_has_the_same_result(lakehouse):
+    lakehouse("init", "shop")
+    for old, new in (
+        (("tables", "--json"), ("look", "tables", "--json")),
+        (("describe", "nothing"), ("look", "describe", "nothing")),
+        (("test", "shop"), ("test", "run", "shop")),
+        (("test", "--engine", "model", "shop"), ("test", "run", "--engine", "model", "shop")),
+        (("test", "missing"), ("test", "run", "missing")),
+    ):
+        one, other = lakehouse(*old), lakehouse(*new)
+        assert (one.code, one.err) == (other.code, other.err)
+        assert re.sub(r"[\d.]+ s", "", one.out) == re.sub(r"[\d.]+ s", "", other.out)
+    assert lakehouse("test", "shop").code == 0
+
+
+def test_scenarios_in_a_folder_whose_name_is_almost_a_command(lakehouse, folder):
+    lakehouse("init", "checks")
+    assert lakehouse("test", "checks").out.endswith("1 passed, 0 failed\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        (["backfil", "app.py"], "`lakehouse repair backfill`"),
+        (["past", "backfill"], "`lakehouse repair backfill`"),
+        (["test", "chek", "app.py"], "`lakehouse test check`"),
+        (["airflow", "upp"], "`lakehouse airflow up`"),
+        (["quer"], "`lakehouse query`"),
+    ],
+)
+def test_a_name_that_is_none_is_told_with_its_group(lakehouse, line, meant):
+    found = lakehouse(*line)
+    assert found.code == 2
+    assert meant in " ".join(found.err.replace("│", " ").split())
+
+
+def test_completion_offers_the_groups_and_not_the_aliases(folder):
+    def offered(line: str) -> list[str]:
+        typed = line.split()
+        environ = {"_LAKEHOUSE_COMPLETE": "complete_bash", "COMP_WORDS": line, "PATH": ""}
+        words = len(typed) if line.endswith(" ") else len(typed) - 1
+        done = subprocess.run(
+            [Path(sys.executable).parent / "lakehouse"], env={**environ, "COMP_CWORD": str(words)},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return done.stdout.split()
+
+    assert offered("lakehouse ") == [*ALONE, *TREE]
+    assert offered("lakehouse past b") == ["blame", "bisect"]
+    assert offered("lakehouse repair ba") == ["backfill"]
+    assert offered("lakehouse past blame --ke") == ["--key"]
+
+
+def test_the_page_of_commands_says_where_each_went():
+    page = (PROJECT / "docs" / "commands.md").read_text()
+    assert all(f"| `lakehouse {name}` | `lakehouse {group} {name}` |" in page for name, group in MOVED.items())
+    assert all(f"| `lakehouse {name}` | the same |" in page for name in ALONE)
+
+
+def test_docs_and_messages_name_the_commands_by_their_groups():
+    """An old name in a text is one that a person types, and one that keeps the aliases alive."""
+    old = re.compile(
+        rf"lakehouse(?:\s+#?\s*)(?:{'|'.join(MOVED)})\b|lakehouse test (?!{'|'.join(TREE['test'].split())})"
+    )
+    listed = subprocess.run(
+        ["git", "ls-files", "*.md", "*.py", "*.js", "Makefile", "*.toml"],
+        cwd=PROJECT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    here = {str(Path(__file__).relative_to(PROJECT)), "lakehouse/cli/groups.py", "docs/commands.md"}
+    for name in sorted({*listed.splitlines()} - here):
+        hits = [match[0] for match in old.finditer((PROJECT / name).read_text())]
+        assert not hits, f"{name}: {hits}"

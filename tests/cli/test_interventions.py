@@ -1,0 +1,49 @@
+"""`lakehouse look interventions`: who decided what, and why, from a log written without Spark."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from lakehouse.cli.read import ROWS_SHOWN
+from lakehouse.delta.layout import Layout
+
+
+def write(root: Path, *rows: tuple[int, str, str], by: str | None) -> None:
+    """Append interventions: tick, table, reason. by: None in the log of a release that did not write it down."""
+    made = [
+        {"at": at, "id": f"i{at}", "table": table, "kind": "revert", "reason": reason,
+         "decided_at": datetime(2026, 11, 22, tzinfo=UTC), "details": json.dumps({"tick": at - 2, "version": None}),
+         **({} if by is None else {"decided_by": by})}
+        for at, table, reason in rows
+    ]  # fmt: skip
+    write_deltalake(Layout(str(root)).interventions, pa.Table.from_pylist(made), mode="append", schema_mode="merge")
+
+
+def test_the_log_names_who_decided(tmp_path, lakehouse):
+    write(tmp_path, (3, "totals", "a wrong release"), by=None)
+    lake = ("--lake", str(tmp_path))
+    (old,) = map(json.loads, lakehouse("look", "interventions", "--json", *lake).out.splitlines())
+    assert (old["at"], old["decided_by"], old["details"]) == (3, None, {"tick": 1})
+    write(tmp_path, (5, "totals", "again"), (5, "visits", "again"), by="ann (user airflow)")
+    told = [json.loads(line) for line in lakehouse("look", "interventions", "--json", *lake).out.splitlines()]
+    assert [(one["at"], one["table"], one["decided_by"]) for one in told] == [
+        (5, "totals", "ann (user airflow)"), (5, "visits", "ann (user airflow)"), (3, "totals", None),
+    ]  # fmt: skip
+    out = lakehouse("look", "interventions", "visits", *lake).out
+    assert "ann (user airflow)" in out
+    assert "totals" not in out
+
+
+def test_a_long_log_is_cut_and_says_how_to_get_the_rest(tmp_path, lakehouse):
+    write(tmp_path, *((at, "totals", "") for at in range(1, ROWS_SHOWN + 3)), by="ann")
+    out = lakehouse("look", "interventions", "--limit", "2", "--lake", str(tmp_path)).out
+    assert "the first 2 rows; --limit shows more" not in out, "two were asked for"
+    out = lakehouse("look", "interventions", "--lake", str(tmp_path)).out
+    assert f"the first {ROWS_SHOWN} rows; --limit shows more" in " ".join(out.split())
+    told = lakehouse("look", "interventions", "--json", "--lake", str(tmp_path)).out
+    assert len(told.splitlines()) == ROWS_SHOWN + 2

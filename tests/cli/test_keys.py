@@ -1,0 +1,91 @@
+"""`--key` takes the rows of one key, whatever its columns hold: over tables written without Spark."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from lakehouse.delta import reader
+from lakehouse.delta.keys import key_condition, key_text
+from lakehouse.formats.key_text import write_key
+
+from .versioned import VersionedTable, position
+from .written import TIME, WrittenLake, at
+
+TEXTS = [("a,b", "c"), ("a", "b,c"), ("", None), (None, ""), ('"a', 'b"'), ("a\nb", "'"), ("1", "\\"), ('"a,b"', "c")]
+KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "text": (pa.string(), ["1.5", "true", "a,b", ""]),
+    "flag": (pa.bool_(), [True, False]),
+    "whole": (pa.int64(), [1, -(2**63)]),
+    "price": (pa.decimal128(38, 10), [Decimal("1.5000000000"), Decimal("0E-10"), Decimal(10) ** 27]),
+    "double": (pa.float64(), [1.5, 1e300, float("nan"), float("-inf")]),
+    "seen": (TIME, [datetime(2013, 10, 27, 0, 10, 0, 5, UTC), datetime(1, 1, 1, tzinfo=UTC), at(0)]),
+    "day": (pa.date32(), [date(2013, 10, 27), date(9999, 12, 31)]),
+    "bytes": (pa.binary(), [b"", b"\xff\x00", b"a,b"]),
+    "place": (pa.struct({"x": pa.int32(), "y": pa.string()}), [{"x": 1, "y": 'a,"b'}, {"x": None, "y": None}]),
+    "tags": (pa.list_(pa.string()), [["a", None], [], ["a,b"]]),
+}
+
+
+def row(key: dict[str, Any], n: int) -> dict[str, Any]:
+    return {**key, "n": n, "_event_time": at(0), "_position": position(1, n)}
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of two text columns; a row of each of `TEXTS`, n says which; bronze has a record."""
+    root = tmp_path_factory.mktemp("lake")
+    WrittenLake(root).tick(1, ("clicks", "ann", 0, 1, "x"))
+    columns = {"one": pa.string(), "two": pa.string(), "n": pa.int64()}
+    table = VersionedTable(root, "pairs", columns, ("one", "two"), feed=True)
+    table.commit(1, *(row({"one": one, "two": two}, n) for n, (one, two) in enumerate(TEXTS)))
+    return root
+
+
+@pytest.mark.parametrize("command", [["blame"], ["changes"], ["diff"]])
+def test_keys_that_joined_by_commas_were_one_text_are_told_apart(pairs, lakehouse, command):
+    for n, key in enumerate(TEXTS):
+        arguments = ["pairs", *(["0", "1"] if command == ["diff"] else []), "--key", write_key(key)]
+        done = lakehouse(*command, *arguments, "--json", "--lake", str(pairs))
+        assert done.code == 0, done.err
+        told = [json.loads(line) for line in done.out.splitlines()]
+        rows = [one for one in told if "key" in one]  # a diff begins with its sides
+        found = [(one["key"]["one"], one["key"]["two"], (one.get("value") or one.get("after"))["n"]) for one in rows]
+        assert found == [(*key, n)]
+
+
+@pytest.mark.parametrize("command", [["blame"], ["changes"], ["diff"]])
+def test_a_text_that_is_no_key_says_the_form(pairs, lakehouse, command):
+    arguments = ["pairs", *(["0", "1"] if command == ["diff"] else []), "--key", "a,b,c"]
+    done = lakehouse(*command, *arguments, "--lake", str(pairs))
+    assert (done.code, done.out) == (2, "")
+    assert "found 3 values. Expected one string,two string: the values joined by commas" in " ".join(done.err.split())
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("several", [False, True])
+def test_a_key_of_any_type_takes_its_own_row(tmp_path: Path, name: str, several: bool) -> None:
+    kind, values = KINDS[name]
+    names = (name, "other") if several else (name,)
+    schema = pa.schema({name: kind, **({"other": pa.string()} if several else {}), "n": pa.int64()})
+    keys = [(value, "x,y") if several else (value,) for value in [*values, *([None] if several else [])]]
+    made = [{**dict(zip(names, key, strict=True)), "n": n} for n, key in enumerate(keys)]
+    write_deltalake(str(tmp_path / "t"), pa.Table.from_pylist(made, schema))
+    rows = reader.dataset(str(tmp_path / "t"))
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.register("rows", rows)
+    for n, key in enumerate(keys):
+        condition = key_condition(rows, names, write_key(key))
+        assert connection.sql(f"SELECT n FROM rows WHERE {condition}").fetchall() == [(n,)], (condition, key)
+    if name in ("text", "flag", "whole", "day", "bytes"):
+        texts = connection.sql(f"SELECT {key_text(rows, names)} FROM rows ORDER BY n").fetchall()
+        assert [text for (text,) in texts] == [write_key(key) for key in keys]

@@ -1,0 +1,16 @@
+"""What a silver writer writes bad records to, in tests whose records are all good."""
+
+from __future__ import annotations
+
+from lakehouse.delta.layout import Layout
+from lakehouse.plan.step import Source
+
+
+class NoneBad:
+    """Fails the test at the first bad record."""
+
+    def write(self, source: Source, to: int) -> None:
+        raise AssertionError(f"stream {source.name!r} has a bad record up to tick {to}")
+
+    def swap(self, source: Source, built: Layout, to: int) -> None:
+        raise AssertionError(f"the quarantine of stream {source.name!r} is swapped at tick {to}")

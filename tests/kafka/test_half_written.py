@@ -1,0 +1,110 @@
+"""A tick that a crash left half written: topics with a table of their own have it, the main table has not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import lakehouse as lh
+from lakehouse.delta import tick as bronze_tick
+from lakehouse.delta.ingest import Ingest
+from lakehouse.delta.interventions import Wanted
+from lakehouse.delta.layout import Layout
+from lakehouse.errors import JobFailed, StorageError
+from lakehouse.run.intervene import intervene
+from lakehouse.run.job import Job
+
+T = 1_700_000_000_000
+NOBODYS = Wanted("refold", ())
+
+
+@pytest.fixture
+def crash(monkeypatch):
+    """crash(): from now on the append to bronze's main table fails; mend() ends that."""
+    real = bronze_tick.append
+
+    def failing(frame: Any, path: str, *rest: Any) -> None:
+        if path.endswith("/bronze/records"):
+            raise OSError("the disk is gone")
+        real(frame, path, *rest)
+
+    def start() -> None:
+        monkeypatch.setattr(bronze_tick, "append", failing)
+
+    def mend() -> None:
+        monkeypatch.setattr(bronze_tick, "append", real)
+
+    return start, mend
+
+
+def counted(topic: str) -> lh.App:
+    stream = lh.stream(topic, key="k string", schema="word string", format="kafka", own_table=True)
+    return lh.app(stream.group_by("k").agg(n=lh.count()).table(topic.replace("-", "_")))
+
+
+def test_another_applications_intervention_does_not_double_a_half_written_tick(
+    lake, cluster, send, latest, bronze, spark: SparkSession, crash
+) -> None:
+    fail, mend = crash
+    for topic in ("half-own", "half-other"):
+        cluster.create(topic)
+    send("half-own", [("k", "1", T)])
+    one, app, other = lake(), counted("half-own"), latest("half-other")
+    layout = Layout(one.settings.lake.path)
+    one.run(app, until="caught_up", parts=("ingest",))
+    send("half-own", [("k", "2", T), ("k", "3", T)])
+    fail()
+    with pytest.raises(JobFailed, match="the disk is gone"):
+        one.run(app, until="caught_up", parts=("ingest",))
+    mend()
+    with pytest.raises(StorageError, match="topic 'half-own' has tick 2, which is not complete"):
+        intervene(spark, layout, other, NOBODYS)
+    # Nor does an ingest of the other application make another tick of that number: it completes this one.
+    send("half-other", [("a", "x", T)])
+    one.run(other, until="caught_up", parts=("ingest",))
+    one.run(app, until="caught_up", parts=("ingest",))
+    assert [(row["tick"], row["offset"]) for row in bronze(one, "half-own")] == [(1, 0), (2, 1), (2, 2)]
+    assert [(row["tick"], row["topic"]) for row in bronze(one)] == [(3, "half-other")]
+    assert intervene(spark, layout, other, NOBODYS) == 4
+
+
+def test_a_half_written_tick_of_a_topic_that_was_made_anew_swallows_none_of_the_new_records(
+    lake, cluster, send, bronze, crash
+) -> None:
+    fail, mend = crash
+    cluster.create("half-anew")
+    send("half-anew", [("k", "1", T)])
+    one, app = lake(on_data_loss="record"), counted("half-anew")
+    one.run(app, until="caught_up", parts=("ingest",))
+    send("half-anew", [("k", "2", T), ("k", "3", T)])
+    fail()
+    with pytest.raises(JobFailed, match="the disk is gone"):
+        one.run(app, until="caught_up", parts=("ingest",))
+    mend()
+    cluster.delete("half-anew")
+    cluster.create("half-anew")
+    send("half-anew", [("k", "new", T)])
+    one.run(app, until="caught_up", parts=("ingest",))
+    assert [(row["tick"], row["value"]) for row in bronze(one, "half-anew")] == [
+        (1, b"1"), (2, b"2"), (2, b"3"), (3, b"new"),
+    ]  # fmt: skip
+
+
+def test_a_job_whose_tick_has_just_failed_takes_up_no_intervention(lake, cluster, send, bronze, crash) -> None:
+    fail, mend = crash
+    cluster.create("half-live")
+    send("half-live", [("k", "1", T)])
+    one, app = lake(), counted("half-live")
+    ingest: Ingest = Job(one.spark, one.settings, app, cluster.bootstrap_servers)._ingest()
+    fail()
+    with ingest:
+        query = ingest.start(available_now=True)
+        with pytest.raises(Exception, match="the disk is gone"):
+            query.awaitTermination()
+        with pytest.raises(StorageError, match="not complete"):
+            ingest.decide(NOBODYS)
+    mend()
+    one.run(app, until="caught_up", parts=("ingest",))
+    assert [(row["tick"], row["offset"]) for row in bronze(one, "half-live")] == [(1, 0)]

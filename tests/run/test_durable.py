@@ -1,0 +1,94 @@
+"""Files that must be whole: synced before they have their name, and what was cut off is told from what is there."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.delta.layout import Layout
+from lakehouse.durable import append_line_durably, read_object, write_durably
+from lakehouse.errors import ConfigError
+from lakehouse.kafka.topics import TopicFacts
+from lakehouse.run import drills, refilled, upkeeping
+from lakehouse.run.upkeeping import Upkeeping
+
+
+def test_a_file_is_synced_before_it_has_its_name_and_its_folder_after(tmp_path: Path, monkeypatch) -> None:
+    did: list[str] = []
+    sync, replace = os.fsync, Path.replace
+
+    def synced(handle: int) -> None:
+        did.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        sync(handle)
+
+    def renamed(self: Path, other: Any) -> Path:
+        did.append("rename")
+        return replace(self, other)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", renamed)
+    write_durably(tmp_path / "new" / "a.json", '{"tick": 1}')
+    assert did == ["file", "rename", "folder"]
+    assert read_object(tmp_path / "new" / "a.json") == {"tick": 1}
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["a.json"]
+
+
+def test_a_private_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    write_durably(tmp_path / "a", "x")
+    write_durably(tmp_path / "b", "x", private=True)
+    assert (tmp_path / "b").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("text", ["", '{"tick": ', "null", "[1]", "\0\0\0\0"])
+def test_a_file_that_was_cut_off_is_no_object(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.json").write_text(text)
+    assert read_object(tmp_path / "a.json") is None
+
+
+def test_a_drill_whose_line_was_cut_off_hides_no_other(tmp_path: Path) -> None:
+    layout = Layout(str(tmp_path))
+    done = drills.Drill("2026-11-22", "orders", 1, 2, 3, 4.0, ok=True)
+    drills.remember(layout, done)
+    file = Path(layout.drills, "history.jsonl")
+    file.write_text(file.read_text() + '{"table": "ord')
+    drills.remember(layout, done)
+    assert [one["tick"] for one in drills.history(layout, "orders")] == [1, 1]
+    append_line_durably(file, "{}")
+    assert file.read_text().count("\n") == 4
+
+
+def test_where_a_rehydrate_began_is_not_guessed(tmp_path: Path) -> None:
+    file = tmp_path / "copy.json"
+    facts = TopicFacts("copy", "id", 1)
+    assert refilled._remembered(file, facts) is None
+    file.write_text("")
+    with pytest.raises(ConfigError, match=r"copy\.json can't be read.*Delete the topic"):
+        refilled._remembered(file, facts)
+
+
+def test_when_upkeep_was_done_may_be_lost(tmp_path: Path) -> None:
+    from lakehouse.config import Upkeep
+
+    layout = Layout(str(tmp_path))
+    file = Path(layout.upkeep, "bronze.json")
+    for text in ("", '{"tick": 5'):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        keeping = Upkeeping(layout, Upkeep(), "bronze", lambda policy: [], lambda *_: None, lambda _: None)
+        keeping.after(7)
+        assert (read_object(file) or {})["tick"] == 7
+
+
+@pytest.mark.parametrize("text", [None, "", '{"tick": '])
+def test_how_far_a_net_changelog_is_may_be_lost(tmp_path: Path, text: str | None) -> None:
+    table = lh.stream("words", key="k string", schema="n bigint").latest("words")
+    app, layout = lh.app(table.changes(net=True).to_topic("out")), Layout(str(tmp_path))
+    if text is not None:
+        write_durably(Path(layout.published("out")), text)
+    # Nothing that it may still need is removed then.
+    assert upkeeping._published(layout, app, table) == {"out": 0}

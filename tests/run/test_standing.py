@@ -1,0 +1,120 @@
+"""Whether a lake may publish to a topic, by what the topic's newest cover says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.errors import StorageError
+from lakehouse.kafka.covers import Cover
+from lakehouse.run.standing import Mine, Restored, Standing, declaration_of, restored_of, standing
+
+STREAM = lh.stream("in", key="id string", schema="amount bigint")
+TABLE = STREAM.group_by("id").agg(n=lh.count()).table("totals")
+COVER = Cover("T", "totals", "A", 5, {"s": {"0": 9}}, "table-a", declaration_of(TABLE))
+A = Mine(TABLE, "A", 5, "table-a")
+B = Mine(TABLE, "B", 1, "B", Restored("T", (("A", 5),)))
+
+
+def stands(cover: Cover | None, mine: Mine, *, has_records: bool = False) -> Standing:
+    return standing("out", "T", cover, mine, has_records=has_records)
+
+
+def test_a_new_topic_begins_at_the_first_tick_and_wants_a_restored_table_whole() -> None:
+    for mine in (A, B):
+        assert stands(None, mine) == stands(replace(COVER, topic="deleted since"), mine) == Standing()
+    assert Standing().whole
+
+
+def test_a_lake_goes_on_where_it_was() -> None:
+    assert stands(COVER, A) == Standing(5, 0, (), COVER.next)
+    assert stands(COVER, replace(A, tick=9)).tick == 5
+    second = replace(COVER, origin="B", table="B", tick=1, before=(("A", 5),))
+    assert stands(second, B) == Standing(1, 0, (("A", 5),), COVER.next)
+    assert not stands(replace(second, tick=0, sent=3), B).whole
+
+
+def test_a_restored_lake_goes_on_in_the_topic_that_it_was_restored_from() -> None:
+    found = stands(COVER, B)
+    assert found == Standing(before=(("A", 5),))
+    assert not found.whole
+    third = Mine(TABLE, "C", 1, "C", Restored("T", (("A", 5), ("B", 1))))
+    assert stands(replace(COVER, origin="B", tick=1, before=(("A", 5),)), third).before == (("A", 5), ("B", 1))
+
+
+def test_two_lakes_do_not_publish_to_one_topic_by_turns() -> None:
+    by_b = replace(COVER, origin="B", table="B", tick=1, before=(("A", 5),))
+    with pytest.raises(StorageError, match="was taken over by a lake that was restored from it"):
+        stands(by_b, A)
+    with pytest.raises(StorageError, match="went on after table 'totals' was restored"):
+        stands(replace(COVER, tick=6), B)
+    with pytest.raises(StorageError, match="went on after table 'totals' was restored"):
+        stands(by_b, replace(B, origin="B2", table="B2"))  # a second one, restored from the same
+
+
+def test_bronze_made_anew_does_not_go_on_in_silence() -> None:
+    with pytest.raises(StorageError, match=r"another lake \(or this one's bronze was made anew\).*delete 'out'"):
+        stands(COVER, replace(A, origin="anew"))
+
+
+def test_an_older_copy_of_the_lake_is_refused() -> None:
+    with pytest.raises(StorageError, match="up to tick 5, and this lake ends at tick 4"):
+        stands(COVER, replace(A, tick=4))
+
+
+def test_a_copy_of_the_lake_that_has_gone_apart_is_refused() -> None:
+    for exact in (True, False):
+        assert (
+            stands(COVER, replace(A, tick=9, next={"s": {"0": 9}, "of another topic": {"0": 5}}, exact=exact)).tick == 5
+        )
+        with pytest.raises(StorageError, match="whose tick 5 had other records"):
+            stands(COVER, replace(A, tick=9, next={"s": {"0": 10}}, exact=exact))
+    with pytest.raises(StorageError, match="whose tick 5 had other records"):
+        stands(COVER, replace(A, next={"s": {"0": 8}}, exact=True))
+    assert stands(COVER, replace(A, next={"s": {"0": 8}})).tick == 5  # from rows: the last offset held no record
+
+
+def test_records_that_no_cover_tells_of_are_not_built_upon() -> None:
+    with pytest.raises(StorageError, match="no cover says"):
+        stands(None, A, has_records=True)
+
+
+def test_a_table_made_anew_goes_on_under_its_declaration_and_no_other() -> None:
+    assert stands(COVER, replace(A, table="made anew")).tick == 5
+    other = STREAM.filter("amount > 0").group_by("id").agg(n=lh.count()).table("totals")
+    assert stands(COVER, Mine(other, "A", 5, "table-a")).tick == 5  # swapped: its changes are published
+    with pytest.raises(StorageError, match="another declaration"):
+        stands(COVER, Mine(other, "A", 5, "made anew"))
+
+
+def test_another_table_is_refused_in_the_topic() -> None:
+    renamed = STREAM.group_by("id").agg(n=lh.count()).table("sums")
+    with pytest.raises(StorageError, match="table 'totals', not of table 'sums'"):
+        stands(COVER, replace(A, of=renamed))
+    with pytest.raises(StorageError, match="table 'totals', not of a stream"):
+        stands(COVER, Mine(STREAM, "A", 5))
+
+
+def test_a_stream_goes_on_by_offsets_whoever_published_before() -> None:
+    cover = replace(COVER, of="", table=None, declared=None)
+    assert stands(cover, Mine(STREAM, "A", 5)) == Standing(5, 0, (), COVER.next)
+    for mine in (Mine(STREAM, "B", 1), Mine(STREAM, "A", 4), Mine(STREAM, "A", 5, next={"s": {"0": 10}})):
+        assert stands(cover, mine) == Standing(covered=COVER.next)
+
+
+def test_what_is_there_in_part_is_ended_by_who_began_it() -> None:
+    """By its offsets alone another lake would publish the records of the tick that are there already again."""
+    part = replace(COVER, sent=7, at="[6, 0]")
+    assert stands(part, A) == Standing(5, 7, (), COVER.next, "[6, 0]")
+    stream = replace(part, of="", table=None, declared=None)
+    assert stands(stream, Mine(STREAM, "A", 5)) == Standing(5, 7, (), COVER.next, "[6, 0]")
+    with pytest.raises(StorageError, match="in part, of a lake that is to end it first"):
+        stands(stream, Mine(STREAM, "B", 1))
+
+
+def test_what_a_table_was_restored_from_comes_back_from_its_property() -> None:
+    restored = Restored("T", (("A", 5), ("B", 2)))
+    assert restored_of(restored.text()) == restored
+    assert restored_of(None) is None

@@ -1,0 +1,87 @@
+"""A changelog in transactions: whatever ends it, those that were written and those that follow are the changelog."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse.errors import StorageError
+from lakehouse.kafka.headers import POSITION
+from lakehouse.kafka.produce import ProducerRecord
+from lakehouse.run import transactions
+from lakehouse.run.transactions import Part, parts, position
+
+AFTER = 3
+
+
+def changes(sizes: list[int]) -> list[tuple[int, ProducerRecord]]:
+    """So many records in each tick after AFTER."""
+    ticks = [AFTER + 1 + n for n, size in enumerate(sizes) for _ in range(size)]
+    return [
+        (tick, ProducerRecord(b"k", b"v", 0, ((POSITION, json.dumps([tick, 0, "t", 0, n, 0]).encode()),)))
+        for n, tick in enumerate(ticks)
+    ]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactions, "RECORDS", 4)
+    monkeypatch.setattr(transactions, "TOO_LARGE", 3)
+
+
+def test_a_history_is_not_one_transaction_but_ends_one_with_a_tick() -> None:
+    """A new sink's history had to be written within 900 seconds, or never."""
+    found = list(parts(changes([3, 2, 0, 1, 9, 1]), AFTER, AFTER + 6))
+    assert [(len(part.records), part.tick - AFTER, part.sent) for part in found] == [(5, 2, 0), (10, 5, 0), (1, 6, 0)]
+
+
+def test_a_tick_that_is_too_large_is_cut_and_ended_alone() -> None:
+    found = list(parts(changes([1, 30, 1]), AFTER, AFTER + 3))
+    assert [(len(part.records), part.tick - AFTER, part.sent) for part in found] == [
+        (12, 0, 12), (12, 0, 24), (7, 2, 0), (1, 3, 0),
+    ]  # fmt: skip
+
+
+def test_large_records_end_a_transaction_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactions, "BYTES", 60)
+    assert [len(part.records) for part in parts(changes([1, 2, 1]), AFTER, AFTER + 3)] == [3, 1]
+
+
+@pytest.mark.usefixtures("small")
+@given(st.lists(st.integers(0, 40), max_size=8), st.data())
+def test_what_was_written_and_what_follows_is_the_changelog_once(sizes: list[int], data: st.DataObject) -> None:
+    every, to = changes(sizes), AFTER + len(sizes)
+    written: list[ProducerRecord] = []
+    done = Part([], AFTER)
+    while True:
+        left = [change for change in every if change[0] > done.tick]
+        found = list(parts(iter(left), done.tick, to, done.sent, done.at))
+        end = data.draw(st.integers(1, len(found)))  # the power goes after so many of them
+        for part in found[:end]:
+            written += part.records
+            whole = [record for tick, record in every if tick <= part.tick]
+            assert len(written) == len(whole) + part.sent
+            done = part
+        if end == len(found):
+            break
+    assert written == [record for _, record in every]
+    assert (done.tick, done.sent) == (to, 0)
+
+
+@pytest.mark.parametrize("kept", [slice(0, 11), slice(1, None)])
+def test_other_changes_than_those_that_are_there_in_part_are_refused(kept: slice) -> None:
+    every = changes([30])
+    first = next(parts(every, AFTER, AFTER + 1))
+    assert (first.sent, first.at) == (12, position(every[11][1]))
+    with pytest.raises(StorageError, match="published in part, by another declaration"):
+        list(parts(every[kept], AFTER, AFTER + 1, first.sent, first.at))
+
+
+def test_what_a_restored_table_began_with_is_whole_only_with_the_first_tick() -> None:
+    """It has no tick of its own: a publisher that goes on after it would begin with it again."""
+    began = [(AFTER - 2, record) for _, record in changes([6])]
+    found = list(parts([*began, *changes([1, 1])], AFTER, AFTER + 2))
+    assert [(len(part.records), part.tick - AFTER, part.sent) for part in found] == [(7, 1, 0), (1, 2, 0)]

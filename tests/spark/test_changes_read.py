@@ -1,0 +1,106 @@
+"""What is read to tell a table's changes: the files that can hold what changed, and the rows a few at a time."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.formats.decode import decode
+from lakehouse.plan import model
+from lakehouse.semantics.record import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse.delta.layout import Layout
+
+EVENTS = lh.stream("events", key="id string", schema="n bigint")
+BY_ID = EVENTS.group_by("id")
+IN_WINDOWS = BY_ID.window(lh.tumbling("100 milliseconds", grace="2 seconds"))
+APP = lh.app(
+    EVENTS.latest("newest", suppress=True),
+    BY_ID.agg(n=lh.count_distinct("n")).table("different"),
+    IN_WINDOWS.agg(n=lh.count()).table("final", emit="final"),
+)
+KEYS = 400
+
+
+def records() -> list[Record]:
+    """400 keys in tick 1, ten in each window; in tick 2 three records of one of them, which close a window."""
+    times = [*(10 * n for n in range(KEYS)), *([10 * KEYS + 100] * 3)]
+    keys = [*range(KEYS), *([7] * 3)]
+    return [
+        Record(
+            "events", "id", 0, n, time, f"k{key:03}".encode(), json.dumps({"n": n}).encode(), 1 + n // KEYS, time,
+        )
+        for n, (time, key) in enumerate(zip(times, keys, strict=True))
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    from lakehouse.delta import merge
+    from lakehouse.delta.layout import Layout
+    from lakehouse.delta.silver_query import Silver
+    from lakehouse.run.replay import write_bronze
+
+    layout = Layout(str(tmp_path_factory.mktemp("changes")))
+    write_bronze(spark, layout, APP, records())
+    with pytest.MonkeyPatch.context() as patched, Silver(spark, layout, APP, lambda tick, count: None) as silver:
+        patched.setattr(merge, "ROWS_PER_FILE", KEYS // 10)
+        for tick in (1, 2):
+            silver.catch_up(tick)
+    return layout
+
+
+@pytest.mark.parametrize("table", APP.tables, ids=lambda table: table.name)
+def test_the_changes_of_one_key_do_not_read_the_whole_table(
+    spark: SparkSession, layout: Layout, table: lh.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every batch that was published read every row of a keyed table, and of one with final results."""
+    from lakehouse.delta import begun, changefeed, reader, tables
+    from lakehouse.run.replay import _change
+
+    monkeypatch.setattr(begun, "SMALL_BYTES", 0)
+    path = tables.state(layout, table).path
+    changes = changefeed.per_event(spark, layout, table, 1, 2)
+    first = next(c for c in reader.commits(reader.open_table(path, path)) if reader.user_metadata(c).get("tick") == 1)
+    there = len(reader.files(reader.open_table(path, path, first["version"])))
+    looked_at = [name for name in changes.inputFiles() if path in name]
+    found = [_change(table.key, row) for row in changes.toArrow().to_pylist(maps_as_pydicts="strict")]
+    assert found == [c for c in model.run(APP, records(), decode).changelogs[table.name] if c.position.tick == 2]
+    assert found
+    assert there >= 10
+    assert 0 < len(set(looked_at)) <= 3
+
+
+def test_a_set_of_many_values_is_told_once_a_tick(spark: SparkSession, layout: Layout) -> None:
+    """With every change of 16,000 different values of one key it was the square of them."""
+    from lakehouse.delta import changefeed
+
+    found = changefeed.per_event(spark, layout, APP.table("different"), 1, 2).collect()
+    assert [(row["n"], row["_acc_n"]) for row in found] == [(2, None), (3, None), (4, [7, 400, 401, 402])]
+
+
+def test_rows_reach_the_driver_in_order_and_a_few_at_a_time(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All at once they had to be smaller than spark.driver.maxResultSize."""
+    from pyspark.sql import functions as F
+
+    from lakehouse.delta import streamed
+
+    monkeypatch.setattr(streamed, "FETCHED_BYTES", 100_000)
+    session = spark.newSession()
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
+    frame = session.range(5000).withColumn("text", F.repeat(F.lit("x"), 100)).orderBy(F.desc("id"))
+    sizes = [sum(map(len, chunks)) for chunks in streamed.fetched(frame)]
+    assert len(sizes) > 5
+    assert max(sizes) <= 100_000
+    assert [row["id"] for row in streamed.rows(frame)] == list(range(4999, -1, -1))
+    monkeypatch.setattr(streamed, "FETCHED_BYTES", 1)  # one that is larger than all comes alone
+    assert sum(1 for _ in streamed.fetched(frame)) >= 50
+    assert list(streamed.rows(frame.limit(0))) == []

@@ -1,0 +1,164 @@
+"""Expressions that raise in Spark, on real Spark: one bad record is a null, and the good ones around it go on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.delta.checked import check
+from lakehouse.errors import PlanError
+from lakehouse.formats.decode import decode
+from lakehouse.plan import model
+from lakehouse.plan.functions import ALLOWED, is_refused
+from lakehouse.semantics.record import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = (
+    "n int, p string, t string, xs array<int>, m string, z int, day date, at timestamp, flag boolean, nested string, "
+    "start int"
+)
+# Each raises on the bad record with ANSI mode off, and gives the value on the good one.
+RAISING: dict[str, Any] = {
+    "element_at(xs, z)": 7, "element_at(xs, 0)": None, "coalesce(element_at(xs, z), -1)": 7,
+    "upper(cast(element_at(xs, z) AS string))": "7", "lower(cast(element_at(xs, z) AS string))": "7",
+    "t RLIKE p": True, "regexp_replace(t, p, 'x')": "bxc", "regexp_extract(t, p, 0)": "a", "size(split(t, p))": 2,
+    "regexp_count(t, p)": 1, "regexp_instr(t, p)": 2, "regexp_substr(t, p)": "a", "regexp_like(t, p)": True,
+    "regexp_extract(t, 'a', z - 1)": "a", "str_to_map(m)['a']": "1", "size(sequence(1, n, z))": 2,
+    "slice(xs, z, 1)[0]": 7, "parse_json(p) IS NULL": True, "to_binary(p, 'hex') IS NULL": False,
+    "map_from_arrays(array(n), array(p))[2]": "a", "map(n, 1, z, 2)[1]": 2, "array_insert(xs, z, 5)[0]": 5,
+    "bit_get(n, z)": 1, "date_format(at, p)": "AM", "from_utc_timestamp(at, 'UTC') = at": True,
+    "from_utc_timestamp(at, p) IS NULL": True, "format_string(concat('%', m), n) IS NULL": True,
+    "add_months(day, n * z * 1073741823) IS NULL": True, "transform(xs, x -> element_at(xs, z))[0]": 7,
+    "CASE WHEN n > 0 THEN element_at(xs, z) ELSE 3 END": 7, "named_struct('a', element_at(xs, z)).a": 7,
+    "element_at(xs, z) + element_at(xs, z)": 14, "decode(encode(t, 'utf-8'), p) IS NULL": True, "p LIKE p": True,
+    "aes_decrypt(encode(t, 'utf-8'), p) IS NULL": True,
+    "url_decode(concat(t, if(z = 1, '', '%'))) = t": True,
+    "hour(cast(m AS timestamp))": None, "cast(if(z = 1, '2020-01-01 12:30', '12:30') AS timestamp) IS NULL": False,
+    "hour(if(z = 1, '2020-01-01 12:30', '12:30'))": 12,
+    "to_timestamp(if(z = 1, '2020-01-01', 'T12:30')) IS NULL": False,
+}  # fmt: skip
+GOOD = {
+    "n": 2,
+    "p": "a",
+    "t": "bac",
+    "xs": [7, 8],
+    "m": "a:1",
+    "z": 1,
+    "day": "2020-01-01",
+    "at": "2020-01-01T00:00:00Z",
+}
+BAD = GOOD | {"p": "(\\", "m": "a:1,a:2", "z": 0, "n": 0}
+WORST = GOOD | {"p": "[", "m": "%d", "z": -(2**31), "n": 2**31 - 1}
+
+
+def record(offset: int, value: dict[str, Any] | str | None, tick: int = 1) -> Record:
+    data = value.encode() if isinstance(value, str) else json.dumps(value).encode()
+    return Record("events", "id", 0, offset, offset, str(offset).encode(), data, tick, offset)
+
+
+def test_what_raises_on_one_record_is_null_there_and_stops_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    from lakehouse.run.replay import SparkReplay
+
+    events = lh.stream("events", key="id string", schema=SCHEMA)
+    made = events.select(**{f"c{number}": text for number, text in enumerate(RAISING)})
+    filtered = events.filter("element_at(xs, z) = 7").rekey("coalesce(element_at(xs, z), 0) AS x").select("t")
+    by_failing = events.group_by("element_at(xs, z) AS x").agg(n=lh.count("slice(xs, z, 1)"), m=lh.max("t RLIKE p"))
+    having = by_failing.having("element_at(array(1, 1), cast(n AS int)) = 1")
+    app = lh.app(made.latest("made"), filtered.latest("filtered"), having.table("by"))
+    records = [record(0, GOOD), record(1, BAD), record(2, WORST), record(3, GOOD), record(4, {})]
+    result = SparkReplay(spark, tmp_path)(app, records)
+    rows = result.tables["made"]
+    wanted = {f"c{number}": value for number, value in enumerate(RAISING.values())}
+    named = dict(zip(wanted, RAISING, strict=True))
+    for key in ("0", "3"):
+        assert {named[n]: v for n, v in rows[(key,)].items()} == {named[n]: v for n, v in wanted.items()}
+    assert len(rows) == 5
+    assert result.tables["filtered"] == {(7,): {"t": "bac"}}
+    assert result.tables["by"] == {(7,): {"n": 2, "m": True}}
+    assert not result.quarantine["events"]
+
+
+def test_deep_nesting_and_a_function_that_raises_are_on_spark_what_they_are_in_the_model(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    from lakehouse.run.replay import SparkReplay
+
+    def divided(total: int, value: int) -> int:
+        return 100 // (value - total)
+
+    events = lh.stream("events", key="id string", schema="g string, n bigint, deep string")
+    grouped = events.group_by("g")
+    own = lh.aggregate(
+        "n", zero=0, add=lambda a, b: a + b if b != 3 else 1 / 0, accumulator="int", result=lambda a: 10 // a,
+        returns="int", merge=lambda a, b: "no number",
+    )  # fmt: skip
+    functions = {
+        "last": lh.reduce("n", divided),
+        "wide": lh.reduce("n", lambda a, b: a * b * 2**40),
+        "own": own,
+        "n": lh.count(),
+    }
+    app = lh.app(
+        events.latest("deep"),
+        grouped.agg(**functions).table("plain"),
+        grouped.window(lh.session("1 second")).agg(**functions).table("sessions"),
+    )
+    values: list[dict[str, Any] | str | None] = [{"g": "a", "n": n} for n in (1, 3, 3, None, 5, 2, 0, 7, -(2**40))]
+    for levels in (600, 999, 1000, 5000):
+        nested = "[" * levels + "]" * levels
+        values += [f'{{"g": "b", "n": 1, "deep": {nested}}}', f'{{"g": "b", "n": {nested}}}', f'{{"other": {nested}}}']
+    records = [
+        record(n, value, n * 4 // (len(values) + 1) + 1) for n, value in enumerate([*values, {"g": "last", "n": 1}])
+    ]
+    expected = model.run(app, records, decode)
+    result = SparkReplay(spark, tmp_path)(app, records)
+    assert [pair[0].offset for pair in result.quarantine["events"]] == [
+        r.offset for r, _ in expected.quarantine["events"]
+    ]
+    assert [reason for _, reason in result.quarantine["events"]] == [
+        reason for _, reason in expected.quarantine["events"]
+    ]
+    assert ("last",) in result.tables["plain"]
+    for table in app.tables:
+        assert result.tables[table.name] == expected.tables[table.name], table.name
+        assert result.changelogs[table.name] == expected.changelogs[table.name], table.name
+
+
+def test_what_only_spark_can_tell_is_refused_before_anything_is_written(spark: SparkSession) -> None:
+    events = lh.stream("events", key="id string", schema=SCHEMA)
+    by = events.group_by("id")
+    refused = [
+        (events.filter("size(t) = 1").latest("a"), r"stream 'events': filter: Spark can't take .*size\(t\)"),
+        (
+            events.filter("n > 0").select("xs.nothing AS x").latest("a"),
+            "stream 'events': select: Spark can't take .*xs.nothing",
+        ),
+        (events.rekey("split(t, '(') AS k").latest("a"), r"'\(' is no pattern: Unclosed group"),
+        (
+            by.agg(n=lh.max("regexp_replace(t, '[', p)")).table("a"),
+            r"table 'a': .*'\[' is no pattern: Unclosed character",
+        ),
+        (by.agg(n=lh.count("substring(t)")).table("a"), "table 'a': Spark can't take one of its expressions"),
+        (by.agg(n=lh.latest("xs")).having("n.x = 1").table("a"), "table 'a': Spark can't take one of its expressions"),
+    ]
+    for table, message in refused:
+        with pytest.raises(PlanError, match=message):
+            check(spark, lh.app(table))
+    check(
+        spark,
+        lh.app(events.filter(r"t RLIKE '^\\d+(?<name>a)\\p{L}++$'").latest("a"), events.filter("flag").to_topic("b")),
+    )
+
+
+def test_every_function_of_spark_is_allowed_or_refused(spark: SparkSession) -> None:
+    names = {row[0] for row in spark.sql("SHOW FUNCTIONS").collect() if row[0][0].isalpha()}
+    names -= {"and", "between", "case", "div", "in", "is", "not", "or", "when", "xor"}
+    assert sorted(name for name in names if name not in ALLOWED and not is_refused(name)) == []
+    syntax = {"timestampadd", "timestampdiff", "try_cast"}
+    assert sorted(ALLOWED - names - syntax) == []

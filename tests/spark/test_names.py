@@ -1,0 +1,68 @@
+"""Names that a user may give, against every name that lakehouse uses inside: the tables are those of the model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import lakehouse as lh
+from lakehouse.formats.decode import decode
+from lakehouse.plan import model
+from lakehouse.semantics.record import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Names of bronze's columns, of structs' fields, of aliases, of Arrow's columns, and words of SQL, in any letter case.
+WORDS = """
+    start END gone Time POSITION step key tick topic Offset partition timestamp value t s o g b m k r p at x f n h
+    records bad late Order count horizon ordinal order_time topic_id reason headers image last first rows bytes part
+    parts high middle low sum select where group table null_keys element item struct date interval
+"""
+NAMES = [word for line in WORDS.splitlines() for word in line.split()]
+COLUMNS = [f"`{name}` int" for name in NAMES]
+SUMMED = {name: lh.sum(f"`{name}`") for name in NAMES[:30]} | {name: lh.latest(f"`{name}`") for name in NAMES[30:]}
+KEPT = {name: lh.collect_list(f"`{name}`") for name in NAMES[::2]}
+KEPT |= {name: lh.count_distinct(f"`{name}`") for name in NAMES[1::2]}
+del SUMMED["key"], KEPT["key"]  # the group has this name
+
+
+def history() -> list[Record]:
+    random, made = Random(7), []
+    for number in range(30):
+        row = {name: random.choice([1, 2, None]) for name in NAMES}
+        data = None if number % 10 == 9 else b"bad" if number % 10 == 8 else json.dumps(row).encode()
+        made.append(
+            Record(
+                "names", "id", 0, number, number * 400, str(number % 3).encode(), data, number // 10 + 1, number * 400
+            )
+        )
+    return made
+
+
+def test_aggregates_and_columns_may_have_the_names_that_are_used_inside(spark: SparkSession, tmp_path: Path) -> None:
+    from lakehouse.run.replay import SparkReplay
+
+    names = lh.stream("names", key="id string", schema=", ".join(COLUMNS))
+    by = names.group_by("start", "END", "`Time`", "t", "s", "tick")
+    one = names.group_by("id AS key")
+    app = lh.app(
+        names.latest("latest"),
+        names.rekey("start", "END", "o").latest("rekeyed", order_by="rowtime"),
+        one.agg(**SUMMED).table("in_sql"),
+        one.window(lh.tumbling("2 seconds")).agg(**SUMMED).table("tumbling", emit="final"),
+        one.agg(**KEPT).having("`END` > 0 OR `count` IS NOT NULL").table("in_python"),
+        one.window(lh.session("1 second")).agg(**KEPT).table("sessions"),
+        by.agg(gone=lh.count(), position=lh.max("step"), step=lh.sum("`Order`")).table("by_names"),
+        by.window(lh.sliding("1 second")).agg(gone=lh.count(), position=lh.collect_list("step")).table("sliding"),
+        names.rename(t="u").cast(start="bigint").with_columns(p="s + 1").drop("k").latest("changed"),
+    )  # fmt: skip
+    records = history()
+    expected = model.run(app, records, decode)
+    result = SparkReplay(spark, tmp_path)(app, records)
+    for table in app.tables:
+        assert result.tables[table.name] == expected.tables[table.name], table.name
+        assert result.changelogs[table.name] == expected.changelogs[table.name], table.name
+    assert len(result.quarantine["names"]) == 3

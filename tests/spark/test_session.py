@@ -1,0 +1,54 @@
+"""How Spark's JVM is started: what every account of the machine can read of it, and that the settings arrive whole."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lakehouse.kafka.options import for_java
+from tests.conftest import SECRETS
+
+CANARY = "canary-in-"
+
+
+def jvm(spark: SparkSession) -> Any:
+    return spark._jvm
+
+
+def of_process(spark: SparkSession, name: str) -> str:
+    """A file of /proc about the session's own JVM."""
+    pid = jvm(spark).java.lang.ProcessHandle.current().pid()
+    return Path(f"/proc/{pid}/{name}").read_bytes().decode()
+
+
+def test_secrets_among_sparks_options_are_not_on_the_jvms_command_line(spark: SparkSession) -> None:
+    assert "SparkSubmit" in of_process(spark, "cmdline")
+    assert CANARY not in of_process(spark, "cmdline")
+    assert "fs.s3a.secret.key" not in of_process(spark, "cmdline")
+    assert CANARY not in of_process(spark, "environ")
+
+
+def test_kafkas_password_is_not_on_the_jvms_command_line(spark: SparkSession) -> None:
+    login = {"sasl.mechanism": "PLAIN", "sasl.username": "lakehouse", "sasl.password": "canary-in-kafka"}
+    options = {f"kafka.{name}": value for name, value in for_java(login).items()}
+    source = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"}
+    assert spark.readStream.format("kafka").options(**options, **source).load().isStreaming
+    assert CANARY not in of_process(spark, "cmdline")
+    assert CANARY not in of_process(spark, "environ")
+
+
+def test_the_file_that_carried_the_settings_is_gone(spark: SparkSession) -> None:
+    arguments = shlex.split(jvm(spark).java.lang.System.getenv("PYSPARK_SUBMIT_ARGS"))
+    file = Path(arguments[arguments.index("--properties-file") + 1])
+    assert file.name == "spark.properties"
+    assert not file.parent.exists()
+
+
+def test_every_option_reaches_spark_as_it_was_written(spark: SparkSession) -> None:
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+    for name, value in SECRETS.items():
+        assert hadoop.getRaw(name.removeprefix("spark.hadoop.")) == value
+        assert jvm(spark).java.lang.System.getProperty(name).strip() == value.strip()

@@ -1,0 +1,154 @@
+"""Two writers that start at once, where no lease keeps one out (an object store): one of them owns the table.
+
+Both read the same last epoch and choose the same next one. Delta takes one commit of that number and skips the other in
+silence, so the number alone does not say whose commit stands there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import lakehouse as lh
+from lakehouse.delta import bronze, interventions, silver, transaction
+from lakehouse.delta.interventions import Wanted
+from lakehouse.delta.layout import Layout
+from lakehouse.delta.lease import Lease
+from lakehouse.delta.silver import SilverWriter
+from lakehouse.delta.tick import append_tick
+from lakehouse.delta.transaction import check_epoch, read_progress
+from lakehouse.errors import Fenced, LeaseHeld
+from lakehouse.run.replay import KAFKA_SCHEMA, write_bronze
+from lakehouse.semantics.record import Record
+
+from ..good_records import NoneBad
+
+T = 1_700_000_000_000
+HOUR = 3_600_000
+WORDS = lh.stream("words", key="k string", schema="n bigint", format="json")
+COUNTED = WORDS.group_by("k").agg(n=lh.count()).table("counted")
+HOURLY = WORDS.group_by("k").window(lh.tumbling("1 hour", grace="0 seconds")).agg(n=lh.count()).table("hourly")
+APP = lh.app(COUNTED, HOURLY)
+
+
+def record(offset: int, tick: int, timestamp: int = T, value: bytes = b'{"n": 1}') -> Record:
+    return Record("words", "replay-words", 0, offset, timestamp, b'{"k": "a"}', value, tick, T + HOUR * 10)
+
+
+@pytest.fixture
+def no_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on an object store: everybody gets the lease."""
+    monkeypatch.setattr(Lease, "acquire", lambda self: self)
+
+
+@pytest.fixture
+def layout(tmp_path: Path, spark: SparkSession) -> Layout:
+    return Layout(str(tmp_path / "lake"))
+
+
+def at_once(monkeypatch: pytest.MonkeyPatch, other: Any) -> None:
+    """The next writer that has read how far a table is lets `other` open its epoch before it goes on."""
+    real = transaction.read_progress
+    calls = []
+
+    def read(*args: Any) -> Any:
+        found = real(*args)
+        if not calls:
+            calls.append(1)
+            other()
+        return found
+
+    monkeypatch.setattr(transaction, "read_progress", read)
+
+
+def test_two_writers_of_a_table_do_not_hold_one_epoch(
+    spark: SparkSession, layout: Layout, no_lease: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_bronze(spark, layout, APP, [record(n, 1) for n in range(3)])
+    first, second = (SilverWriter(spark, layout, COUNTED, name) for name in ("first", "second"))
+    at_once(monkeypatch, first.__enter__)
+    with pytest.raises(Fenced, match=r"by another commit\. Another writer has taken it over"), second:
+        pass
+    monkeypatch.undo()
+    assert first.apply(1, NoneBad()) == 3
+    assert [row.n for row in spark.read.format("delta").load(layout.silver("counted")).collect()] == [3]
+
+
+def test_two_writers_of_bronze_do_not_hold_one_epoch(
+    spark: SparkSession, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_bronze(spark, layout, APP, [record(0, 1)])
+    states: list[Any] = []
+    at_once(monkeypatch, lambda: states.append(interventions.take_over(spark, layout)))
+    with pytest.raises(Fenced, match="Another writer has taken it over"):
+        # It read the number before, and opens the epoch after the other one has.
+        transaction.open_epoch(spark, layout.records, bronze.NAME)
+    monkeypatch.undo()
+    check_epoch(spark, layout.records, bronze.NAME, states[0].epoch)
+
+
+def test_a_swap_or_a_revert_does_not_open_an_epoch_for_a_writer_that_has_lost_the_table(
+    spark: SparkSession, layout: Layout, no_lease: None
+) -> None:
+    write_bronze(spark, layout, APP, [record(n, 1) for n in range(3)])
+    zombie, successor = (SilverWriter(spark, layout, COUNTED, name) for name in ("zombie", "successor"))
+    with zombie:
+        zombie.apply(1, NoneBad())
+        state = interventions.take_over(spark, layout)
+        interventions.decide(spark, layout, state, Wanted("revert", ("counted",), {"cut": None}))
+        with successor:
+            before = read_progress(spark, layout.silver("counted"), "counted")
+            with pytest.raises(Fenced):
+                zombie._decide(interventions.of(spark, layout, "counted")[0], NoneBad())
+            assert read_progress(spark, layout.silver("counted"), "counted") == before
+
+
+def test_who_has_lost_bronze_gives_no_tick_a_reason(spark: SparkSession, layout: Layout) -> None:
+    write_bronze(spark, layout, APP, [record(0, 1)])
+    zombie = interventions.take_over(spark, layout)
+    successor = interventions.take_over(spark, layout)
+    frame = spark.createDataFrame([("words", 0, 1, None, 0, None, b"k", b"v")], KAFKA_SCHEMA)
+    append_tick(frame, layout, successor, {"words": {0: 2}}, "successor")
+    with pytest.raises(Fenced):
+        interventions.decide(spark, layout, zombie, Wanted("refold", ("counted",)))
+    assert interventions.of(spark, layout, "counted") == []
+    with pytest.raises(Fenced):
+        append_tick(frame, layout, zombie, {"words": {0: 2}}, "zombie")
+    assert spark.read.format("delta").load(layout.records).count() == 2
+
+
+def test_a_zombie_doubles_neither_the_quarantine_nor_the_late_records(
+    spark: SparkSession, layout: Layout, no_lease: None
+) -> None:
+    first = [record(0, 1, T + HOUR * 10), record(1, 1, T), record(2, 1, T, b"bad")]
+    write_bronze(spark, layout, APP, [*first, record(3, 2, T, b"bad"), record(4, 2, T)])
+    zombie, successor = (SilverWriter(spark, layout, HOURLY, name) for name in ("zombie", "successor"))
+
+    def applied(writer: SilverWriter, tick: int) -> None:
+        with silver.Quarantine(spark, layout, APP, [writer]) as bad:
+            writer.apply(tick, bad)
+
+    with zombie:
+        applied(zombie, 1)
+        with successor:
+            for _ in range(2):  # before its successor has written anything, and after it
+                with pytest.raises(Fenced):
+                    applied(zombie, 2)
+                applied(successor, 2)
+    bad = spark.read.format("delta").load(layout.quarantine("words"))
+    late = spark.read.format("delta").load(layout.late("hourly"))
+    assert sorted(row.offset for row in bad.collect()) == [2, 3]
+    assert sorted(row.offset for row in late.collect()) == [1, 4]
+
+
+def test_a_local_path_has_a_lease_whatever_its_spelling_and_a_remote_one_makes_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Lease(f"file://{tmp_path}/one.lock", "x"), pytest.raises(LeaseHeld):
+        Lease(f"{tmp_path}/one.lock", "x").acquire()
+    with Lease("s3a://bucket/lake/control/leases/x.lock", "x"), Lease("s3a://bucket/lake/control/leases/x.lock", "x"):
+        assert [path.name for path in tmp_path.iterdir()] == ["one.lock"]
