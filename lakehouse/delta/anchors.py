@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from lakehouse.delta import bronze, tables, travel
 from lakehouse.delta.bronze import EVER
 from lakehouse.delta.layout import Layout
-from lakehouse.delta.transaction import log_of
+from lakehouse.delta.transaction import exists, log_of
 from lakehouse.delta.travel import Commit
 from lakehouse.plan.table import Table
 
@@ -113,14 +113,14 @@ def drop(spark: SparkSession, layout: Layout, table: Table, ticks: list[int]) ->
     """Remove copies: first from the index."""
     for name, column in (("index", "tick"), ("kept", "_anchor"), ("seen", "_anchor")):
         path = f"{layout.anchors(table.name)}/{name}"
-        if ticks and tables.exists(spark, path):
+        if ticks and exists(spark, path):
             DeltaTable.forPath(spark, path).delete(F.col(column).isin(ticks))
 
 
 def index(spark: SparkSession, layout: Layout, table: Table) -> list[Any]:
     """Return the copies that there are, the newest first: rows of `INDEX`, with `made_at` in milliseconds."""
     path = f"{layout.anchors(table.name)}/index"
-    if not tables.exists(spark, path):
+    if not exists(spark, path):
         return []
     rows = spark.read.format("delta").load(path).orderBy(F.desc("tick"))
     return rows.withColumn("made_at", F.unix_millis("made_at")).collect()
@@ -158,7 +158,7 @@ def _versions(
     event_ms: those that hold a later event time may be left out.
     """
     place = tables.state(layout, table)
-    if not tables.exists(spark, place.path):
+    if not exists(spark, place.path):
         return
 
     def past(said: Mapping[str, Any]) -> bool | None:

@@ -24,7 +24,8 @@ from lakehouse.delta.expressions import column_of
 from lakehouse.delta.functions import literal_map
 from lakehouse.delta.input import input_of
 from lakehouse.delta.interventions import Decision
-from lakehouse.delta.keys import is_key, without_window
+from lakehouse.delta.key_column import is_key
+from lakehouse.delta.keys import without_window
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.moments import Past
 from lakehouse.errors import NotFound

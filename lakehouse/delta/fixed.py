@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.delta import bronze, interventions, tables
+from lakehouse.delta import bronze, interventions
 from lakehouse.delta.in_effect import in_effect
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.refold import IDENTITY
 from lakehouse.delta.streams import decoded
+from lakehouse.delta.transaction import exists
 from lakehouse.errors import NotFound
 from lakehouse.plan.step import Source
 
@@ -33,7 +34,7 @@ class Fix:
 
 def rows(spark: SparkSession, layout: Layout, source: Source, fixes: Sequence[Fix]) -> DataFrame:
     """Return the quarantined records as rows of bronze, with their new bytes. Raises NotFound without a quarantine."""
-    if not tables.exists(spark, layout.quarantine(source.name)):
+    if not exists(spark, layout.quarantine(source.name)):
         raise NotFound(f"stream {source.name!r} has no quarantine: none of its records was bad.")
     made = spark.createDataFrame([(f.topic_id, f.partition, f.offset, f.key, f.value) for f in fixes], BYTES)
     there = spark.read.format("delta").load(layout.quarantine(source.name)).drop("key", "value", "reason")

@@ -11,13 +11,14 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lakehouse.delta import bronze, careful, checkpoint, gaps, interventions, tables
+from lakehouse.delta import bronze, careful, checkpoint, gaps, interventions
 from lakehouse.delta.failure import Catching, is_gone, raise_failure
 from lakehouse.delta.feed import Feed, Offsets
 from lakehouse.delta.interventions import Wanted
 from lakehouse.delta.layout import Layout, misplaced
 from lakehouse.delta.lease import Lease
 from lakehouse.delta.tick import append_tick
+from lakehouse.delta.transaction import exists
 from lakehouse.errors import DataLoss, LakehouseError, NotFound, PlanError, StorageError
 from lakehouse.kafka.ranges import Raw, pieces
 
@@ -82,11 +83,11 @@ class Ingest:
 
     def _check_places(self) -> None:
         """A topic's rows lie in one place: a table of its own is given with the topic's first tick, and stays."""
-        if not tables.exists(self._spark, self._layout.records):
+        if not exists(self._spark, self._layout.records):
             return
         known = (bronze.last_covers(self._spark, self._layout.records) or {"topics": {}})["topics"]
         for topic in self._feed.topics:
-            lies_apart = tables.exists(self._spark, self._layout.own_records(topic))
+            lies_apart = exists(self._spark, self._layout.own_records(topic))
             if lies_apart != (topic in self._feed.own) and known.get(topic, {}).get("next"):
                 raise PlanError(misplaced(topic, own=lies_apart))
 

@@ -1,4 +1,4 @@
-"""The rows of one key: its text (`lakehouse.formats.key_text`) by the types that a table has, as SQL and as a column.
+"""The rows of one key: its text (`lakehouse.formats.key_text`) by the types that a table has, as SQL of DuckDB's.
 
 A windowed table's key is meant without the window, as in the changelog per event.
 """
@@ -19,9 +19,6 @@ from lakehouse.plan.schema import NESTED_TYPES, Column, base_type
 from lakehouse.plan.table import WINDOW_COLUMNS
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql.types import StructType
-
     from lakehouse.delta.sql import Rows
 
 KINDS = {
@@ -64,20 +61,6 @@ def key_text(rows: Rows, keys: tuple[str, ...]) -> str:
         for text in texts
     ]
     return f"concat_ws(',', {', '.join(quoted)})"
-
-
-def is_key(schema: StructType, names: Iterable[str], text: str, inside: str = "") -> SparkColumn:
-    """Return the condition for the rows of one key; its columns lie inside a struct ("_of."), or in the frame itself.
-
-    Raises ConfigError for a text that is no key of this schema.
-    """
-    from pyspark.sql import functions as F
-
-    columns = [Column(name, schema[name].dataType.simpleString()) for name in names]
-    condition = F.lit(True)
-    for column, value in zip(columns, parse_key(text, columns), strict=True):
-        condition &= F.col(f"{inside}`{column.name}`").eqNullSafe(_literal(column.type, value))
-    return condition
 
 
 def _kind(kind: pa.DataType) -> str:
@@ -142,21 +125,6 @@ def _text(rows: Rows, column: Column) -> str:
     if base in NESTED_TYPES:
         return f"CAST(to_json({name}) AS VARCHAR)"
     return _string(rows, column.name) if base == "string" else f"CAST({name} AS VARCHAR)"
-
-
-def _literal(kind: str, value: Any) -> SparkColumn:
-    from pyspark.sql import functions as F
-
-    base = base_type(kind)
-    if value is None:
-        return F.lit(None)
-    if base == "timestamp":
-        return F.timestamp_micros(F.lit(_micros(value)))
-    if base in NESTED_TYPES:
-        return F.from_json(F.lit(write(value)), kind)
-    if base == "binary":
-        return F.lit(bytearray(value))
-    return F.lit(str(value) if base in ("date", "decimal") else value).cast(kind)
 
 
 def _micros(value: datetime) -> int:

@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.delta import travel
-from lakehouse.delta.keys import is_key, without_window
+from lakehouse.delta.key_column import is_key
+from lakehouse.delta.keys import without_window
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.transaction import append, read_progress
 from lakehouse.plan.table import WINDOW_COLUMNS, Table

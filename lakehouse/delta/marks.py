@@ -39,6 +39,7 @@ from lakehouse.delta.layout import Layout
 from lakehouse.delta.moments import Past
 from lakehouse.delta.offsets import Partition, numbered, topic_id_at
 from lakehouse.delta.streams import decoded
+from lakehouse.delta.transaction import exists
 from lakehouse.plan.step import Source
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
 from lakehouse.semantics.epoch import NO_TICK
@@ -127,7 +128,7 @@ class _Marks:
             flagged = decoded(source, self._own.where(F.col("topic") == source.topic)).where("_bad")
             before = F.col("_position.tick") <= begins
             yield self._of_positions(flagged, F.when(before, _code("bad_before")).otherwise(_code("bad")))
-            if tables.exists(self._spark, path):
+            if exists(self._spark, path):
                 rows = self._spark.read.format("delta").load(path).where(F.col("tick") <= self._subject.tick)
                 yield self._of_rows(not_skipped(rows, self._subject.skip), "quarantined")
         if (fixed := self._decided_records("fixed", self._subject.in_effect)) is not None:
@@ -135,7 +136,7 @@ class _Marks:
 
     def _quarantine_begins(self, source: Source, path: str) -> int:
         """The tick after which a quarantine has the stream's bad records; an earlier name's quarantine has the rest."""
-        if not self._subject.redeclared or not tables.exists(self._spark, path):
+        if not self._subject.redeclared or not exists(self._spark, path):
             return NO_TICK
         commits = travel.commits(self._spark, path, quarantine.name_of(source))
         return min((commit.from_tick for commit in commits if "from_tick" in commit.said), default=NO_TICK)

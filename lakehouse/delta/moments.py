@@ -34,7 +34,7 @@ from lakehouse.delta.input import input_of
 from lakehouse.delta.interventions import Decision
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.merge import others
-from lakehouse.delta.transaction import properties, read_progress
+from lakehouse.delta.transaction import exists, properties, read_progress
 from lakehouse.errors import NotFound
 from lakehouse.plan.change import DECLARATION, declared
 from lakehouse.plan.table import Table
@@ -123,7 +123,7 @@ class Past:
     def _committed(self, at: Decision) -> DataFrame | None:
         """What an intervention made, where the table has it already: what it was built from may be gone."""
         place = tables.state(self._layout, self._table)
-        if not tables.exists(self._spark, place.path):
+        if not exists(self._spark, place.path):
             return None
         for commit in travel.commits(self._spark, place.path, place.name, at.at, at.at):
             if commit.tick == at.at and commit.said.get("operation") == at.kind:
@@ -273,7 +273,7 @@ def built(spark: SparkSession, layout: Layout, table: Table, at: Decision) -> La
     """
     beside = replace(layout, beside=at.details["beside"])
     path = beside.silver(table.name)
-    there = tables.exists(spark, path) and properties(spark, path).get(DECLARATION) == declared(table)[DECLARATION]
+    there = exists(spark, path) and properties(spark, path).get(DECLARATION) == declared(table)[DECLARATION]
     return beside if there else replace(layout, beside=f"{at.details['beside']}-removed")
 
 

@@ -13,7 +13,7 @@ from lakehouse.delta import anchors, tables, travel
 from lakehouse.delta.clock import ClockState, Ticking, state_of
 from lakehouse.delta.input import input_of
 from lakehouse.delta.layout import Layout
-from lakehouse.delta.transaction import properties
+from lakehouse.delta.transaction import exists, properties
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 
@@ -28,13 +28,13 @@ def clock_at(
     if not table.has_clock:
         return None
     place = tables.state(layout, table)
-    exists = tables.exists(spark, place.path)
+    is_there = exists(spark, place.path)
     # A restored table's clock goes on from where the changelog's stood.
-    text = properties(spark, place.path).get(tables.CLOCK) if exists else None
+    text = properties(spark, place.path).get(tables.CLOCK) if is_there else None
     begin, after = state_of(json.loads(text)) if text else ClockState(), NO_TICK
     if tick == NO_TICK:
         return begin
-    known = travel.commits(spark, place.path, place.name, tick, tick) if exists else []
+    known = travel.commits(spark, place.path, place.name, tick, tick) if is_there else []
     stood = [(commit.tick, commit.said["clock"]) for commit in known if "clock" in commit.said]
     stood += [(row["tick"], json.loads(row["clock"])) for row in anchors.index(spark, layout, table) if row["clock"]]
     stood += [since] if since is not None else []
@@ -55,7 +55,7 @@ def through_at(spark: SparkSession, layout: Layout, table: Table, tick: int) -> 
     From its commits, else from bronze; None if there was none.
     """
     place = tables.state(layout, table)
-    if tick == NO_TICK or not tables.exists(spark, place.path):
+    if tick == NO_TICK or not exists(spark, place.path):
         return None
     known = travel.commits(spark, place.path, place.name, tick, tick)
     if (last := travel.last_before(spark, layout, table, known, tick)) is not None:

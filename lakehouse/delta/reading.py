@@ -12,7 +12,7 @@ from lakehouse.delta import bronze, interventions, tables, travel
 from lakehouse.delta.cut import Cut, check_offsets
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.moments import Past
-from lakehouse.delta.transaction import log_of, read_progress
+from lakehouse.delta.transaction import exists, log_of, read_progress
 from lakehouse.errors import NotFound
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
@@ -25,7 +25,7 @@ def read(spark: SparkSession, layout: Layout, table: Table, at: At | None) -> Da
     Raises NotFound for a moment that can't be had, and says which can; ConfigError for offsets that leave one out.
     """
     path = layout.silver(table.name)
-    if not tables.exists(spark, path):
+    if not exists(spark, path):
         raise NotFound(f"table {table.name!r} does not exist in {layout.root}. Run its application first.")
     if at is None:
         return travel.read_version(spark, path)
@@ -65,7 +65,7 @@ def complete_tick(spark: SparkSession, layout: Layout) -> int:
 
 def cut(spark: SparkSession, layout: Layout, table: Table, at: At) -> Cut:
     """Return which records make a table at a moment. Raises NotFound, ConfigError; see `read`."""
-    if not tables.exists(spark, layout.silver(table.name)):
+    if not exists(spark, layout.silver(table.name)):
         raise NotFound(f"table {table.name!r} does not exist in {layout.root}. Run its application first.")
     match at:
         case AtVersion(version):

@@ -30,7 +30,7 @@ from lakehouse.delta.lease import Lease
 from lakehouse.delta.merge import merge
 from lakehouse.delta.moments import Past, built
 from lakehouse.delta.quarantining import Quarantine
-from lakehouse.delta.transaction import Numbered, append_nothing, check_epoch, open_epoch, read_progress
+from lakehouse.delta.transaction import Numbered, append_nothing, check_epoch, exists, open_epoch, read_progress
 from lakehouse.errors import LeaseHeld, PlanError
 from lakehouse.plan.app import App
 from lakehouse.plan.change import DECLARATION, declared
@@ -205,7 +205,7 @@ class SilverWriter:
             self._clock = past.clock_at(self._spark, place, self.table, to)
             known = (self._through, past.through_at(self._spark, place, self.table, to))
             self._through = max((time for time in known if time is not None), default=None)
-            if any(tables.exists(self._spark, of.late(self.table.name)) for of in (self._layout, place)):
+            if any(exists(self._spark, of.late(self.table.name)) for of in (self._layout, place)):
                 late.swap(self._spark, self._layout, place, self.table, self._epoch_of_late(), at.at)
             for source in self.table.stream.sources if at.details.get("changed") else ():
                 bad.swap(source, place, to)
@@ -233,7 +233,7 @@ class SilverWriter:
 
     def _to_be_swapped(self) -> bool:
         """Whether a swap to the present declaration was decided, and is still to come."""
-        if not tables.exists(self._spark, self._kept.path):
+        if not exists(self._spark, self._kept.path):
             return False
         done = read_progress(self._spark, self._kept.path, self._kept.name).tick
         mine = declared(self.table)[DECLARATION]

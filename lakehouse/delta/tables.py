@@ -29,7 +29,7 @@ from lakehouse.delta.expressions import column_of
 from lakehouse.delta.folders import remove
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.streams import stream_frame
-from lakehouse.delta.transaction import properties, quoted, set_properties
+from lakehouse.delta.transaction import exists, properties, quoted, set_properties
 from lakehouse.errors import PlanError
 from lakehouse.plan.change import change_of, declared, refusal
 from lakehouse.plan.schema import POSITION_TYPE
@@ -68,11 +68,6 @@ def visible(layout: Layout, table: Table) -> Place:
 def state(layout: Layout, table: Table) -> Place:
     """Return where what a table keeps lies: the table itself, where people see all of it."""
     return Place(layout.state(table.name), f"state.{table.name}") if table.has_state else visible(layout, table)
-
-
-def exists(spark: SparkSession, path: str) -> bool:
-    """Say whether there is a Delta table at a path."""
-    return bool(DeltaTable.isDeltaTable(spark, path))
 
 
 def empty_stream(spark: SparkSession, stream: Stream) -> DataFrame:

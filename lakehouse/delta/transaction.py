@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from delta.exceptions import ConcurrentTransactionException
+from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.delta.commit_log import CommitLog, local_log
@@ -45,6 +46,11 @@ def read_progress(spark: SparkSession, path: str, name: str) -> Progress:
         return Progress(0, 0)
     found = now.transactions().get(app_id(name))
     return progress(found.get()) if found.isDefined() else Progress(0, 0)
+
+
+def exists(spark: SparkSession, path: str) -> bool:
+    """Say whether there is a Delta table at a path."""
+    return bool(DeltaTable.isDeltaTable(spark, path))
 
 
 def table_id(spark: SparkSession, path: str) -> str:

@@ -23,7 +23,7 @@ from lakehouse.delta.compaction import cluster
 from lakehouse.delta.files import DAY_MS, HOUR_MS
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.tables import Place
-from lakehouse.delta.transaction import read_progress, snapshot
+from lakehouse.delta.transaction import exists, read_progress, snapshot
 from lakehouse.plan.app import App
 from lakehouse.plan.duration import milliseconds
 from lakehouse.plan.table import Table
@@ -89,7 +89,7 @@ def upkeep(
     """
     spark = spark.newSession()
     seen, kept = tables.visible(layout, table), tables.state(layout, table)
-    if not tables.exists(spark, seen.path):
+    if not exists(spark, seen.path):
         return []
     now_ms = int(now.timestamp() * 1000)
     anchor, thinned = _anchors(spark, layout, table, policy, now_ms)
@@ -140,7 +140,7 @@ def _plain(
 ) -> list[Done]:
     """Keep up tables without a key, those of them that exist."""
     why = (_versions_of(policy.keep_versions),)
-    there = [path for path in paths if tables.exists(spark, path)]
+    there = [path for path in paths if exists(spark, path)]
     return [_one(spark, layout, path, policy, policy.keep_versions, why, None, compact) for path in there]
 
 

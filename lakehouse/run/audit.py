@@ -17,7 +17,7 @@ from lakehouse.delta.input import Input
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.marks import Subject
 from lakehouse.delta.silver import latest_complete_tick
-from lakehouse.delta.transaction import properties, standing
+from lakehouse.delta.transaction import exists, properties, standing
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.plan.app import App
 from lakehouse.plan.change import change_of, refusal
@@ -56,7 +56,7 @@ def audit(
     """
     app.table(table.name)
     seen, kept = tables.visible(layout, table), tables.state(layout, table)
-    if not tables.exists(spark, seen.path):
+    if not exists(spark, seen.path):
         raise NotFound(f"table {table.name!r} does not exist in {layout.root}. Run its application first.")
     change = change_of(properties(spark, seen.path), table)
     if not change.can_go_on:

@@ -21,7 +21,7 @@ from lakehouse.delta.lease import Lease
 from lakehouse.delta.moments import Past
 from lakehouse.delta.silver import latest_complete_tick
 from lakehouse.delta.silver_query import Silver
-from lakehouse.delta.transaction import properties, read_progress
+from lakehouse.delta.transaction import exists, properties, read_progress
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.plan.app import App
 from lakehouse.plan.change import DECLARATION, declared
@@ -178,7 +178,7 @@ def build(
     if _declaration(spark, beside, table) not in (None, declared(table)[DECLARATION]):
         folders.remove(spark, beside.tables)
     place = tables.state(beside, table)
-    after = read_progress(spark, place.path, place.name).tick if tables.exists(spark, place.path) else NO_TICK
+    after = read_progress(spark, place.path, place.name).tick if exists(spark, place.path) else NO_TICK
     end = latest_complete_tick(spark, layout) if to is None else to
     total, done = _records(spark, layout, table, after, end), 0
     listen("build", 0, total)
@@ -280,7 +280,7 @@ def _records(spark: SparkSession, layout: Layout, table: Table, after: int, to: 
 def _declaration(spark: SparkSession, layout: Layout, table: Table) -> str | None:
     """The declaration that a table carries; None where there is no table."""
     path = layout.silver(table.name)
-    return properties(spark, path).get(DECLARATION) if tables.exists(spark, path) else None
+    return properties(spark, path).get(DECLARATION) if exists(spark, path) else None
 
 
 def _effect(spark: SparkSession, layout: Layout, table: Table, kind: Kind, details: Mapping[str, Any]) -> Differing:
@@ -292,6 +292,6 @@ def _effect(spark: SparkSession, layout: Layout, table: Table, kind: Kind, detai
 
 
 def _applied(spark: SparkSession, layout: Layout, table: Table) -> int:
-    if not tables.exists(spark, layout.silver(table.name)):
+    if not exists(spark, layout.silver(table.name)):
         raise NotFound(f"table {table.name!r} does not exist in {layout.tables}. Run its application first.")
     return reading.applied_tick(spark, layout, table)

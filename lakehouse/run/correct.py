@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lakehouse.delta import interventions, late, refold, tables
+from lakehouse.delta import interventions, late, refold
 from lakehouse.delta.interventions import Wanted, person
 from lakehouse.delta.layout import Layout
+from lakehouse.delta.transaction import exists
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
@@ -49,7 +50,7 @@ def correct(
         raise PlanError(
             f"table {table.name!r} has no windows, which alone have late records that can be taken in after all."
         )
-    if not tables.exists(spark, layout.late(table.name)):
+    if not exists(spark, layout.late(table.name)):
         raise NotFound(f"table {table.name!r} has no late records.")
     chosen = late.chosen(spark, layout, table, key, start, end)
     earlier = [at for at in interventions.of(spark, layout, table.name) if at.kind == "late"]

@@ -28,7 +28,7 @@ from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
 from lakehouse.delta.moments import Past
 from lakehouse.delta.silver_query import Silver
-from lakehouse.delta.transaction import read_progress
+from lakehouse.delta.transaction import exists, read_progress
 from lakehouse.delta.travel import read_version
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.plan.app import App
@@ -70,7 +70,7 @@ def drill(
         raise ConfigError(f"drill: {layout.root} is no local folder; a drill damages files, and works on those alone.")
     if unknown := [name for name in damages if name not in DAMAGES]:
         raise ConfigError(f"drill: found damage {unknown[0]!r}; expected one of: {', '.join(DAMAGES)}.")
-    if not tables.exists(spark, layout.silver(table.name)):
+    if not exists(spark, layout.silver(table.name)):
         raise NotFound(f"table {table.name!r} does not exist in {layout.root}. Run its application first.")
     began, at = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     folder = Path(layout.root, "beside", f"drill-{table.name}")

@@ -14,6 +14,7 @@ from lakehouse.delta.fixed import Fix, Identity
 from lakehouse.delta.input import skipped
 from lakehouse.delta.interventions import Wanted, person
 from lakehouse.delta.layout import Layout
+from lakehouse.delta.transaction import exists
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.plan.app import App
 from lakehouse.plan.step import Source
@@ -80,7 +81,7 @@ def replay(
 
 def _refuse_before_restore(spark: SparkSession, layout: Layout, table: Table, rows: DataFrame) -> None:
     """Of a table that was restored: what its changelog covered counts, or does not, as the other lake decided."""
-    if not tables.exists(spark, layout.silver(table.name)):
+    if not exists(spark, layout.silver(table.name)):
         return
     skip = tables.skipped_offsets(spark, layout, table)
     if skip is None:

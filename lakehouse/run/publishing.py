@@ -10,7 +10,7 @@ from lakehouse.config import Settings
 from lakehouse.delta import bronze, published, tables
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.silver import latest_complete_tick, own_topics
-from lakehouse.delta.transaction import properties, table_id
+from lakehouse.delta.transaction import exists, properties, table_id
 from lakehouse.kafka import covers
 from lakehouse.kafka.covers import Cover
 from lakehouse.kafka.drain import drain
@@ -125,7 +125,7 @@ class _Open:
     def _mine(self) -> Mine:
         of, tick = self._sink.of, latest_complete_tick(self._spark, self._layout)
         origin = published.origin_of(self._spark, self._layout, of)
-        if not isinstance(of, Table) or not tables.exists(self._spark, path := self._layout.silver(of.name)):
+        if not isinstance(of, Table) or not exists(self._spark, path := self._layout.silver(of.name)):
             return Mine(of, origin, tick)
         restored = restored_of(properties(self._spark, path).get(tables.RESTORED))
         return Mine(of, origin, tick, table_id(self._spark, path), restored)

@@ -18,7 +18,7 @@ from lakehouse.delta.cut import Cut
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
 from lakehouse.delta.moments import Past
-from lakehouse.delta.transaction import properties, quoted
+from lakehouse.delta.transaction import exists, properties, quoted
 from lakehouse.delta.travel import read_version
 from lakehouse.errors import ConfigError, NotFound, StorageError
 from lakehouse.plan.schema import check_name
@@ -68,7 +68,7 @@ def checkout(
     """
     said = {"at": str(at or "now")}
     path = layout.silver(check_name(name, "table"))
-    if again and tables.exists(spark, path) and properties(spark, path).get(MADE_OF) == _made_of(table, said):
+    if again and exists(spark, path) and properties(spark, path).get(MADE_OF) == _made_of(table, said):
         return content(read_version(spark, path))
     return _made(spark, layout, table, name, reading.read(spark, layout, table, at), said)
 
@@ -156,7 +156,7 @@ def backtest(
         raise ConfigError(
             f"backtest: keys {', '.join(table.key)} and {', '.join(other.key)} can't be compared; expected the same."
         )
-    complete = reading.complete_tick(spark, layout) if tables.exists(spark, layout.records) else 0
+    complete = reading.complete_tick(spark, layout) if exists(spark, layout.records) else 0
     tick = to if to is not None else complete
     if tick > complete:
         raise NotFound(f"backtest to tick {tick}: bronze has ticks up to {complete}. Run the application first.")
@@ -186,7 +186,7 @@ def _made(
 ) -> Content:
     path = layout.silver(check_name(name, "table"))
     with Lease(layout.lease(f"silver-{name}"), f"table {name!r}"):
-        if tables.exists(spark, path):
+        if exists(spark, path):
             raise StorageError(f"table {name!r} exists in {layout.root}. Give the new table another name.")
         seen = frame.select(*[f"`{column}`" for column in frame.columns if not column.startswith("_")])
         writer = seen.writeTo(f"delta.{quoted(path)}").using("delta")

@@ -20,7 +20,7 @@ from confluent_kafka import Message
 from lakehouse.delta import changefeed, folders, interventions, published, tables
 from lakehouse.delta.layout import Layout
 from lakehouse.delta.lease import Lease
-from lakehouse.delta.transaction import properties
+from lakehouse.delta.transaction import exists, properties
 from lakehouse.errors import KafkaUnavailable, NotFound, PlanError, StorageError
 from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.unfit import Unfit
@@ -66,7 +66,7 @@ def restore(
         )
     path = layout.silver(table.name)
     with Lease(layout.lease(f"silver-{table.name}"), f"table {table.name!r}"):
-        if tables.exists(spark, path):
+        if exists(spark, path):
             raise StorageError(
                 f"table {table.name!r} exists in {layout.root}. Restore into another lake, or remove the table first."
             )

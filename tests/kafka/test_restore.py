@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 import lakehouse as lh
-from lakehouse.delta import tables
 from lakehouse.delta.fixed import Fix
 from lakehouse.delta.layout import Layout
+from lakehouse.delta.transaction import exists
 from lakehouse.errors import JobFailed, KafkaUnavailable, NotFound, PlanError, StorageError
 from lakehouse.kafka import covers
 from lakehouse.kafka.broker import Broker
@@ -213,7 +213,7 @@ def test_what_is_put_right_on_a_restored_table_keeps_what_it_was_restored_with(l
 
     with pytest.raises(PlanError, match="was restored from a topic that covers record 0@3"):
         fix(3)
-    assert not tables.exists(two.spark, layout.interventions)
+    assert not exists(two.spark, layout.interventions)
     fix(7)
     assert rows(two, sums) == [("a", 7, 110, 1), ("b", 1, 1, 1)]
     assert [row[-1] for row in rows(two, hours)] == [3, 3, 1]

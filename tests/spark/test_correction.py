@@ -183,7 +183,7 @@ def test_the_key_of_any_type_is_a_condition_on_spark_too(spark: SparkSession) ->
     from datetime import date
     from decimal import Decimal
 
-    from lakehouse.delta.keys import is_key
+    from lakehouse.delta.key_column import is_key
     from lakehouse.formats.key_text import write_key
 
     schema = (
