@@ -19,8 +19,8 @@ from pathlib import Path
 from common import show
 
 from lakehouse.airflow import environment, members, report
-from lakehouse.config import Airflow
 from lakehouse.kafka.process import free_port
+from lakehouse.settings.config import Airflow
 
 
 def main() -> None:

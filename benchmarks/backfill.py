@@ -19,12 +19,12 @@ from kafka_rows import kafka_rows
 from pyspark.sql import functions as F
 
 import lakehouse as lh
-from lakehouse.delta import bronze
-from lakehouse.delta.layout import Layout
-from lakehouse.delta.silver_query import Silver
-from lakehouse.delta.tick import append_tick
+from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
 from lakehouse.semantics.moment import AtTick
+from lakehouse.spark.bronze import bronze
+from lakehouse.spark.bronze.tick import append_tick
+from lakehouse.spark.silver.query import Silver
 
 TOPIC = "events"
 TICKS = 4

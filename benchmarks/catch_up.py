@@ -14,7 +14,7 @@ import time
 from common import TOPIC, app, lake_and_broker, record, show
 
 from lakehouse.kafka.produce import produce
-from lakehouse.run.job import Event
+from lakehouse.run.job.job import Event
 from lakehouse.run.lake import Lake
 
 

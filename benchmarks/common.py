@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.table import Table
 
 import lakehouse as lh
-from lakehouse.config import Settings, load
 from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.produce import ProducerRecord
 from lakehouse.kafka.topics import Cluster
+from lakehouse.settings.config import Settings, load
 
 TOPIC = "events"
 PARTITIONS = 4

@@ -1,4 +1,4 @@
-"""Records sorted beyond memory: our sorted runs (`delta/sorted_rows.py`) against DuckDB's ORDER BY.
+"""Records sorted beyond memory: our sorted runs (`lake/record/sorted_rows.py`) against DuckDB's ORDER BY.
 
     .venv/bin/python benchmarks/external_sort.py [--rows N] [--bytes N] [--memory 128MB]
 
@@ -27,7 +27,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from common import show
 
-from lakehouse.delta.sorted_rows import in_order
+from lakehouse.lake.record.sorted_rows import in_order
 
 TICKS, PARTITIONS = 50, 4
 BATCH_BYTES = 2**20

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from common import TOPIC, app, lake_and_broker, record, show
 
-from lakehouse.delta import reader
-from lakehouse.delta.layout import Layout
 from lakehouse.kafka.produce import produce
+from lakehouse.lake import reader
+from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
 
 

@@ -13,10 +13,10 @@ import time
 
 from common import show
 
-from lakehouse.semantics.aggregate import Aggregate
-from lakehouse.semantics.cell import Cells, Input, Operator, Plain
-from lakehouse.semantics.collection import CollectList, CollectSet, CountDistinct, Histogram
-from lakehouse.semantics.session import Sessions
+from lakehouse.semantics.aggregate.aggregate import Aggregate
+from lakehouse.semantics.aggregate.collection import CollectList, CollectSet, CountDistinct, Histogram
+from lakehouse.semantics.operators.cell import Cells, Input, Operator, Plain
+from lakehouse.semantics.operators.session import Sessions
 from lakehouse.semantics.window import Session
 
 RULES: dict[str, Aggregate] = {

@@ -21,11 +21,12 @@ import pyarrow.dataset as ds
 from common import KEYS, TOPIC, record, show
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from lakehouse.config import load
-from lakehouse.delta import bronze, compaction, reader
-from lakehouse.delta.layout import Layout
-from lakehouse.delta.session import open_session
+from lakehouse.lake import reader
+from lakehouse.lake.layout import Layout
 from lakehouse.semantics.epoch import Progress
+from lakehouse.settings.config import load
+from lakehouse.spark.bronze import bronze, compaction
+from lakehouse.spark.session import open_session
 
 COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value", "tick", "order_time"]
 PARTITIONS = 2

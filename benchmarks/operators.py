@@ -32,12 +32,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import lakehouse as lh
-from lakehouse.config import load
-from lakehouse.delta import bronze, reader
-from lakehouse.delta.layout import Layout
-from lakehouse.delta.session import open_session
-from lakehouse.delta.silver_query import Silver
-from lakehouse.delta.tick import append_tick
+from lakehouse.lake import reader
+from lakehouse.lake.layout import Layout
+from lakehouse.settings.config import load
+from lakehouse.spark.bronze import bronze
+from lakehouse.spark.bronze.tick import append_tick
+from lakehouse.spark.session import open_session
+from lakehouse.spark.silver.query import Silver
 
 TOPIC, PARTITIONS = "events", 4
 BEGIN_MS, HOUR_MS = 1_700_002_800_000, 3_600_000  # begins with an hour

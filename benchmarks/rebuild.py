@@ -25,14 +25,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import lakehouse as lh
-from lakehouse.config import load
-from lakehouse.delta import bronze
-from lakehouse.delta.cut import Cut
-from lakehouse.delta.layout import Layout
-from lakehouse.delta.moments import Past
-from lakehouse.delta.session import open_session
-from lakehouse.delta.silver_query import Silver
-from lakehouse.delta.tick import append_tick
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment.cut import Cut
+from lakehouse.settings.config import load
+from lakehouse.spark.bronze import bronze
+from lakehouse.spark.bronze.tick import append_tick
+from lakehouse.spark.past.moments import Past
+from lakehouse.spark.session import open_session
+from lakehouse.spark.silver.query import Silver
 
 TOPIC, KEYS, SMALL = "events", 100_000, 1_000
 events = lh.stream(TOPIC, key="id string", schema="amount bigint")

@@ -22,10 +22,10 @@ from common import show
 from operators import FAMILIES, RECORDS, Filled
 from pyspark.sql import functions as F
 
-from lakehouse.config import Upkeep, load
-from lakehouse.delta.session import open_session
-from lakehouse.delta.upkeep import policy, upkeep
-from lakehouse.run.drill import drill
+from lakehouse.run.drill.drill import drill
+from lakehouse.settings.config import Upkeep, load
+from lakehouse.spark.session import open_session
+from lakehouse.spark.silver.upkeep import policy, upkeep
 
 BATCHES = 5
 

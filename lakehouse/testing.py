@@ -27,10 +27,10 @@ from lakehouse.errors import ConfigError
 from lakehouse.formats.unfit import Unfit
 from lakehouse.formats.written import key_bytes as to_key_bytes
 from lakehouse.formats.written import value_bytes as to_value_bytes
+from lakehouse.model.model import Result
 from lakehouse.plan.app import App
-from lakehouse.plan.model import Result
-from lakehouse.run.replayed import Replayed, Sent
-from lakehouse.run.scenario import on_model
+from lakehouse.run.scenario.outcome import Replayed, Sent
+from lakehouse.run.scenario.scenario import on_model
 from lakehouse.semantics.moment import milliseconds
 from lakehouse.semantics.record import Record
 
@@ -145,8 +145,8 @@ def _headers(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
 
 
 def _on_spark(app: App, records: list[Record]) -> Result:
-    from lakehouse.run.replay import SparkReplay
-    from lakehouse.run.suite import session_for_tests
+    from lakehouse.run.scenario.replay import SparkReplay
+    from lakehouse.run.scenario.suite import session_for_tests
 
     session = session_for_tests()
     _stop_at_exit(session)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from lakehouse.cli.job import run_checks
+from lakehouse.cli.start.job import run_checks
 
 if __name__ == "__main__":
     sys.exit(run_checks(sys.argv[1:], __doc__))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 
-from lakehouse.cli.job import run_part
+from lakehouse.cli.start.job import run_part
 
 if __name__ == "__main__":
     sys.exit(run_part("ingest", sys.argv[1:], __doc__))

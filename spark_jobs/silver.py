@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from lakehouse.cli.job import run_part
+from lakehouse.cli.start.job import run_part
 
 if __name__ == "__main__":
     sys.exit(run_part("silver", sys.argv[1:], __doc__))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from lakehouse.config import Settings, load
 from lakehouse.kafka.broker import Broker
+from lakehouse.settings.config import Settings, load
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +45,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
-    from lakehouse.delta.session import open_session
+    from lakehouse.spark.session import open_session
 
     # Thousands of small plans: code that compiles quickly beats code that runs quickly.
     options = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakehouse.delta.layout import Layout
+from lakehouse.lake.layout import Layout
 from lakehouse.plan.step import Source
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.config import Options, jars_folder, load, render
 from lakehouse.errors import ConfigError
+from lakehouse.settings.config import Options, jars_folder, load, render
 
 
 def write(folder: Path, text: str) -> Path:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from lakehouse.formats.decode import decode
-from lakehouse.plan import model
+from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.plan.step import Source
 from lakehouse.semantics.moment import moment

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from lakehouse import config
 from lakehouse.airflow.home import Home
 from lakehouse.errors import AirflowError, ConfigError
+from lakehouse.settings import config
 
 # What Python, a JVM, a Spark session and a Hadoop file system look for. Nothing else of the caller's is passed on.
 PASSED_ON = (

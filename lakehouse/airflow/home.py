@@ -23,9 +23,9 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakehouse import config
 from lakehouse.airflow.private import write_private
 from lakehouse.errors import AirflowError
+from lakehouse.settings import config
 
 # A port that nothing listens on: no process of ours serves logs, and a stranger's on the default port would be asked.
 NO_PORT = "1"

@@ -14,11 +14,11 @@ from typing import Any
 
 from lakehouse.airflow import cron
 from lakehouse.airflow.private import write_private
-from lakehouse.config import Settings
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.plan.app import App
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
+from lakehouse.settings.config import Settings
 
 VERSION = 1
 NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")

@@ -9,11 +9,11 @@ from typing import Any
 
 import psutil
 
-from lakehouse import config
 from lakehouse.airflow import api, manifest
 from lakehouse.airflow.home import Home
 from lakehouse.airflow.service import Running, find
 from lakehouse.errors import AirflowError
+from lakehouse.settings import config
 
 
 @dataclass(frozen=True)

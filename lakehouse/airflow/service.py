@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lakehouse import config
 from lakehouse.airflow import api, environment, manifest, members
 from lakehouse.airflow.home import Home, url_of
 from lakehouse.airflow.private import write_private
 from lakehouse.airflow.supervisor import STATE_FILE, Spec
 from lakehouse.errors import AirflowError
 from lakehouse.kafka import process
+from lakehouse.settings import config
 
 # What `airflow` is told. The last one is ended last: the others report to it.
 PARTS: dict[str, tuple[str, ...]] = {

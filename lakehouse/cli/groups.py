@@ -12,37 +12,14 @@ from typing import Any, cast
 import typer
 from typer.core import TyperGroup
 
-from lakehouse.cli import (
-    airflow,
-    audit,
-    backfill,
-    backtest,
-    blame,
-    broker,
-    capture,
-    changes,
-    check,
-    correct,
-    demo,
-    diff,
-    drill,
-    explain,
-    init,
-    interventions,
-    late,
-    plan,
-    produce,
-    quarantine,
-    read,
-    rebuild,
-    rehydrate,
-    restore,
-    revert,
-    run_app,
-    status,
-    test,
-    upkeep,
-)
+from lakehouse.cli.demo import demo
+from lakehouse.cli.kafka import broker, produce
+from lakehouse.cli.look import interventions, late, quarantine, read
+from lakehouse.cli.past import blame, changes, diff, explain, rebuild
+from lakehouse.cli.repair import backfill, correct, rehydrate, restore, revert, upkeep
+from lakehouse.cli.serve import airflow
+from lakehouse.cli.start import init, plan, run_app, status
+from lakehouse.cli.test import audit, backtest, capture, check, drill, test
 
 Command = Callable[..., None]
 

@@ -15,8 +15,9 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli import groups, show
-from lakehouse.cli.failure import FAILED, INTERRUPTED, exit_code
+from lakehouse.cli import groups
+from lakehouse.cli.terminal import show
+from lakehouse.cli.terminal.failure import FAILED, INTERRUPTED, exit_code
 from lakehouse.errors import LakehouseError
 
 DEBUG = "--debug"

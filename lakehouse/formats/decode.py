@@ -7,7 +7,7 @@ from typing import Any
 
 from lakehouse.formats import delimited, json_value, primitive
 from lakehouse.formats.unfit import Unfit
-from lakehouse.plan.model import Bad, Decoded
+from lakehouse.model.model import Bad, Decoded
 from lakehouse.plan.schema import Column
 from lakehouse.plan.step import Source
 from lakehouse.semantics.record import Record

@@ -9,9 +9,9 @@ import subprocess
 import uuid
 from pathlib import Path
 
-from lakehouse.config import jars_folder
 from lakehouse.errors import BrokerError
 from lakehouse.kafka.process import HOST
+from lakehouse.settings.config import jars_folder
 
 HEAP_MB = 512
 # A short start counts more than peak speed: the quick compiler alone, the simplest collector.

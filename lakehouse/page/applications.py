@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lakehouse.delta.layout import Layout
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
+from lakehouse.lake.layout import Layout
 from lakehouse.plan.schema import check_name, check_topic
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")

@@ -6,7 +6,7 @@ from typing import Any
 
 from lakehouse.errors import StorageError
 from lakehouse.page.applications import Application
-from lakehouse.run import drills
+from lakehouse.run.drill import logbook
 
 DRILLS_MAX = 100
 
@@ -18,7 +18,7 @@ def history(app: Application, table: str | None, limit: int = DRILLS_MAX) -> lis
     """
     names = {app.table(table).name} if table is not None else {one.name for one in app.tables}
     try:
-        found = [one for one in drills.history(app.layout) if one["table"] in names]
+        found = [one for one in logbook.history(app.layout) if one["table"] in names]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
         raise StorageError(
             f"{app.layout.drills}/history.jsonl: found {error}; expected a line of JSON for each drill. Remove the "

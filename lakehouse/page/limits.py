@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from lakehouse.delta.bounded import Read
+from lakehouse.lake.bounded import Read
 
 ANSWER_MAX = 4_000_000  # characters of the values of one answer
 READ_SECONDS = 20.0

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lakehouse.delta import bronze_reader, reader
-from lakehouse.delta.layout import Layout
-from lakehouse.delta.quarantined import still_open
-from lakehouse.delta.sql import literal
+from lakehouse.lake import reader
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment import bronze_reader
+from lakehouse.lake.record.quarantine import still_open
+from lakehouse.lake.sql import literal
 from lakehouse.page.applications import Application, TableOf
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import duckdb
 
-from lakehouse.delta import reader
-from lakehouse.delta.bounded import Read, bounded, scanned, taken
-from lakehouse.delta.difference import difference
-from lakehouse.delta.keys import key_text
-from lakehouse.delta.rows_at import Snapshot, snapshot
-from lakehouse.delta.sql import engine, literal, quote, visible
 from lakehouse.errors import ConfigError, StorageError
+from lakehouse.lake import reader
+from lakehouse.lake.bounded import Read, bounded, scanned, taken
+from lakehouse.lake.keys import key_text
+from lakehouse.lake.moment.rows_at import Snapshot, snapshot
+from lakehouse.lake.row.difference import difference
+from lakehouse.lake.sql import engine, literal, quote, visible
 from lakehouse.page.applications import Application, TableOf
 from lakehouse.page.cells import KEY_MAX, ROWS_MAX, cell, cells, checked_key, cut, is_text, shortened
 from lakehouse.page.limits import fitting, reading

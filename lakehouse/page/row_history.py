@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
-from lakehouse.delta import reader
-from lakehouse.delta.bounded import Read, bounded, current, taken
-from lakehouse.delta.history import History
-from lakehouse.delta.keys import key_condition, without_window
-from lakehouse.delta.sql import engine, quote, visible
 from lakehouse.errors import ConfigError, NotFound, StorageError, TimedOut
 from lakehouse.formats.key_text import several
+from lakehouse.lake import reader
+from lakehouse.lake.bounded import Read, bounded, current, taken
+from lakehouse.lake.keys import key_condition, without_window
+from lakehouse.lake.moment.history import History
+from lakehouse.lake.sql import engine, quote, visible
 from lakehouse.page.applications import Application, TableOf
 from lakehouse.page.cells import ROWS_MAX, cell, cells, checked_key, shortened
 from lakehouse.page.limits import fitting, reading
 
 if TYPE_CHECKING:
-    from lakehouse.delta.sql import Rows
+    from lakehouse.lake.sql import Rows
 
 VERSIONS_A_READ = 64
 CHANGES_MAX = 2_000  # rows of the feed; an update is two of them

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from lakehouse.delta import reader
-from lakehouse.delta.history import History
-from lakehouse.delta.version import QUIET
+from lakehouse.lake import reader
+from lakehouse.lake.moment.history import History
+from lakehouse.lake.moment.version import QUIET
 from lakehouse.page.applications import Application, TableOf
 
 VERSIONS_MAX = 500

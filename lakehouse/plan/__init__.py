@@ -1,1 +1,1 @@
-"""Declarations as frozen values, the checks that refuse one that can't be kept, and the model that runs one."""
+"""Declarations as frozen values, and the checks that refuse one that can't be kept."""

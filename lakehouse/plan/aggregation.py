@@ -12,7 +12,7 @@ from lakehouse.plan.expression import Expression, expression, expression_type
 from lakehouse.plan.fitted import Fitted
 from lakehouse.plan.schema import POSITION_TYPE, Column, base_type, is_number, parse_schema
 from lakehouse.plan.step import function_text
-from lakehouse.semantics.aggregate import (
+from lakehouse.semantics.aggregate.aggregate import (
     Aggregate,
     Average,
     Count,
@@ -24,16 +24,17 @@ from lakehouse.semantics.aggregate import (
     SumDoubles,
     SumIntegers,
 )  # fmt: skip
-from lakehouse.semantics.collection import CollectList, CollectSet, CountDistinct, Histogram, TopK
-from lakehouse.semantics.custom import Custom, Reduce
-from lakehouse.semantics.ordered import Earliest, Latest
-from lakehouse.semantics.wide_sum import DECIMAL_DIGITS_MAX, PART_DIGITS, PARTS, SumWideDecimals
+from lakehouse.semantics.aggregate.collection import CollectList, CollectSet, CountDistinct, Histogram, TopK
+from lakehouse.semantics.aggregate.custom import Custom, Reduce
+from lakehouse.semantics.aggregate.ordered import Earliest, Latest
+from lakehouse.semantics.aggregate.wide_sum import DECIMAL_DIGITS_MAX, PART_DIGITS, PARTS, SumWideDecimals
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 # One digit below the largest DECIMAL, so that the sum of two accumulators keeps its scale. Decimals of more than 18
 # digits could add up to more: theirs has three of these.
 SUM_DIGITS = 37
-# These have a second form in Spark SQL (`lakehouse.delta.aggregates`); the others run as they stand in semantics.
+# These have a second form in Spark SQL (`lakehouse.spark.operators.aggregates`); the others run as they stand in
+# semantics.
 SQL_KINDS = ("count", "sum", "avg", "min", "max", "latest", "earliest")
 Options = tuple[tuple[str, Any], ...]
 

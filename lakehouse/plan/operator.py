@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lakehouse.plan.table import Table
-from lakehouse.semantics.cell import Operator, Plain, Rules, TimeWindows
-from lakehouse.semantics.session import Sessions
-from lakehouse.semantics.sliding import SlidingWindows
+from lakehouse.semantics.operators.cell import Operator, Plain, Rules, TimeWindows
+from lakehouse.semantics.operators.session import Sessions
+from lakehouse.semantics.operators.sliding import SlidingWindows
 from lakehouse.semantics.window import Hopping, Session
 
 

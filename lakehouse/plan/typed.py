@@ -1,7 +1,7 @@
 """What an expression may not compare, and what it may not read as a moment: told from the types of its columns.
 
 A type that can't be told is taken as it is; Spark looks at every expression again before the first tick
-(`lakehouse.delta.checked`).
+(`lakehouse.spark.table.checked`).
 """
 
 from __future__ import annotations

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Literal
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
-from lakehouse.run.repairs import Repairs
+from lakehouse.run.repair.repairs import Repairs
 from lakehouse.semantics.moment import At, Clock
 from lakehouse.semantics.moment import at as moment_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from lakehouse.run.audited import Audit
-    from lakehouse.run.explained import Explained
-    from lakehouse.run.job import Listen, Part
+    from lakehouse.run.audit.finding import Audit
+    from lakehouse.run.explain.explanation import Explained
+    from lakehouse.run.job.job import Listen, Part
 
 CAUGHT_UP = ("caught_up", "caught-up")
 
@@ -45,9 +45,9 @@ class Lake(Repairs):
         publication. Raises PlanError, before anything runs, for tables that can't go on as they are declared now; later
         what stopped it: DataLoss, LeaseHeld, Fenced, NotFound, KafkaUnavailable, JobFailed.
         """
-        from lakehouse.run import changing, leases
-        from lakehouse.run.job import PARTS, Job
-        from lakehouse.run.kafka import kafka
+        from lakehouse.run.job.job import PARTS, Job
+        from lakehouse.run.start import changing, leases
+        from lakehouse.run.start.kafka import kafka
 
         if until is not None and until not in CAUGHT_UP:
             raise ConfigError(f'until={until!r}: expected "caught_up", or nothing to keep running.')
@@ -78,7 +78,7 @@ class Lake(Repairs):
         each other, see `tick`. offsets: the first that do not count, {topic: {partition: offset}} or
         "topic/partition=offset,...". Raises NotFound for a moment that can't be had, ConfigError for one that is none.
         """
-        from lakehouse.delta import reading
+        from lakehouse.spark.past import reading
 
         meant = at if isinstance(at, At) else moment_of(at, clock=clock, version=version, tick=tick, offsets=offsets)
         frame = reading.read(self.spark, self._layout, table, meant)
@@ -86,7 +86,7 @@ class Lake(Repairs):
 
     def tick(self, *tables: Table) -> int:
         """Return the last tick that all of these tables have taken in."""
-        from lakehouse.delta import travel
+        from lakehouse.spark.table import travel
 
         return travel.common_tick(self.spark, self._layout, tables)
 
@@ -98,7 +98,7 @@ class Lake(Repairs):
         key: one key's changes only, by its text, see `lakehouse.formats.key_text`. Columns: the table's, and
         `_tombstone`, `_event_time_ms`, `_position` of the record that caused the change.
         """
-        from lakehouse.delta import changefeed
+        from lakehouse.spark.changelog import changefeed
 
         layout = self._layout
         last = self.tick(table)
@@ -125,9 +125,9 @@ class Lake(Repairs):
 
         key: its text without the window, see `lakehouse.formats.key_text`. at: a moment of
         `lakehouse.semantics.moment`, or an event time; now if left out. listen: is told how many records of
-        bronze were read. See `lakehouse.run.explain`. Raises NotFound, ConfigError.
+        bronze were read. See `lakehouse.run.explain.explain`. Raises NotFound, ConfigError.
         """
-        from lakehouse.run.explain import explain
+        from lakehouse.run.explain.explain import explain
 
         return explain(self, self._layout, table, key, at if isinstance(at, At) else moment_of(at), listen)
 
@@ -137,11 +137,12 @@ class Lake(Repairs):
         """Account for every offset that a table has taken in; `ok` says whether all is as it must be.
 
         deep: fold the table anew from bronze and compare its rows, too. Kafka is asked about offsets that bronze does
-        not have, if it runs. listen: is told what is looked at. See `lakehouse.run.audit`. Raises NotFound, PlanError.
+        not have, if it runs. listen: is told what is looked at. See `lakehouse.run.audit.audit`. Raises NotFound,
+        PlanError.
         """
-        from lakehouse.run.audit import audit
-        from lakehouse.run.kafka import running
-        from lakehouse.run.missing import Asked
+        from lakehouse.run.audit.audit import audit
+        from lakehouse.run.audit.missing import Asked
+        from lakehouse.run.start.kafka import running
 
         servers = running(self.settings)
         kafka = Asked(servers, self.settings.kafka.options, "the embedded Kafka does not run (lakehouse kafka up)")

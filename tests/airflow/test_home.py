@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from lakehouse import config
 from lakehouse.airflow.environment import set_up, variables
 from lakehouse.airflow.home import Home, url_of
-from lakehouse.config import Airflow, Options
 from lakehouse.errors import AirflowError, ConfigError
+from lakehouse.settings import config
+from lakehouse.settings.config import Airflow, Options
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.airflow import cron, manifest
-from lakehouse.config import load
 from lakehouse.errors import ConfigError, NotFound
+from lakehouse.settings.config import load
 
 
 def application() -> lh.App:

@@ -14,8 +14,8 @@ import pytest
 from lakehouse.airflow import members, service
 from lakehouse.airflow.home import Home
 from lakehouse.airflow.supervisor import STATE_FILE, Spec
-from lakehouse.config import Airflow
 from lakehouse.errors import AirflowError
+from lakehouse.settings.config import Airflow
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_down_waits_for_an_up_that_is_under_way(tmp_path: Path) -> None:
     home = Home(tmp_path)
     code = (
         "import sys; from pathlib import Path; "
-        "from lakehouse.airflow import service; from lakehouse.config import Airflow; "
+        "from lakehouse.airflow import service; from lakehouse.settings.config import Airflow; "
         "print(service.down(Airflow(Path(sys.argv[1]))))"
     )
     with service._locked(home):

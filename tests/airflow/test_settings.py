@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.config import load, render
 from lakehouse.errors import ConfigError
+from lakehouse.settings.config import load, render
 
 
 def write(folder: Path, text: str) -> Path:

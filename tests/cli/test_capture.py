@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
-from lakehouse.run.scenario import check, on_model, read
+from lakehouse.run.scenario.scenario import check, on_model, read
 from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.record import Record
 

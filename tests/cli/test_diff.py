@@ -13,9 +13,9 @@ import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable
 
-from lakehouse.delta import rows_at
-from lakehouse.delta.difference import _unlike, difference
 from lakehouse.errors import ConfigError
+from lakehouse.lake.moment import rows_at
+from lakehouse.lake.row.difference import _unlike, difference
 from lakehouse.semantics.moment import AtTick, AtVersion
 
 from .versioned import Story, VersionedTable, position, visit
@@ -254,6 +254,6 @@ def test_show_refuses(tmp_path, lakehouse):
 
 
 def _layout(root: Path) -> Any:
-    from lakehouse.delta.layout import Layout
+    from lakehouse.lake.layout import Layout
 
     return Layout(str(root))

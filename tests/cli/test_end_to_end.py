@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from lakehouse.cli.job import run_part
 from lakehouse.cli.main import main
+from lakehouse.cli.start.job import run_part
 from lakehouse.kafka.broker import Broker
 
 JOBS = Path(__file__).parents[2] / "spark_jobs"
@@ -176,7 +176,7 @@ def test_a_job_refuses_bad_input(project, arguments):
 
 @pytest.mark.slow
 def test_spark_submit_runs_a_job(project, lakehouse):
-    from lakehouse.config import jars_folder
+    from lakehouse.settings.config import jars_folder
 
     lakehouse("produce", project.topic, "orders.jsonl", "--partitions", "2")
     submit = str(Path(sys.executable).with_name("spark-submit"))

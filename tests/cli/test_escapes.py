@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from lakehouse.cli import main as entry
-from lakehouse.cli import show
-from lakehouse.run.application import load_app
+from lakehouse.cli.terminal import show
+from lakehouse.run.start.application import load_app
 from lakehouse.semantics.record import Record
 
 from ..written_bronze import write_quarantine

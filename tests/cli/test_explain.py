@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.delta.layout import Layout
-from lakehouse.run.application import load_app
-from lakehouse.run.scenario import on_model
+from lakehouse.lake.layout import Layout
+from lakehouse.run.scenario.scenario import on_model
+from lakehouse.run.start.application import load_app
 from lakehouse.semantics.record import Record
 
 from ..run.model_lake import write_lake

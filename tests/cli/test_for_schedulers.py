@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.config import Upkeep
 from lakehouse.errors import PlanError
-from lakehouse.run.upkeeping import at_least
+from lakehouse.run.job.upkeeping import at_least
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
+from lakehouse.settings.config import Upkeep
 
 APP = """
 import lakehouse as lh
@@ -24,10 +24,10 @@ app = lh.app(visits.group_by("id").agg(n=lh.count()).table("sums"))
 @pytest.fixture
 def app(spark, folder: Path) -> str:
     """A lake with three records, one a tick, and app.py beside it; the command finds both."""
-    from lakehouse.delta.layout import Layout
-    from lakehouse.delta.silver_query import Silver
-    from lakehouse.run.application import load_app
-    from lakehouse.run.replay import write_bronze
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.scenario.replay import write_bronze
+    from lakehouse.run.start.application import load_app
+    from lakehouse.spark.silver.query import Silver
 
     (folder / "app.py").write_text(APP)
     (folder / "lakehouse.toml").write_text('[lake]\npath = "./lake"\n')

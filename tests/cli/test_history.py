@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from lakehouse.delta import reader
-from lakehouse.delta.history import History, version_at
-from lakehouse.delta.layout import Layout
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
-from lakehouse.plan.change import PLAN
+from lakehouse.lake import reader
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment.history import History, version_at
+from lakehouse.plan.evolution.change import PLAN
 from lakehouse.semantics.moment import AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, parsed, written
 
 from .versioned import Story, VersionedTable, visit

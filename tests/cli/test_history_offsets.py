@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lakehouse.delta.history import version_at
-from lakehouse.delta.layout import Layout
 from lakehouse.errors import ConfigError, LakehouseError
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment.history import version_at
 from lakehouse.semantics.moment import AtOffsets, parsed
 
 from .versioned import Story, VersionedTable, visit

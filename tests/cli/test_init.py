@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from lakehouse.kafka.produce import parse_lines
-from lakehouse.run.application import load_app
+from lakehouse.run.start.application import load_app
 
 
 def test_the_application_passes_its_test(lakehouse, folder):

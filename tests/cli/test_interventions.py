@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from lakehouse.cli.read import ROWS_SHOWN
-from lakehouse.delta.layout import Layout
+from lakehouse.cli.look.read import ROWS_SHOWN
+from lakehouse.lake.layout import Layout
 
 
 def write(root: Path, *rows: tuple[int, str, str], by: str | None) -> None:

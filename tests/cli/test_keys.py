@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from lakehouse.delta import reader
-from lakehouse.delta.keys import key_condition, key_text
 from lakehouse.formats.key_text import write_key
+from lakehouse.lake import reader
+from lakehouse.lake.keys import key_condition, key_text
 
 from .versioned import VersionedTable, position
 from .written import TIME, WrittenLake, at

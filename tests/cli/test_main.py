@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.cli.failure import exit_code
 from lakehouse.cli.groups import ALONE, GROUPS
+from lakehouse.cli.terminal.failure import exit_code
 from lakehouse.errors import BrokerError, ConfigError, JobFailed, LeaseHeld, NotFound, PlanError
 
 COMMANDS = [*ALONE, *(f"{group.name} {name}" for group in GROUPS for name in group.commands)]

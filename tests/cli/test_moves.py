@@ -24,10 +24,10 @@ few = lh.app(visits.filter("n < 3").group_by("id").agg(n=lh.count(), total=lh.su
 @pytest.fixture
 def app(spark, folder: Path) -> str:
     """A lake with `abac`, one record a tick, and app.py beside it; the command finds both."""
-    from lakehouse.delta.layout import Layout
-    from lakehouse.delta.silver_query import Silver
-    from lakehouse.run.application import load_app
-    from lakehouse.run.replay import write_bronze
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.scenario.replay import write_bronze
+    from lakehouse.run.start.application import load_app
+    from lakehouse.spark.silver.query import Silver
 
     (folder / "app.py").write_text(APP)
     (folder / "lakehouse.toml").write_text('[lake]\npath = "./lake"\n')

@@ -12,10 +12,10 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.change import declared
+from lakehouse.plan.evolution.change import declared
 from lakehouse.plan.table import Table
-from lakehouse.run.application import load_app
 from lakehouse.run.lake import Lake
+from lakehouse.run.start.application import load_app
 
 APP = """
 import lakehouse as lh
@@ -176,8 +176,8 @@ def test_ingest_alone_does_not_need_the_tables(folder):
     declare(folder)
     make(folder, "counts")
     declare(folder, count='count("n")')
-    code = "import sys; from lakehouse.run.changing import check; from lakehouse.run.lake import Lake\n"
-    code += "from lakehouse.run.application import load_app\n"
+    code = "import sys; from lakehouse.run.start.changing import check; from lakehouse.run.lake import Lake\n"
+    code += "from lakehouse.run.start.application import load_app\n"
     code += "check(Lake('lake').settings, load_app('app.py'), ('ingest',)); print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=True)
     assert done.stdout.strip() == "False"

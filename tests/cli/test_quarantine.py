@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.run.application import load_app
+from lakehouse.run.start.application import load_app
 from lakehouse.semantics.record import Record
 
 from ..written_bronze import write_quarantine

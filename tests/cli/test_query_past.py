@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakehouse.delta import rows_at
 from lakehouse.errors import NotFound
+from lakehouse.lake.moment import rows_at
 from lakehouse.semantics.moment import At, AtTick, AtVersion, written
 
 from .versioned import Story, VersionedTable, visit

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from lakehouse.cli import show
+from lakehouse.cli.terminal import show
 
 
 @pytest.mark.parametrize(

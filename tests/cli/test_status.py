@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.cli import skew
+from lakehouse.cli.start import skew
 
 from .written import WrittenLake
 

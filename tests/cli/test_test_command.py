@@ -136,7 +136,7 @@ def test_what_needs_spark_fails_on_the_model_and_says_so(lakehouse, write):
 
 def test_with_both_engines_the_model_skips_what_needs_spark(lakehouse, write, monkeypatch):
     """Spark does not start here, so that its results are failures."""
-    from lakehouse.run import suite
+    from lakehouse.run.scenario import suite
 
     monkeypatch.setattr(suite, "spark_engine", lambda: 1 / 0)
     write("sounds", app="app:sounds", tables={"sounds": [{"key": "alice", "value": {"sound": "P620"}}]})

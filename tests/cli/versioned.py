@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from lakehouse.delta.layout import Layout
+from lakehouse.lake.layout import Layout
 
 from .written import TIME, WrittenLake, at
 

@@ -134,8 +134,8 @@ class Living:
 
     def rows(self, table: str) -> list[tuple[Any, ...]]:
         """Return a table's visible rows, in order, read without Spark."""
-        from lakehouse.delta import reader
-        from lakehouse.delta.layout import Layout
+        from lakehouse.lake import reader
+        from lakehouse.lake.layout import Layout
 
         found = reader.query(Layout(str(self.folder / "lake")), f'SELECT * FROM "{table}" ORDER BY 1').fetchall()
         return [tuple(row) for row in found]

@@ -204,10 +204,10 @@ def database(days: list[Record]) -> duckdb.DuckDBPyConnection:
 @pytest.fixture(scope="module")
 def folder(spark: SparkSession, days: list[Record], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A lake that took the days in, tick by tick, by the code of a real run."""
-    from lakehouse.delta.layout import Layout
-    from lakehouse.delta.silver_query import Silver
     from lakehouse.demo.analytics import app
-    from lakehouse.run.replay import write_bronze
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.scenario.replay import write_bronze
+    from lakehouse.spark.silver.query import Silver
 
     made = tmp_path_factory.mktemp("analytics")
     layout = Layout(str(made))

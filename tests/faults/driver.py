@@ -21,23 +21,23 @@ from pathlib import Path
 from typing import Any
 
 import lakehouse as lh
-from lakehouse.config import load
-from lakehouse.run import transactions
+from lakehouse.run.job import transactions
 from lakehouse.run.lake import Lake
 from lakehouse.semantics.moment import AtTick
+from lakehouse.settings.config import load
 
 ORDERS, OWN, CHANGELOG = "faults-orders", "faults-own", "faults-totals"
 POINTS = {
-    "bronze": ("lakehouse.delta.tick", "append_tick"),  # the tick is planned | written
-    "append": ("lakehouse.delta.tick", "append"),  # each of its tables: the own one first, the shared one last
-    "merge": ("lakehouse.delta.silver", "SilverWriter._keep"),  # a table is not merged | is merged
-    "publish": ("lakehouse.run.publishing", "Publishing.publish"),  # all tables merged, not published | published
-    "decision": ("lakehouse.delta.interventions", "_append_tick"),  # it is written down | its tick is complete
-    "applied": ("lakehouse.delta.silver", "SilverWriter._decide"),  # its tick is complete | the table has it
-    "build": ("lakehouse.run.backfill", "build"),  # nothing is built beside the table | all of it is
-    "compare": ("lakehouse.run.backfill", "compare"),
-    "anchor": ("lakehouse.delta.anchors", "keep"),  # the old content is copied, for a way back
-    "asked": ("lakehouse.run.backfill", "intervene"),  # before | after all of it
+    "bronze": ("lakehouse.spark.bronze.tick", "append_tick"),  # the tick is planned | written
+    "append": ("lakehouse.spark.bronze.tick", "append"),  # each of its tables: the own one first, the shared one last
+    "merge": ("lakehouse.spark.silver.writer", "SilverWriter._keep"),  # a table is not merged | is merged
+    "publish": ("lakehouse.run.job.publishing", "Publishing.publish"),  # all tables merged, not published | published
+    "decision": ("lakehouse.spark.bronze.interventions", "_append_tick"),  # it is written down | its tick is complete
+    "applied": ("lakehouse.spark.silver.writer", "SilverWriter._decide"),  # its tick is complete | the table has it
+    "build": ("lakehouse.run.repair.backfill", "build"),  # nothing is built beside the table | all of it is
+    "compare": ("lakehouse.run.repair.backfill", "compare"),
+    "anchor": ("lakehouse.spark.past.anchors", "keep"),  # the old content is copied, for a way back
+    "asked": ("lakehouse.run.repair.backfill", "intervene"),  # before | after all of it
     "part": ("lakehouse.kafka.publish", "Publisher.publish"),  # each transaction: not begun | committed
     "sent": ("lakehouse.kafka.publish", "Publisher._send"),  # each record of a transaction
     "transaction": ("lakehouse.kafka.publish", "Publisher.remember"),  # published, and not remembered in the lake

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from lakehouse.delta import reader
-from lakehouse.delta.layout import Layout
+from lakehouse.lake import reader
+from lakehouse.lake.layout import Layout
 from lakehouse.semantics.moment import AtTick
 
 

@@ -8,7 +8,7 @@ import lakehouse as lh
 from lakehouse.formats.decode import decode, decode_columns
 from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.formats.unfit import Unfit
-from lakehouse.plan.model import Bad, Decoded
+from lakehouse.model.model import Bad, Decoded
 from lakehouse.plan.schema import Column
 from lakehouse.semantics.record import Record
 

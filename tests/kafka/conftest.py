@@ -12,12 +12,12 @@ import pytest
 from confluent_kafka import Message
 
 import lakehouse as lh
-from lakehouse.delta import reader
-from lakehouse.delta.layout import Layout
 from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.drain import drain
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
+from lakehouse.lake import reader
+from lakehouse.lake.layout import Layout
 from lakehouse.semantics.record import Record
 
 from ..conftest import settings_for

@@ -11,14 +11,14 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 import lakehouse as lh
-from lakehouse.delta import careful, tick
-from lakehouse.delta.gaps import accepted
-from lakehouse.delta.layout import Layout
 from lakehouse.durable import write_durably
 from lakehouse.errors import DataLoss
 from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.ranges import Piece, Raw, pieces
+from lakehouse.lake.layout import Layout
 from lakehouse.semantics.kafka_time import HEADER
+from lakehouse.spark.bronze import careful, tick
+from lakehouse.spark.bronze.gaps import accepted
 
 T = 1_700_000_000_000
 LARGEST = 2**63 - 1

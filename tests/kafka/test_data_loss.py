@@ -10,9 +10,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from lakehouse.delta.layout import Layout
 from lakehouse.errors import DataLoss
 from lakehouse.kafka.broker import Broker
+from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
 
 T = 1_700_000_000_000

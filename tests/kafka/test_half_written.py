@@ -8,13 +8,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakehouse as lh
-from lakehouse.delta import tick as bronze_tick
-from lakehouse.delta.ingest import Ingest
-from lakehouse.delta.interventions import Wanted
-from lakehouse.delta.layout import Layout
 from lakehouse.errors import JobFailed, StorageError
-from lakehouse.run.intervene import intervene
-from lakehouse.run.job import Job
+from lakehouse.lake.layout import Layout
+from lakehouse.run.job.job import Job
+from lakehouse.run.repair.intervene import intervene
+from lakehouse.spark.bronze import tick as bronze_tick
+from lakehouse.spark.bronze.ingest import Ingest
+from lakehouse.spark.bronze.interventions import Wanted
 
 T = 1_700_000_000_000
 NOBODYS = Wanted("refold", ())

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse.delta import bronze as bronze_table
-from lakehouse.delta.layout import Layout
 from lakehouse.errors import NotFound
 from lakehouse.kafka.produce import ProducerRecord, produce
+from lakehouse.lake.layout import Layout
+from lakehouse.spark.bronze import bronze as bronze_table
 
 T = 1_700_000_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

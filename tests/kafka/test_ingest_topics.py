@@ -12,12 +12,12 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
 import lakehouse as lh
-from lakehouse.config import load
-from lakehouse.delta import bronze as bronze_table
-from lakehouse.delta.layout import Layout
 from lakehouse.errors import PlanError
 from lakehouse.kafka.topics import Cluster
+from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
+from lakehouse.settings.config import load
+from lakehouse.spark.bronze import bronze as bronze_table
 
 T = 1_700_000_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

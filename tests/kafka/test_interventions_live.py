@@ -13,11 +13,11 @@ import pytest
 from deltalake import DeltaTable
 
 import lakehouse as lh
-from lakehouse.delta.content import Differing
-from lakehouse.delta.layout import Layout
-from lakehouse.run.job import PARTS
+from lakehouse.lake.layout import Layout
+from lakehouse.run.job.job import PARTS
 from lakehouse.run.lake import Lake
 from lakehouse.semantics.moment import AtVersion
+from lakehouse.spark.operators.content import Differing
 
 T = 1_700_000_000_000
 

@@ -8,11 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakehouse as lh
-from lakehouse.delta.gaps import accepted
-from lakehouse.delta.layout import Layout
 from lakehouse.errors import DataLoss
+from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
 from lakehouse.semantics.record import Record
+from lakehouse.spark.bronze.gaps import accepted
 
 from ..written_bronze import write_bronze
 

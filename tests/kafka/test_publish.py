@@ -10,14 +10,14 @@ import pytest
 from confluent_kafka import Message
 
 import lakehouse as lh
-from lakehouse.delta.layout import Layout
 from lakehouse.errors import JobFailed, NotFound, StorageError
 from lakehouse.kafka.covers import cover_of
 from lakehouse.kafka.headers import EVENT_TIME, POSITION
 from lakehouse.kafka.publish import Publisher
-from lakehouse.run import transactions
+from lakehouse.lake.layout import Layout
+from lakehouse.run.job import transactions
+from lakehouse.run.job.publishing import Publishing
 from lakehouse.run.lake import Lake
-from lakehouse.run.publishing import Publishing
 
 T = 1_700_000_000_000
 

@@ -7,9 +7,9 @@ import json
 import pytest
 
 import lakehouse as lh
-from lakehouse.delta.layout import Layout
-from lakehouse.delta.quarantined import Choice, counts
-from lakehouse.run.fixes import fixed_records
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.record.quarantine import Choice, counts
+from lakehouse.run.repair.fixes import fixed_records
 
 T = 1_700_000_000_000
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 import lakehouse as lh
-from lakehouse.delta.layout import Layout
-from lakehouse.delta.lease import Lease
 from lakehouse.errors import ConfigError, LeaseHeld, NotFound, PlanError
 from lakehouse.kafka.produce import ProducerRecord, produce
-from lakehouse.run.rehydrate import Rehydrated
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.lease import Lease
+from lakehouse.run.repair.rehydrate import Rehydrated
 from lakehouse.semantics.record import Record
 
 from .rehydrated import T, arrived, check, history

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.delta.layout import Layout
 from lakehouse.errors import ConfigError, KafkaUnavailable
 from lakehouse.kafka.ordered import OrderedProducer
-from lakehouse.run import rehydrate as running
+from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
+from lakehouse.run.repair import rehydrate as running
 
 from .rehydrated import T, arrived, check, expected, history
 
@@ -118,7 +118,7 @@ def test_somebody_else_who_writes_to_it_is_found(bronze_of, send) -> None:
 KILLED = """
 import sys
 from pathlib import Path
-from lakehouse.config import load
+from lakehouse.settings.config import load
 from lakehouse.run.lake import Lake
 environ = {"LAKEHOUSE_LAKE_PATH": sys.argv[1], "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS": sys.argv[2]}
 lake = Lake(settings=load(environ=environ, start=Path(sys.argv[1])))

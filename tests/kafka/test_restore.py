@@ -13,17 +13,17 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 import lakehouse as lh
-from lakehouse.delta.fixed import Fix
-from lakehouse.delta.layout import Layout
-from lakehouse.delta.transaction import exists
 from lakehouse.errors import JobFailed, KafkaUnavailable, NotFound, PlanError, StorageError
 from lakehouse.kafka import covers
 from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.headers import DEFLATED, EVENT_TIME, LEFT_OUT, ORIGIN, POSITION
 from lakehouse.kafka.produce import ProducerRecord, produce
-from lakehouse.run.fix import replay
+from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
+from lakehouse.run.repair.fix import replay
 from lakehouse.semantics.moment import AtTick
+from lakehouse.spark.past.fixed import Fix
+from lakehouse.spark.transaction import exists
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 

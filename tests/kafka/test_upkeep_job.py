@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.config import Upkeep
-from lakehouse.run.job import Event
+from lakehouse.run.job.job import Event
 from lakehouse.run.lake import Lake
+from lakehouse.settings.config import Upkeep
 
 
 @pytest.mark.slow
@@ -22,7 +22,7 @@ def test_a_job_keeps_its_lake_up(
     latest: Callable[..., lh.App],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from lakehouse.delta import upkeep
+    from lakehouse.spark.silver import upkeep
 
     cluster.create("kept-up", 1)
     app = latest("kept-up")

@@ -14,21 +14,21 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import lakehouse as lh
-from lakehouse.delta import bronze as bronze_table
-from lakehouse.delta.ingest import Ingest
-from lakehouse.delta.layout import Layout
-from lakehouse.delta.lease import Lease
-from lakehouse.delta.silver import SilverWriter
-from lakehouse.delta.transaction import read_progress
 from lakehouse.errors import Fenced, LeaseHeld
-from lakehouse.run.job import Job
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.lease import Lease
+from lakehouse.run.job.job import Job
+from lakehouse.spark.bronze import bronze as bronze_table
+from lakehouse.spark.bronze.ingest import Ingest
+from lakehouse.spark.silver.writer import SilverWriter
+from lakehouse.spark.transaction import read_progress
 
 from ..good_records import NoneBad
 
 T = 1_700_000_000_000
 HOLD = """
 import sys
-from lakehouse.delta.lease import Lease
+from lakehouse.lake.lease import Lease
 Lease(sys.argv[1], "x").acquire()
 print("held", flush=True)
 sys.stdin.read()

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.delta.layout import Layout
 from lakehouse.errors import ConfigError, LakehouseError, NotFound, TimedOut
+from lakehouse.lake.layout import Layout
 from lakehouse.page.command import environment, explain, lag
-from lakehouse.run.application import load_app
-from lakehouse.run.scenario import on_model
+from lakehouse.run.scenario.scenario import on_model
+from lakehouse.run.start.application import load_app
 from lakehouse.semantics.record import Record
 
 from ..run.model_lake import write_lake

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import lakehouse
-from lakehouse.delta.bounded import Read, bounded
-from lakehouse.delta.sql import engine
 from lakehouse.errors import ConfigError, TimedOut
+from lakehouse.lake.bounded import Read, bounded
+from lakehouse.lake.sql import engine
 from lakehouse.page import limits
 from lakehouse.page.applications import Application, TableOf
 from lakehouse.page.past import compared, rows

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import lakehouse as lh
-from lakehouse.delta import reader
 from lakehouse.errors import ConfigError, StorageError
+from lakehouse.lake import reader
 from lakehouse.page.drills import history
 from lakehouse.page.overview import overview
 from lakehouse.page.versions import versions

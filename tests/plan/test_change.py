@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.errors import PlanError
-from lakehouse.plan.change import DECLARATION, PLAN, change_of, compare, declared, refusal
-from lakehouse.plan.fingerprint import as_text, fingerprint
+from lakehouse.plan.evolution.change import DECLARATION, PLAN, change_of, compare, declared, refusal
+from lakehouse.plan.evolution.fingerprint import as_text, fingerprint
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.plan.windows import Declared

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakehouse.errors import NeedsSpark
-from lakehouse.plan.evaluate import evaluate
+from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression import Expression
 
 VALUES: dict[str, Any] = {

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakehouse as lh
-from lakehouse.plan.change import compare
-from lakehouse.plan.fingerprint import as_text, canonical, fingerprint
+from lakehouse.plan.evolution.change import compare
+from lakehouse.plan.evolution.fingerprint import as_text, canonical, fingerprint
 from lakehouse.plan.function import value_text
 from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select, Source
 from lakehouse.plan.stream import Stream

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode
-from lakehouse.plan.model import Result, run
+from lakehouse.model.model import Result, run
 from lakehouse.semantics.changelog import Change, apply
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record

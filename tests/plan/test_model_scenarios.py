@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from lakehouse.formats.decode import decode
-from lakehouse.plan import model
+from lakehouse.model import model
+from lakehouse.model.model import Result
 from lakehouse.plan.app import App
-from lakehouse.plan.model import Result
-from lakehouse.run.scenario import Batch, check, find, read
+from lakehouse.run.scenario.scenario import Batch, check, find, read
 from lakehouse.semantics.record import Record
 
 FOLDER = Path(__file__).parents[1] / "scenarios"

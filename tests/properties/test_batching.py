@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode
-from lakehouse.plan import model
+from lakehouse.model import model
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
 
@@ -86,7 +86,7 @@ def history(parts: list[tuple[int, bytes | None, bytes | None, int]], cuts: list
 def test_any_batching_and_any_restart(
     spark: SparkSession, tmp_path_factory: Any, parts: list[Any], restarts: list[int], cuts: list[int], lag: int
 ) -> None:
-    from lakehouse.run.replay import SparkReplay
+    from lakehouse.run.scenario.replay import SparkReplay
 
     records = history(parts, cuts, lag)
     expected = model.run(APP, records, decode)

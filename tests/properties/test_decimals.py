@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode
-from lakehouse.plan import model
+from lakehouse.model import model
 from lakehouse.semantics.record import Record
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def test_the_model_sums_decimals_of_every_width_exactly(seed: int) -> None:
 def test_a_sum_of_wide_decimals_drops_no_value_and_stops_nothing(
     spark: SparkSession, tmp_path_factory: Any, seed: int
 ) -> None:
-    from lakehouse.run.replay import SparkReplay
+    from lakehouse.run.scenario.replay import SparkReplay
 
     records, values = history(seed, 24, 3)
     expected = model.run(APP, records, decode)

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given
 
 import lakehouse as lh
-from lakehouse.delta.history import History
 from lakehouse.formats.decode import decode
-from lakehouse.plan import model
+from lakehouse.lake.moment.history import History
+from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick
@@ -31,7 +31,7 @@ from tests.properties.test_operators import BY_CITY, EVENTS, SEEDS, examples, hi
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakehouse.delta.layout import Layout
+    from lakehouse.lake.layout import Layout
 
 LATEST = EVENTS.latest("latest")
 SUMS = BY_CITY.agg(n=lh.count(), total=lh.sum("amount"), newest=lh.latest("n"), all=lh.collect_list("n")).table("sums")
@@ -74,7 +74,7 @@ class World:
 
     def add(self, records: list[Record]) -> None:
         """One more tick."""
-        from lakehouse.run.replay import write_bronze
+        from lakehouse.run.scenario.replay import write_bronze
 
         tick = self.tick + 1
         more = [replace(record, tick=tick) for record in records]
@@ -85,14 +85,14 @@ class World:
         self.tick = tick
 
     def catch_up(self) -> None:
-        from lakehouse.delta.silver_query import Silver
+        from lakehouse.spark.silver.query import Silver
 
         with Silver(self.spark, self.layout, APP, lambda tick, count: None) as silver:
             silver.catch_up()
 
     def go_back(self, table: Table) -> None:
-        from lakehouse.delta import reading
-        from lakehouse.run.backfill import revert
+        from lakehouse.run.repair.backfill import revert
+        from lakehouse.spark.past import reading
 
         tick = self.random.randint(1, self.tick)
         cut = reading.cut(self.spark, self.layout, table, AtTick(tick))
@@ -102,8 +102,8 @@ class World:
             self.remember(table, done.tick, self.of(table, tick))
 
     def fix(self) -> None:
-        from lakehouse.delta.fixed import Fix
-        from lakehouse.run.fix import replay
+        from lakehouse.run.repair.fix import replay
+        from lakehouse.spark.past.fixed import Fix
 
         bad = {(r.partition, r.offset): r for r in self.came if r.value == BAD and r.key}
         if not bad:
@@ -122,14 +122,14 @@ class World:
         self.tick = tick
 
     def make_anew(self, table: Table) -> None:
-        from lakehouse.run.backfill import backfill
+        from lakehouse.run.repair.backfill import backfill
 
         done = backfill(self.spark, self.layout, APP, table)
         assert done.differing.equal, (table.name, done)
         assert done.tick is None
 
     def upkeep(self) -> None:
-        from lakehouse.delta.upkeep import Policy, upkeep, upkeep_bronze
+        from lakehouse.spark.silver.upkeep import Policy, upkeep, upkeep_bronze
 
         policy = Policy(2, 7 * 86_400_000, 0, None, False)
         for table in self.random.sample(APP.tables, 2):
@@ -154,8 +154,8 @@ class World:
         return [*found, (AtEvent(until), records, until)]
 
     def check(self) -> None:
-        from lakehouse.delta import reading
-        from lakehouse.run.replay import rows_of
+        from lakehouse.run.scenario.replay import rows_of
+        from lakehouse.spark.past import reading
 
         for table in APP.tables:
             for at, records, until in self.moments(table):
@@ -166,7 +166,7 @@ class World:
 
 
 def run(spark: SparkSession, folder: Path, seed: int) -> None:
-    from lakehouse.delta.layout import Layout
+    from lakehouse.lake.layout import Layout
 
     world = World(spark, Layout(str(folder)), Random(seed))
     world.sent = history(seed, 120, PARTS)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode
-from lakehouse.plan.model import Bad, Decoded
+from lakehouse.model.model import Bad, Decoded
 from lakehouse.semantics.record import Record
 
 if TYPE_CHECKING:
@@ -72,8 +72,9 @@ noise = st.sampled_from(
 def test_spark_reads_what_the_rule_reads(spark: SparkSession, docs: list[bytes]) -> None:
     from pyspark.sql import functions as F
 
-    from lakehouse.delta import bronze, published
-    from lakehouse.delta.streams import decoded
+    from lakehouse.spark.bronze import bronze
+    from lakehouse.spark.changelog import published
+    from lakehouse.spark.operators.streams import decoded
 
     records = [Record("docs", "id", 0, n, 1, b"k", doc, 1, 1) for n, doc in enumerate(docs)]
     rows = [("docs", "id", 0, r.offset, None, 0, None, r.key, r.value, 1, None) for r in records]

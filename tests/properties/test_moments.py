@@ -15,9 +15,9 @@ from hypothesis import given
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode
-from lakehouse.plan import model
+from lakehouse.model import model
+from lakehouse.model.model import Result
 from lakehouse.plan.app import App
-from lakehouse.plan.model import Result
 from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.record import Record
 from tests.properties.test_operators import APP, BY_CITY, EVENTS, SEEDS, STATEFUL, examples, history
@@ -36,10 +36,10 @@ FEW = lh.app(
 
 
 def check(spark: SparkSession, folder: Path, app: App, seed: int, batches: list[int], ticks: list[int]) -> None:
-    from lakehouse.delta import reading
-    from lakehouse.delta.layout import Layout
-    from lakehouse.delta.silver_query import Silver
-    from lakehouse.run.replay import rows_of, write_bronze
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.scenario.replay import rows_of, write_bronze
+    from lakehouse.spark.past import reading
+    from lakehouse.spark.silver.query import Silver
 
     records, layout = history(seed, 120, 5), Layout(str(folder))
     last = write_bronze(spark, layout, app, records)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode
-from lakehouse.plan import model
+from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
@@ -108,7 +108,7 @@ def value(random: Random) -> bytes | None:
 
 
 def check(spark: SparkSession, folder: Path, app: App, records: list[Record], restarts: list[int]) -> None:
-    from lakehouse.run.replay import SparkReplay
+    from lakehouse.run.scenario.replay import SparkReplay
 
     expected = model.run(app, records, decode)
     result = SparkReplay(spark, folder)(app, records, restarts)

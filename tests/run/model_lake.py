@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, Transaction, write_deltalake
 
-from lakehouse.delta.layout import Layout
+from lakehouse.lake.layout import Layout
+from lakehouse.model.keyed_table import unhashable
+from lakehouse.model.model import Result
 from lakehouse.plan.app import App
-from lakehouse.plan.model import Result
-from lakehouse.plan.model_table import unhashable
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.moment import moment

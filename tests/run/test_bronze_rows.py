@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.delta import bronze_rows, sorted_rows
-from lakehouse.delta.bronze_rows import BronzeRows
-from lakehouse.delta.layout import Layout
 from lakehouse.errors import ConfigError, NotFound
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.record import bronze_rows, sorted_rows
+from lakehouse.lake.record.bronze_rows import BronzeRows
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion
 from lakehouse.semantics.record import Record
 

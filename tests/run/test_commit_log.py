@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.delta import travel
-from lakehouse.delta.commit_log import CommitLog, Said, local_log
+from lakehouse.lake.commit_log import CommitLog, Said, local_log
+from lakehouse.spark.table import travel
 
 COMMITS = 20_000
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.plan.model_table import Late
-from lakehouse.run.compare import compare
-from lakehouse.run.scenario import Result
+from lakehouse.model.keyed_table import Late
+from lakehouse.run.scenario.compare import compare
+from lakehouse.run.scenario.scenario import Result
 from lakehouse.semantics.changelog import Change
 from lakehouse.semantics.moment import moment
 from lakehouse.semantics.position import Identity, Position

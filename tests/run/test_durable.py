@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.delta.layout import Layout
 from lakehouse.durable import append_line_durably, read_object, write_durably
 from lakehouse.errors import ConfigError
 from lakehouse.kafka.topics import TopicFacts
-from lakehouse.run import drills, refilled, upkeeping
-from lakehouse.run.upkeeping import Upkeeping
+from lakehouse.lake.layout import Layout
+from lakehouse.run.drill import logbook
+from lakehouse.run.job import upkeeping
+from lakehouse.run.job.upkeeping import Upkeeping
+from lakehouse.run.repair import refilled
 
 
 def test_a_file_is_synced_before_it_has_its_name_and_its_folder_after(tmp_path: Path, monkeypatch) -> None:
@@ -52,12 +54,12 @@ def test_a_file_that_was_cut_off_is_no_object(tmp_path: Path, text: str) -> None
 
 def test_a_drill_whose_line_was_cut_off_hides_no_other(tmp_path: Path) -> None:
     layout = Layout(str(tmp_path))
-    done = drills.Drill("2026-11-22", "orders", 1, 2, 3, 4.0, ok=True)
-    drills.remember(layout, done)
+    done = logbook.Drill("2026-11-22", "orders", 1, 2, 3, 4.0, ok=True)
+    logbook.remember(layout, done)
     file = Path(layout.drills, "history.jsonl")
     file.write_text(file.read_text() + '{"table": "ord')
-    drills.remember(layout, done)
-    assert [one["tick"] for one in drills.history(layout, "orders")] == [1, 1]
+    logbook.remember(layout, done)
+    assert [one["tick"] for one in logbook.history(layout, "orders")] == [1, 1]
     append_line_durably(file, "{}")
     assert file.read_text().count("\n") == 4
 
@@ -72,7 +74,7 @@ def test_where_a_rehydrate_began_is_not_guessed(tmp_path: Path) -> None:
 
 
 def test_when_upkeep_was_done_may_be_lost(tmp_path: Path) -> None:
-    from lakehouse.config import Upkeep
+    from lakehouse.settings.config import Upkeep
 
     layout = Layout(str(tmp_path))
     file = Path(layout.upkeep, "bronze.json")

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.delta import cuts
-from lakehouse.delta.layout import Layout
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
-from lakehouse.plan.model import Result
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment import applied
+from lakehouse.model.model import Result
 from lakehouse.plan.table import Table
-from lakehouse.run import explain as explaining
-from lakehouse.run import explained
-from lakehouse.run.compare import keys_of, plain
+from lakehouse.run.explain import explain as explaining
+from lakehouse.run.explain import explanation
+from lakehouse.run.explain.of_key import sought, text_of
 from lakehouse.run.lake import Lake
-from lakehouse.run.of_key import sought, text_of
-from lakehouse.run.scenario import application, find, on_model, read, records
+from lakehouse.run.scenario.compare import keys_of, plain
+from lakehouse.run.scenario.scenario import application, find, on_model, read, records
 from lakehouse.semantics.moment import AtEvent, AtOffsets, AtTick, AtVersion
 from lakehouse.semantics.record import Record
 
@@ -51,9 +51,9 @@ def check(layout: Layout, table: Table, result: Result, last: int) -> None:
     columns = keys_of(table).columns
     changes = result.changelogs[table.name]
     keys = {text_of(change.key[: len(columns)]) for change in changes if change.key is not None}
-    steps: dict[Any, tuple[explained.Step, ...]] = {}
+    steps: dict[Any, tuple[explanation.Step, ...]] = {}
     for key in keys:
-        steps |= explaining.folded(layout, table, sought(layout, table, key), cuts.Cut(last))
+        steps |= explaining.folded(layout, table, sought(layout, table, key), applied.Cut(last))
     for of, happened in steps.items():
         wanted = [(change.position, plain(change.value)) for change in changes if change.key == of]
         seen = [(step.position, plain(step.row)) for step in happened if in_changelog(table, step)]
@@ -66,7 +66,7 @@ def check(layout: Layout, table: Table, result: Result, last: int) -> None:
     assert sorted(s.position for happened in steps.values() for s in happened if s.did == "late") == sorted(late)
 
 
-def in_changelog(table: Table, step: explained.Step) -> bool:
+def in_changelog(table: Table, step: explanation.Step) -> bool:
     if step.did in ("late", "superseded", "left out by HAVING"):
         return False
     if table.suppress and step.did == "unchanged":
@@ -97,7 +97,7 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
-def told(row: explained.Explained) -> list[tuple[int, str, Any]]:
+def told(row: explanation.Explained) -> list[tuple[int, str, Any]]:
     return [(step.position.offset, step.did, step.row) for step in row.steps]
 
 
@@ -149,7 +149,7 @@ def test_composite_keys_with_commas_inside(lake: Lake) -> None:
 def test_only_the_records_that_count_at_a_moment(lake: Lake, at: Any, offsets: list[int]) -> None:
     """What the table has at such a moment is Spark's to read: it is not asked for here."""
     layout = Layout(lake.settings.lake.path)
-    steps = explaining.folded(layout, SUMS, sought(layout, SUMS, "a"), cuts.told(layout, SUMS, at).cut)
+    steps = explaining.folded(layout, SUMS, sought(layout, SUMS, "a"), applied.told(layout, SUMS, at).cut)
     assert [step.position.offset for step in steps["a",]] == offsets
 
 

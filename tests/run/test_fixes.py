@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lakehouse as lh
-from lakehouse.delta.layout import Layout
-from lakehouse.delta.quarantined import ALL, Choice, Place, counts, reasons, records, still_open
 from lakehouse.errors import ConfigError, NeedsSpark, NotFound, PlanError
 from lakehouse.formats.decode import decode
-from lakehouse.plan.model import Decoded
-from lakehouse.run.application import find_app, load_function
-from lakehouse.run.fixes import Edit, Fixes, StillBad, bytes_of, fixed_records, source_of, unchanged
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.record.quarantine import ALL, Choice, Place, counts, reasons, records, still_open
+from lakehouse.model.model import Decoded
+from lakehouse.run.repair.fixes import Edit, Fixes, StillBad, bytes_of, fixed_records, source_of, unchanged
+from lakehouse.run.start.application import find_app, load_function
 from lakehouse.semantics.record import Record
 
 from ..written_bronze import SCHEMA as BRONZE

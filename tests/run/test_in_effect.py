@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from lakehouse.delta.in_effect import in_effect
+from lakehouse.lake.in_effect import in_effect
 
 
 class At(NamedTuple):

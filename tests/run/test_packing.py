@@ -9,9 +9,9 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import NeedsSpark
-from lakehouse.plan.model import Result
-from lakehouse.run.packing import Part, pack, unpack
-from lakehouse.run.scenario import Batch, application, find, on_model, read, records
+from lakehouse.model.model import Result
+from lakehouse.run.scenario.packing import Part, pack, unpack
+from lakehouse.run.scenario.scenario import Batch, application, find, on_model, read, records
 from lakehouse.testing import Replay
 
 SCENARIOS = [s for s in map(read, find(Path(__file__).parents[1] / "scenarios")) if s.error is None]

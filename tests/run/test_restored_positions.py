@@ -10,7 +10,7 @@ from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.encode import encode_value
 from lakehouse.kafka.covers import Cover
 from lakehouse.plan.schema import POSITION_TYPE, Column
-from lakehouse.run.restore import _moved, _ticks_back
+from lakehouse.run.repair.restore import _moved, _ticks_back
 
 STREAM = lh.stream("in", key="id string", schema="word string")
 TABLE = STREAM.group_by("id").agg(last=lh.latest("word"), first=lh.earliest("word"), n=lh.count()).table("words")

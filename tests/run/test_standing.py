@@ -9,7 +9,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import StorageError
 from lakehouse.kafka.covers import Cover
-from lakehouse.run.standing import Mine, Restored, Standing, declaration_of, restored_of, standing
+from lakehouse.run.start.standing import Mine, Restored, Standing, declaration_of, restored_of, standing
 
 STREAM = lh.stream("in", key="id string", schema="amount bigint")
 TABLE = STREAM.group_by("id").agg(n=lh.count()).table("totals")

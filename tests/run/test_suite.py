@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.plan.model import Result
-from lakehouse.run.scenario import on_model
-from lakehouse.run.suite import cases, run, run_on_spark
+from lakehouse.model.model import Result
+from lakehouse.run.scenario.scenario import on_model
+from lakehouse.run.scenario.suite import cases, run, run_on_spark
 
 APP = """
 import lakehouse as lh

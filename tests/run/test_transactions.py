@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from lakehouse.errors import StorageError
 from lakehouse.kafka.headers import POSITION
 from lakehouse.kafka.produce import ProducerRecord
-from lakehouse.run import transactions
-from lakehouse.run.transactions import Part, parts, position
+from lakehouse.run.job import transactions
+from lakehouse.run.job.transactions import Part, parts, position
 
 AFTER = 3
 

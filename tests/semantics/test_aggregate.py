@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.aggregate import (
+from lakehouse.semantics.aggregate.aggregate import (
     LONG_MAX,
     Aggregate,
     Average,
@@ -25,7 +25,7 @@ from lakehouse.semantics.aggregate import (
     SumDoubles,
     SumIntegers,
 )
-from lakehouse.semantics.wide_sum import SumWideDecimals
+from lakehouse.semantics.aggregate.wide_sum import SumWideDecimals
 
 NAN = float("nan")
 INTEGERS = st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), max_size=20)

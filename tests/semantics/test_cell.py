@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.cell import Cell, Input, Plain, TimeWindows, added
+from lakehouse.semantics.operators.cell import Cell, Input, Plain, TimeWindows, added
 from lakehouse.semantics.window import Hopping, Span
 
 from .windowed import LISTED, applied, held, shown

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.aggregate import Aggregate
-from lakehouse.semantics.cell import Cell, Cells, Input, Plain
-from lakehouse.semantics.collection import CollectList, CollectSet, CountDistinct, Histogram, TopK, frozen
-from lakehouse.semantics.session import Sessions
+from lakehouse.semantics.aggregate.aggregate import Aggregate
+from lakehouse.semantics.aggregate.collection import CollectList, CollectSet, CountDistinct, Histogram, TopK, frozen
+from lakehouse.semantics.operators.cell import Cell, Cells, Input, Plain
+from lakehouse.semantics.operators.session import Sessions
 from lakehouse.semantics.window import Session
 
 NAN = float("nan")

@@ -6,7 +6,7 @@ import operator
 
 import pytest
 
-from lakehouse.semantics.custom import Custom, Reduce
+from lakehouse.semantics.aggregate.custom import Custom, Reduce
 
 SPAN = Custom(
     initial=None,

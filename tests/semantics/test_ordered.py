@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.ordered import Earliest, Latest, Marked
+from lakehouse.semantics.aggregate.ordered import Earliest, Latest, Marked
 
 VALUES = st.lists(st.none() | st.integers(0, 5), max_size=8)
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.cell import Cells
-from lakehouse.semantics.session import Sessions
+from lakehouse.semantics.operators.cell import Cells
+from lakehouse.semantics.operators.session import Sessions
 from lakehouse.semantics.window import Session, Span
 
 from .windowed import LISTED, applied, held, shown

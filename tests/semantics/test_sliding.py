@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.sliding import SlidingWindows
+from lakehouse.semantics.operators.sliding import SlidingWindows
 from lakehouse.semantics.window import Sliding, Span
 from lakehouse.semantics.years import FIRST_MS, LAST_MS
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import accumulate
 
-from lakehouse.semantics.cell import Cells, Input, Operator, Rules, Span, Step
-from lakehouse.semantics.collection import CollectList
+from lakehouse.semantics.aggregate.collection import CollectList
+from lakehouse.semantics.operators.cell import Cells, Input, Operator, Rules, Span, Step
 
 LISTED: Rules = (CollectList(),)
 Shown = tuple[Span | None, list[int] | None, int]

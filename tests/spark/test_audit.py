@@ -22,16 +22,16 @@ from deltalake import DeltaTable, write_deltalake
 
 import lakehouse as lh
 from lakehouse.cli.main import main
-from lakehouse.config import load
 from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from lakehouse.run.lake import Lake
+from lakehouse.settings.config import load
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakehouse.run.audited import Audit
+    from lakehouse.run.audit.finding import Audit
 
 ORDERS = lh.stream("audit-orders", key="id string", schema="customer string, amount bigint")
 CLICKS = lh.stream("audit-clicks", key="user string", schema="n bigint")

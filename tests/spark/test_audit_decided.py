@@ -11,7 +11,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
-from lakehouse.run.missing import Asked
+from lakehouse.run.audit.missing import Asked
 from lakehouse.semantics.moment import AtTick
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
@@ -19,8 +19,8 @@ from lakehouse.semantics.record import Record
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakehouse.delta.layout import Layout
-    from lakehouse.run.audited import Audit
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.audit.finding import Audit
 
 pytestmark = pytest.mark.slow
 
@@ -54,19 +54,19 @@ class Bench:
         self.spark, self.layout = spark, layout
 
     def write(self, table: Table, records: list[Record]) -> None:
-        from lakehouse.run.replay import write_bronze
+        from lakehouse.run.scenario.replay import write_bronze
 
         write_bronze(self.spark, self.layout, lh.app(table), records)
 
     def catch_up(self, table: Table) -> None:
-        from lakehouse.delta.silver_query import Silver
+        from lakehouse.spark.silver.query import Silver
 
         with Silver(self.spark, self.layout, lh.app(table), lambda tick, records: None) as silver:
             silver.catch_up()
 
     def audit(self, table: Table, app: App | None = None) -> Audit:
         """Deep; it must be right, whatever was decided."""
-        from lakehouse.run.audit import audit
+        from lakehouse.run.audit.audit import audit
 
         done = audit(self.spark, self.layout, app or lh.app(table), table, NOBODY, deep=True)
         assert [problem.found for problem in done.problems] == []
@@ -78,8 +78,8 @@ class Bench:
         return sorted((row[0], row[1]) for row in rows.selectExpr("offset", "unix_millis(window_start)").collect())
 
     def revert(self, table: Table, tick: int) -> int:
-        from lakehouse.delta import reading
-        from lakehouse.run.backfill import revert
+        from lakehouse.run.repair.backfill import revert
+        from lakehouse.spark.past import reading
 
         cut = reading.cut(self.spark, self.layout, table, AtTick(tick))
         done = revert(self.spark, self.layout, lh.app(table), table, cut).tick
@@ -87,15 +87,15 @@ class Bench:
         return done
 
     def fix(self, table: Table, *numbers: int, key: str = "a", n: int = 7, instead: bool = False) -> int | None:
-        from lakehouse.delta.fixed import Fix
-        from lakehouse.run.fix import replay
+        from lakehouse.run.repair.fix import replay
+        from lakehouse.spark.past.fixed import Fix
 
         value = json.dumps({"n": n}).encode()
         fixes = [Fix("id", 0, number, key.encode(), value) for number in numbers]
         return replay(self.spark, self.layout, lh.app(table), table.stream.sources[0], fixes, instead=instead)
 
     def rows(self, table: Table) -> dict[str, Any]:
-        from lakehouse.delta import travel
+        from lakehouse.spark.table import travel
 
         found = travel.read_version(self.spark, self.layout.silver(table.name)).collect()
         return {row["id"]: row["n"] for row in found}
@@ -103,7 +103,7 @@ class Bench:
 
 @pytest.fixture
 def bench(spark: SparkSession, tmp_path: Path) -> Bench:
-    from lakehouse.delta.layout import Layout
+    from lakehouse.lake.layout import Layout
 
     return Bench(spark, Layout(str(tmp_path / "lake")))
 
@@ -113,9 +113,9 @@ LATE = [("a", 1), ("b", 12), ("a", 25), ("a", 5), ("b", 6), ("a", 27), ("b", 15)
 
 
 def test_a_backfill_with_new_logic_brings_the_late_records_along(bench: Bench) -> None:
-    from lakehouse.delta import rows_at
-    from lakehouse.run.backfill import backfill
-    from lakehouse.run.correct import correct
+    from lakehouse.lake.moment import rows_at
+    from lakehouse.run.repair.backfill import backfill
+    from lakehouse.run.repair.correct import correct
 
     old, new = hourly(EVENTS), hourly(EVENTS.filter("n % 2 = 0"))
     bench.write(old, history(LATE, bad=(0,)))
@@ -144,7 +144,7 @@ def test_a_backfill_with_new_logic_brings_the_late_records_along(bench: Bench) -
 
 def test_a_backfill_under_a_new_schema_brings_the_quarantine_along(bench: Bench) -> None:
     """`note` was a number, and texts in it were bad; now it is text, and a number in `n` must be small."""
-    from lakehouse.run.backfill import backfill
+    from lakehouse.run.repair.backfill import backfill
 
     def counts(schema: str) -> Table:
         return lh.stream("events", key="id string", schema=schema).group_by("id").agg(n=lh.count()).table("counts")
@@ -172,7 +172,7 @@ def test_after_a_revert_records_that_rows_show_are_current(bench: Bench, order: 
     bench.catch_up(table)
     assert bench.audit(table).fates == {"current": 4, "superseded": 1, "taken_back": 3}
     bench.spark.sql(f"DELETE FROM delta.`{bench.layout.silver('last')}` WHERE id = 'd'")
-    from lakehouse.run.audit import audit
+    from lakehouse.run.audit.audit import audit
 
     lost = audit(bench.spark, bench.layout, lh.app(table), table, NOBODY)
     assert "are the last of their keys" in lost.problems[0].found
@@ -184,7 +184,7 @@ SUMS = EVENTS.group_by("id").agg(n=lh.count(), total=lh.sum("n")).table("sums")
 def test_a_fix_may_be_taken_back_and_made_again_with_other_bytes(bench: Bench) -> None:
     """Offsets 1 and 4 are bad; the first is fixed for `a`, then taken back, then for `b`, then for `a` again."""
     from lakehouse.errors import PlanError
-    from lakehouse.run.backfill import backfill
+    from lakehouse.run.repair.backfill import backfill
 
     bench.write(SUMS, history([("a", 1), ("a", 2), ("b", 3), ("a", 4), ("b", 5)], bad=(1, 4)))
     bench.catch_up(SUMS)
@@ -219,9 +219,9 @@ def test_a_fix_may_be_taken_back_and_made_again_with_other_bytes(bench: Bench) -
 
 def test_every_kind_of_table_is_audited_truly_after_fix_revert_and_correction(bench: Bench) -> None:
     """Several tables over one history, in one go: each goes through a fix, a revert of it, and a backfill."""
-    from lakehouse.delta.interventions import of
-    from lakehouse.run.backfill import backfill
-    from lakehouse.run.correct import correct
+    from lakehouse.run.repair.backfill import backfill
+    from lakehouse.run.repair.correct import correct
+    from lakehouse.spark.bronze.interventions import of
 
     by_id = EVENTS.group_by("id")
     tables = [
@@ -232,9 +232,9 @@ def test_every_kind_of_table_is_audited_truly_after_fix_revert_and_correction(be
     ]
     app = lh.app(*tables)
     bench.write(tables[0], history([*LATE[:4], ("a", 2), *LATE[4:]], bad=(0, 5)))
-    from lakehouse.delta.fixed import Fix
-    from lakehouse.delta.silver_query import Silver
-    from lakehouse.run.fix import replay
+    from lakehouse.run.repair.fix import replay
+    from lakehouse.spark.past.fixed import Fix
+    from lakehouse.spark.silver.query import Silver
 
     with Silver(bench.spark, bench.layout, app, lambda tick, records: None) as silver:
         silver.catch_up()
@@ -258,9 +258,9 @@ def test_every_kind_of_table_is_audited_truly_after_fix_revert_and_correction(be
 
 def test_a_killed_swap_is_applied_whole_by_the_next_writer(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the late records, before the table; then what was built beside is gone as well."""
-    from lakehouse.delta import folders
     from lakehouse.errors import PlanError
-    from lakehouse.run.backfill import backfill
+    from lakehouse.run.repair.backfill import backfill
+    from lakehouse.spark import folders
 
     old, new = hourly(EVENTS), hourly(EVENTS.filter("n % 2 = 0"))
     bench.write(old, history(LATE, bad=(0,)))
@@ -270,7 +270,7 @@ def test_a_killed_swap_is_applied_whole_by_the_next_writer(bench: Bench, monkeyp
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("lakehouse.delta.silver.held", killed)
+        patch.setattr("lakehouse.spark.silver.writer.held", killed)
         with pytest.raises(KeyboardInterrupt):
             backfill(bench.spark, bench.layout, lh.app(new), new)
     assert bench.late(new) == [(4, 0), (6, 10)], "they come before the table"

@@ -17,15 +17,15 @@ from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.app import App
-from lakehouse.run.missing import Asked
+from lakehouse.run.audit.missing import Asked
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakehouse.delta.layout import Layout
-    from lakehouse.run.audited import Audit
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.audit.finding import Audit
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +74,7 @@ def history() -> list[Record]:
 
 
 def caught_up(spark: SparkSession, layout: Layout, app: App, last: int) -> None:
-    from lakehouse.delta.silver_query import Silver
+    from lakehouse.spark.silver.query import Silver
 
     with Silver(spark, layout, app, lambda tick, records: None) as silver:
         for tick in range(1, last + 1):
@@ -90,10 +90,10 @@ def total(audit: Audit, name: str) -> int:
 
 
 def test_tables_of_every_kind_and_a_correction(spark: SparkSession, tmp_path: Path) -> None:
-    from lakehouse.delta.layout import Layout
-    from lakehouse.run.audit import audit
-    from lakehouse.run.correct import correct
-    from lakehouse.run.replay import write_bronze
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.audit.audit import audit
+    from lakehouse.run.repair.correct import correct
+    from lakehouse.run.scenario.replay import write_bronze
 
     layout = Layout(str(tmp_path / "lake"))
     caught_up(spark, layout, APP, write_bronze(spark, layout, APP, history()))
@@ -123,9 +123,9 @@ def test_tables_of_every_kind_and_a_correction(spark: SparkSession, tmp_path: Pa
 
 
 def test_what_can_not_be_audited_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    from lakehouse.delta.layout import Layout
-    from lakehouse.run.audit import audit
-    from lakehouse.run.replay import write_bronze
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.audit.audit import audit
+    from lakehouse.run.scenario.replay import write_bronze
 
     layout = Layout(str(tmp_path / "lake"))
     app = lh.app(OFTEN)
@@ -143,9 +143,9 @@ def test_what_can_not_be_audited_is_refused(spark: SparkSession, tmp_path: Path)
 
 
 def test_a_stream_under_another_name_has_an_earlier_quarantine(spark: SparkSession, tmp_path: Path) -> None:
-    from lakehouse.delta.layout import Layout
-    from lakehouse.run.audit import audit
-    from lakehouse.run.replay import write_bronze
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.audit.audit import audit
+    from lakehouse.run.scenario.replay import write_bronze
 
     def app(name: str) -> App:
         stream = lh.stream("events", name=name, key="id string", schema="n bigint, words array<string>, at bigint")

@@ -6,12 +6,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from lakehouse.delta.fates import FATES, FAULTS
-from lakehouse.delta.offsets import Partition as Known
-from lakehouse.delta.offsets import without
 from lakehouse.kafka.holes import Explained
-from lakehouse.run import missing
-from lakehouse.run.audited import TEXTS, Audit, Missing, Partition, Problem, faults
+from lakehouse.run.audit import missing
+from lakehouse.run.audit.finding import TEXTS, Audit, Missing, Partition, Problem, faults
+from lakehouse.spark.audit.fates import FATES, FAULTS
+from lakehouse.spark.audit.offsets import Partition as Known
+from lakehouse.spark.audit.offsets import without
 
 
 @pytest.mark.parametrize(

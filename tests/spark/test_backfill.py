@@ -11,7 +11,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.formats.decode import decode
-from lakehouse.plan import model
+from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.semantics.moment import AtTick, AtVersion
@@ -21,7 +21,7 @@ from lakehouse.semantics.record import Record
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakehouse.delta.layout import Layout
+    from lakehouse.lake.layout import Layout
 
 EVENTS = lh.stream("events", key="id string", schema="n bigint")
 SUMS = EVENTS.group_by("id").agg(n=lh.count(), total=lh.sum("n")).table("sums")
@@ -52,28 +52,28 @@ class Bench:
         self.spark, self.layout = spark, layout
 
     def write(self, records: list[Record]) -> int:
-        from lakehouse.run.replay import write_bronze
+        from lakehouse.run.scenario.replay import write_bronze
 
         return write_bronze(self.spark, self.layout, APP, records)
 
     def catch_up(self, app: App = APP, to: int | None = None) -> None:
-        from lakehouse.delta.silver_query import Silver
+        from lakehouse.spark.silver.query import Silver
 
         with Silver(self.spark, self.layout, app, lambda tick, records: None) as silver:
             silver.catch_up(to)
 
     def rows(self, table: Table, at: Any = None) -> dict[Any, Any]:
-        from lakehouse.delta import reading
-        from lakehouse.run.replay import rows_of
+        from lakehouse.run.scenario.replay import rows_of
+        from lakehouse.spark.past import reading
 
         frame = reading.read(self.spark, self.layout, table, at)
         return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
 
     def folded(self, table: Table, tick: int) -> dict[Any, Any]:
         """The table at a tick, from bronze and interventions alone."""
-        from lakehouse.delta.cut import Cut
-        from lakehouse.delta.moments import Past
-        from lakehouse.run.replay import rows_of
+        from lakehouse.lake.moment.cut import Cut
+        from lakehouse.run.scenario.replay import rows_of
+        from lakehouse.spark.past.moments import Past
 
         frame = Past(self.spark, self.layout, table).seen(Cut(tick), anchored=False)
         return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
@@ -85,7 +85,7 @@ class Bench:
 
 @pytest.fixture
 def bench(spark: SparkSession, tmp_path: Path) -> Bench:
-    from lakehouse.delta.layout import Layout
+    from lakehouse.lake.layout import Layout
 
     return Bench(spark, Layout(str(tmp_path / "lake")))
 
@@ -95,10 +95,11 @@ def expected(app: App, records: list[Record], table: str) -> dict[Any, Any]:
 
 
 def test_a_damaged_table_is_made_anew_and_new_logic_is_swapped_in(bench: Bench) -> None:
-    from lakehouse.delta import changefeed, interventions
-    from lakehouse.delta.content import Differing
-    from lakehouse.delta.moments import Cut
-    from lakehouse.run.backfill import Range, backfill, backfill_range, revert
+    from lakehouse.run.repair.backfill import Range, backfill, backfill_range, revert
+    from lakehouse.spark.bronze import interventions
+    from lakehouse.spark.changelog import changefeed
+    from lakehouse.spark.operators.content import Differing
+    from lakehouse.spark.past.moments import Cut
 
     records = history("abacbd")
     assert bench.write(records) == 3
@@ -146,8 +147,8 @@ def test_a_damaged_table_is_made_anew_and_new_logic_is_swapped_in(bench: Bench) 
 @pytest.mark.slow
 def test_a_table_goes_back_and_goes_on_from_there(bench: Bench) -> None:
     """Plain aggregates, an order of the records' own (a delete leaves a marker), final results."""
-    from lakehouse.delta import reading
-    from lakehouse.run.backfill import revert
+    from lakehouse.run.repair.backfill import revert
+    from lakehouse.spark.past import reading
 
     records = history("abacbd")
     bench.write(records)

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.delta import interventions
-from lakehouse.delta.lease import Lease
 from lakehouse.errors import LeaseHeld, PlanError
+from lakehouse.lake.lease import Lease
 from lakehouse.plan.table import Table
 from lakehouse.semantics.moment import AtVersion
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
+from lakehouse.spark.bronze import interventions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakehouse.delta.layout import Layout
+    from lakehouse.lake.layout import Layout
 
 EVENTS = lh.stream("events", key="id string", schema="n bigint, at timestamp")
 SUMS = EVENTS.group_by("id").agg(n=lh.count(), total=lh.sum("n"), at=lh.max("at")).table("sums")
@@ -45,9 +45,9 @@ def value(n: int) -> bytes:
 @pytest.fixture
 def layout(spark: SparkSession, tmp_path: Path) -> Layout:
     """A lake that holds `aabb`, in four ticks, and both tables at the last of them."""
-    from lakehouse.delta.layout import Layout
-    from lakehouse.delta.silver_query import Silver
-    from lakehouse.run.replay import write_bronze
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.scenario.replay import write_bronze
+    from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(tmp_path / "lake"))
     write_bronze(spark, layout, APP, history("aabb"))
@@ -57,15 +57,15 @@ def layout(spark: SparkSession, tmp_path: Path) -> Layout:
 
 
 def seen(spark: SparkSession, layout: Layout, table: Table) -> dict[Any, Any]:
-    from lakehouse.delta.travel import read_version
+    from lakehouse.spark.table.travel import read_version
 
     return {row["id"]: (row["n"], *row[2:-2]) for row in read_version(spark, layout.silver(table.name)).collect()}
 
 
 @pytest.mark.slow
 def test_an_interrupted_backfill_goes_on_and_a_second_one_is_refused(spark: SparkSession, layout: Layout) -> None:
-    from lakehouse.delta.content import Differing
-    from lakehouse.run.backfill import backfill, build, revert
+    from lakehouse.run.repair.backfill import backfill, build, revert
+    from lakehouse.spark.operators.content import Differing
 
     good = seen(spark, layout, SUMS)
     # Half a microsecond would be enough: times are compared whole.
@@ -89,7 +89,7 @@ def test_an_interrupted_backfill_goes_on_and_a_second_one_is_refused(spark: Spar
     assert (again.tick, again.differing.equal) == (None, True)
     assert not Path(layout.root, "beside", "sums").exists()
     # A version by its number, before what somebody else wrote after it, is not the tick, which has that.
-    from lakehouse.delta import reading
+    from lakehouse.spark.past import reading
 
     cut = reading.cut(spark, layout, SUMS, AtVersion(2))
     assert not revert(spark, layout, APP, SUMS, cut, dry_run=True).differing.equal
@@ -98,7 +98,7 @@ def test_an_interrupted_backfill_goes_on_and_a_second_one_is_refused(spark: Spar
 
 @pytest.mark.slow
 def test_what_is_seen_is_put_right_where_more_is_kept(spark: SparkSession, layout: Layout) -> None:
-    from lakehouse.run.backfill import backfill
+    from lakehouse.run.repair.backfill import backfill
 
     good = seen(spark, layout, MANY)
     spark.sql(f"DELETE FROM delta.`{layout.silver('many')}` WHERE id = 'a'")
@@ -112,9 +112,9 @@ def test_what_is_seen_is_put_right_where_more_is_kept(spark: SparkSession, layou
 def test_a_decision_without_its_tick_is_completed_by_the_next_writer(
     spark: SparkSession, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakehouse.delta.silver import latest_complete_tick
-    from lakehouse.run import intervene
-    from lakehouse.run.intervene import Wanted
+    from lakehouse.run.repair import intervene
+    from lakehouse.run.repair.intervene import Wanted
+    from lakehouse.spark.silver.writer import latest_complete_tick
 
     wanted = Wanted("refold", ("sums",), {"first_ms": 0, "last_ms": 100}, "a test")
 
@@ -134,8 +134,8 @@ def test_a_decision_without_its_tick_is_completed_by_the_next_writer(
 
 
 def test_a_file_that_is_no_request_is_put_aside(tmp_path: Path) -> None:
-    from lakehouse.delta.layout import Layout
-    from lakehouse.run.intervene import Wanted, _ask, pending
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.repair.intervene import Wanted, _ask, pending
 
     layout = Layout(str(tmp_path))
     assert list(pending(layout)) == []
@@ -149,9 +149,9 @@ def test_a_file_that_is_no_request_is_put_aside(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_restored_table_is_not_made_anew(spark: SparkSession, layout: Layout) -> None:
-    from lakehouse.delta import tables
-    from lakehouse.delta.transaction import set_properties
-    from lakehouse.run.backfill import Range, backfill, backfill_range
+    from lakehouse.run.repair.backfill import Range, backfill, backfill_range
+    from lakehouse.spark.table import tables
+    from lakehouse.spark.transaction import set_properties
 
     set_properties(spark, layout.silver("sums"), {tables.SKIP: "{}"}, {})
     with pytest.raises(PlanError, match="was restored from a topic"):

@@ -9,13 +9,13 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode
-from lakehouse.plan import model
+from lakehouse.model import model
 from lakehouse.semantics.record import Record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakehouse.delta.layout import Layout
+    from lakehouse.lake.layout import Layout
 
 EVENTS = lh.stream("events", key="id string", schema="n bigint")
 BY_ID = EVENTS.group_by("id")
@@ -42,10 +42,10 @@ def records() -> list[Record]:
 
 @pytest.fixture(scope="module")
 def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    from lakehouse.delta import merge
-    from lakehouse.delta.layout import Layout
-    from lakehouse.delta.silver_query import Silver
-    from lakehouse.run.replay import write_bronze
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.scenario.replay import write_bronze
+    from lakehouse.spark.operators import merge
+    from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(tmp_path_factory.mktemp("changes")))
     write_bronze(spark, layout, APP, records())
@@ -61,8 +61,10 @@ def test_the_changes_of_one_key_do_not_read_the_whole_table(
     spark: SparkSession, layout: Layout, table: lh.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every batch that was published read every row of a keyed table, and of one with final results."""
-    from lakehouse.delta import begun, changefeed, reader, tables
-    from lakehouse.run.replay import _change
+    from lakehouse.lake import reader
+    from lakehouse.run.scenario.replay import _change
+    from lakehouse.spark.changelog import begun, changefeed
+    from lakehouse.spark.table import tables
 
     monkeypatch.setattr(begun, "SMALL_BYTES", 0)
     path = tables.state(layout, table).path
@@ -79,7 +81,7 @@ def test_the_changes_of_one_key_do_not_read_the_whole_table(
 
 def test_a_set_of_many_values_is_told_once_a_tick(spark: SparkSession, layout: Layout) -> None:
     """With every change of 16,000 different values of one key it was the square of them."""
-    from lakehouse.delta import changefeed
+    from lakehouse.spark.changelog import changefeed
 
     found = changefeed.per_event(spark, layout, APP.table("different"), 1, 2).collect()
     assert [(row["n"], row["_acc_n"]) for row in found] == [(2, None), (3, None), (4, [7, 400, 401, 402])]
@@ -91,7 +93,7 @@ def test_rows_reach_the_driver_in_order_and_a_few_at_a_time(
     """All at once they had to be smaller than spark.driver.maxResultSize."""
     from pyspark.sql import functions as F
 
-    from lakehouse.delta import streamed
+    from lakehouse.spark import streamed
 
     monkeypatch.setattr(streamed, "FETCHED_BYTES", 100_000)
     session = spark.newSession()

@@ -54,11 +54,13 @@ def changed(frame: Any) -> list[tuple[Any, ...]]:
 
 
 def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: Path) -> None:
-    from lakehouse.delta import changefeed, interventions, travel
-    from lakehouse.delta.layout import Layout
-    from lakehouse.delta.silver_query import Silver
-    from lakehouse.run.correct import Corrected, correct
-    from lakehouse.run.replay import write_bronze
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.repair.correct import Corrected, correct
+    from lakehouse.run.scenario.replay import write_bronze
+    from lakehouse.spark.bronze import interventions
+    from lakehouse.spark.changelog import changefeed
+    from lakehouse.spark.silver.query import Silver
+    from lakehouse.spark.table import travel
 
     layout = Layout(str(tmp_path / "lake"))
     assert write_bronze(spark, layout, APP, history()) == 2
@@ -101,11 +103,12 @@ def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: 
 @pytest.mark.slow
 def test_the_rules_in_python_and_final_results_are_refolded_too(spark: SparkSession, tmp_path: Path) -> None:
     """`busy` has HAVING n > 3: its window never qualified, and now does."""
-    from lakehouse.delta import changefeed, travel
-    from lakehouse.delta.layout import Layout
-    from lakehouse.delta.silver_query import Silver
-    from lakehouse.run.correct import correct
-    from lakehouse.run.replay import write_bronze
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.repair.correct import correct
+    from lakehouse.run.scenario.replay import write_bronze
+    from lakehouse.spark.changelog import changefeed
+    from lakehouse.spark.silver.query import Silver
+    from lakehouse.spark.table import travel
 
     layout, app = Layout(str(tmp_path / "lake")), lh.app(LISTS, FINAL, SESSIONS)
     write_bronze(spark, layout, app, history())
@@ -139,11 +142,12 @@ KEYS = [("a,b", "c", SEEN, 1.5), ("a", "b,c", SEEN, 1.5), ("a", None, SEEN, 1.5)
 
 def test_a_correction_takes_no_record_of_a_key_that_only_looks_alike(spark: SparkSession, tmp_path: Path) -> None:
     """Joined by commas the first two keys are one text; the last two differ in a null, and in a microsecond."""
-    from lakehouse.delta import changefeed, late, travel
-    from lakehouse.delta.layout import Layout
-    from lakehouse.delta.silver_query import Silver
-    from lakehouse.run.correct import correct
-    from lakehouse.run.replay import write_bronze
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.repair.correct import correct
+    from lakehouse.run.scenario.replay import write_bronze
+    from lakehouse.spark.changelog import changefeed
+    from lakehouse.spark.silver.query import Silver
+    from lakehouse.spark.table import late, travel
 
     layout, app, records = Layout(str(tmp_path / "lake")), lh.app(BY_PAIR), []
     # A null in any column would take no part in the groups: the key without `two` reaches none.
@@ -183,8 +187,8 @@ def test_the_key_of_any_type_is_a_condition_on_spark_too(spark: SparkSession) ->
     from datetime import date
     from decimal import Decimal
 
-    from lakehouse.delta.key_column import is_key
     from lakehouse.formats.key_text import write_key
+    from lakehouse.spark.key_column import is_key
 
     schema = (
         "n int, f boolean, d double, x float, p decimal(38, 10), day date, b binary, s struct<x: int, y: string>, "

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.config import load
-from lakehouse.delta import reader, tables
-from lakehouse.delta.layout import Layout
-from lakehouse.delta.silver_query import Silver
-from lakehouse.delta.transaction import properties
 from lakehouse.errors import PlanError
+from lakehouse.lake import reader
+from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
-from lakehouse.plan.change import declared
+from lakehouse.plan.evolution.change import declared
 from lakehouse.plan.windows import Declared
 from lakehouse.run.lake import Lake
-from lakehouse.run.replay import write_bronze
+from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.semantics.record import Record
+from lakehouse.settings.config import load
+from lakehouse.spark.silver.query import Silver
+from lakehouse.spark.table import tables
+from lakehouse.spark.transaction import properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

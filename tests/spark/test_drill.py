@@ -16,7 +16,7 @@ from lakehouse.semantics.record import Record
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakehouse.delta.layout import Layout
+    from lakehouse.lake.layout import Layout
 
 EVENTS = lh.stream("events", key="id string, part bigint", schema="n bigint")
 SUMS = EVENTS.group_by("id", "part").agg(n=lh.count(), total=lh.sum("n")).table("sums")
@@ -28,9 +28,9 @@ FINAL = (
 
 def filled(spark: SparkSession, folder: Path, app: App) -> Layout:
     """A lake whose tables took in three ticks, one by one."""
-    from lakehouse.delta.layout import Layout
-    from lakehouse.delta.silver_query import Silver
-    from lakehouse.run.replay import write_bronze
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.scenario.replay import write_bronze
+    from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(folder / "lake"))
     records = []
@@ -61,7 +61,7 @@ def test_each_damage_is_found_and_the_table_restored(
     spark: SparkSession, layout: Layout, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from lakehouse.cli.main import main
-    from lakehouse.run.drill import drill
+    from lakehouse.run.drill.drill import drill
 
     before = files(layout)
     done = drill(spark, layout, SUMS, damages=("flipped bit", "wrong merge"))
@@ -89,7 +89,7 @@ def test_a_damage_that_nothing_finds_is_a_failed_drill(
     spark: SparkSession, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here the checks are switched off, and one way restores something else."""
-    from lakehouse.run import drill as module
+    from lakehouse.run.drill import drill as module
 
     monkeypatch.setattr(module, "inspect", lambda *args: None)
     monkeypatch.setattr(module._Running, "_from_bronze", lambda self, into: self._expected.limit(100))
@@ -99,8 +99,8 @@ def test_a_damage_that_nothing_finds_is_a_failed_drill(
 
 
 def test_what_can_not_be_drilled_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    from lakehouse.delta.layout import Layout
-    from lakehouse.run.drill import drill
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.drill.drill import drill
 
     with pytest.raises(NotFound, match="does not exist"):
         drill(spark, Layout(str(tmp_path / "none")), SUMS)
@@ -112,7 +112,7 @@ def test_what_can_not_be_drilled_is_refused(spark: SparkSession, tmp_path: Path)
 
 @pytest.mark.slow
 def test_the_other_damages_and_final_results(spark: SparkSession, tmp_path: Path) -> None:
-    from lakehouse.run.drill import drill
+    from lakehouse.run.drill.drill import drill
 
     layout = filled(spark, tmp_path, lh.app(SUMS, FINAL))
     damages = ("lost file", "missing log entry", "broken log entry", "lost checkpoint")

@@ -11,15 +11,15 @@ import pytest
 import lakehouse as lh
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
-from lakehouse.run.compare import keys_of, plain
 from lakehouse.run.lake import Lake
+from lakehouse.run.scenario.compare import keys_of, plain
 from lakehouse.semantics.moment import AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.record import Record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakehouse.delta.layout import Layout
+    from lakehouse.lake.layout import Layout
 
 EVENTS = lh.stream("events", key="id string", schema="n bigint, who string, tags array<string>")
 WINDOW = lh.tumbling("10 milliseconds", grace="0 milliseconds")
@@ -56,9 +56,9 @@ def sent() -> list[Record]:
 
 
 def made(spark: SparkSession, folder: Path, app: App) -> Layout:
-    from lakehouse.delta.layout import Layout
-    from lakehouse.delta.silver_query import Silver
-    from lakehouse.run.replay import write_bronze
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.scenario.replay import write_bronze
+    from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(folder))
     write_bronze(spark, layout, app, sent())
@@ -74,7 +74,7 @@ def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lay
 
 
 def per_event(spark: SparkSession, layout: Layout, table: Table, key: str, to: int) -> list[Any]:
-    from lakehouse.delta import changefeed, published
+    from lakehouse.spark.changelog import changefeed, published
 
     frame = changefeed.of_key(changefeed.per_event(spark, layout, table, 0, to), table, key)
     return [
@@ -133,9 +133,9 @@ def test_more_kinds_and_moments(spark: SparkSession, tmp_path: Path) -> None:
 def test_interventions_are_steps_and_bronze_is_laid_out_by_key(spark: SparkSession, layout: Layout) -> None:
     from deltalake import DeltaTable
 
-    from lakehouse.delta import bronze, compaction
-    from lakehouse.delta.transaction import METADATA, read_progress
-    from lakehouse.run.correct import correct
+    from lakehouse.run.repair.correct import correct
+    from lakehouse.spark.bronze import bronze, compaction
+    from lakehouse.spark.transaction import METADATA, read_progress
 
     lake = Lake(layout.root)
     before = DeltaTable(layout.records)

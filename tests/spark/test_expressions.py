@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.delta.checked import check
 from lakehouse.errors import PlanError
 from lakehouse.formats.decode import decode
-from lakehouse.plan import model
+from lakehouse.model import model
 from lakehouse.plan.functions import ALLOWED, is_refused
 from lakehouse.semantics.record import Record
+from lakehouse.spark.table.checked import check
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,7 +63,7 @@ def record(offset: int, value: dict[str, Any] | str | None, tick: int = 1) -> Re
 
 
 def test_what_raises_on_one_record_is_null_there_and_stops_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    from lakehouse.run.replay import SparkReplay
+    from lakehouse.run.scenario.replay import SparkReplay
 
     events = lh.stream("events", key="id string", schema=SCHEMA)
     made = events.select(**{f"c{number}": text for number, text in enumerate(RAISING)})
@@ -87,7 +87,7 @@ def test_what_raises_on_one_record_is_null_there_and_stops_nothing(spark: SparkS
 def test_deep_nesting_and_a_function_that_raises_are_on_spark_what_they_are_in_the_model(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    from lakehouse.run.replay import SparkReplay
+    from lakehouse.run.scenario.replay import SparkReplay
 
     def divided(total: int, value: int) -> int:
         return 100 // (value - total)

@@ -12,7 +12,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.formats.decode import decode
-from lakehouse.plan import model
+from lakehouse.model import model
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
 from tests.conftest import settings_for
@@ -40,17 +40,18 @@ def history(*, fixed: bool) -> list[Record]:
 
 @pytest.mark.slow
 def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path) -> None:
-    from lakehouse.delta import changefeed, reading
-    from lakehouse.delta.cut import Cut
-    from lakehouse.delta.fixed import Fix
-    from lakehouse.delta.layout import Layout
-    from lakehouse.delta.moments import Past
-    from lakehouse.delta.quarantined import Choice
-    from lakehouse.delta.silver_query import Silver
-    from lakehouse.run.fix import replay
-    from lakehouse.run.fixes import fixed_records
+    from lakehouse.lake.layout import Layout
+    from lakehouse.lake.moment.cut import Cut
+    from lakehouse.lake.record.quarantine import Choice
     from lakehouse.run.lake import Lake
-    from lakehouse.run.replay import rows_of, write_bronze
+    from lakehouse.run.repair.fix import replay
+    from lakehouse.run.repair.fixes import fixed_records
+    from lakehouse.run.scenario.replay import rows_of, write_bronze
+    from lakehouse.spark.changelog import changefeed
+    from lakehouse.spark.past import reading
+    from lakehouse.spark.past.fixed import Fix
+    from lakehouse.spark.past.moments import Past
+    from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(tmp_path / "lake"))
     assert write_bronze(spark, layout, APP, history(fixed=False)) == 3

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode
-from lakehouse.plan import model
+from lakehouse.model import model
 from lakehouse.semantics.record import Record
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def history() -> list[Record]:
 
 
 def test_aggregates_and_columns_may_have_the_names_that_are_used_inside(spark: SparkSession, tmp_path: Path) -> None:
-    from lakehouse.run.replay import SparkReplay
+    from lakehouse.run.scenario.replay import SparkReplay
 
     names = lh.stream("names", key="id string", schema=", ".join(COLUMNS))
     by = names.group_by("start", "END", "`Time`", "t", "s", "tick")

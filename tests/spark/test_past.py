@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.delta import blame, difference, reader, rows_at
-from lakehouse.delta.history import History
-from lakehouse.delta.layout import Layout
 from lakehouse.formats.decode import decode
-from lakehouse.plan import model
+from lakehouse.lake import reader
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment import rows_at
+from lakehouse.lake.moment.history import History
+from lakehouse.lake.row import blame, difference
+from lakehouse.model import model
 from lakehouse.plan.table import Table
 from lakehouse.run.lake import Lake
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, parsed
@@ -55,8 +57,8 @@ def records() -> list[Record]:
 
 @pytest.fixture(scope="module")
 def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    from lakehouse.delta.silver_query import Silver
-    from lakehouse.run.replay import write_bronze
+    from lakehouse.run.scenario.replay import write_bronze
+    from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(tmp_path_factory.mktemp("past")))
     write_bronze(spark, layout, APP, records())
@@ -108,7 +110,7 @@ def test_event_times(layout: Layout) -> None:
 
 @pytest.mark.parametrize("moment", ["tick:2", "1970-01-01T00:00:00.3Z"])
 def test_between_versions_spark_folds(spark: SparkSession, layout: Layout, moment: str) -> None:
-    from lakehouse.config import load
+    from lakehouse.settings.config import load
 
     lake = Lake(settings=load(environ={"LAKEHOUSE_LAKE_PATH": layout.root}))
     at, table = parsed(moment), APP.table("newest")
@@ -121,7 +123,7 @@ def test_between_versions_spark_folds(spark: SparkSession, layout: Layout, momen
 def test_a_commit_time_is_one_version_for_spark_too_wherever_the_files_were_copied(
     spark: SparkSession, layout: Layout, tmp_path: Path
 ) -> None:
-    from lakehouse.delta import reading
+    from lakehouse.spark.past import reading
 
     shutil.copytree(layout.root, tmp_path / "copy")
     for copied in (layout, Layout(str(tmp_path / "copy"))):

@@ -16,8 +16,8 @@ from lakehouse.plan.app import App
 from lakehouse.plan.step import Merge
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
-from lakehouse.run.packing import Part, pack, unpack
-from lakehouse.run.scenario import Batch, Scenario, application, check, find, read, records
+from lakehouse.run.scenario.packing import Part, pack, unpack
+from lakehouse.run.scenario.scenario import Batch, Scenario, application, check, find, read, records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +70,7 @@ def few() -> list[Scenario]:
     ids=["few-all", "few-one", "every-all"],
 )
 def test_scenarios(spark: SparkSession, tmp_path: Path, scenarios: list[Scenario], batch: Batch) -> None:
-    from lakehouse.run.replay import SparkReplay
+    from lakehouse.run.scenario.replay import SparkReplay
 
     parts = [part(scenario, batch) for scenario in scenarios]
     packed = pack(parts)

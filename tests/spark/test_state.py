@@ -13,7 +13,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode
-from lakehouse.plan import model
+from lakehouse.model import model
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
 
@@ -45,10 +45,10 @@ def history() -> list[Record]:
 def test_a_writer_that_ended_between_the_two_commits(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakehouse.delta.layout import Layout
-    from lakehouse.delta.silver import SilverWriter
-    from lakehouse.delta.silver_query import Silver
-    from lakehouse.run.replay import read_result, write_bronze
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.scenario.replay import read_result, write_bronze
+    from lakehouse.spark.silver.query import Silver
+    from lakehouse.spark.silver.writer import SilverWriter
 
     layout = Layout(str(tmp_path / "lake"))
     last = write_bronze(spark, layout, APP, history())

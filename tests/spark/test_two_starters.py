@@ -13,16 +13,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakehouse as lh
-from lakehouse.delta import bronze, interventions, silver, transaction
-from lakehouse.delta.interventions import Wanted
-from lakehouse.delta.layout import Layout
-from lakehouse.delta.lease import Lease
-from lakehouse.delta.silver import SilverWriter
-from lakehouse.delta.tick import append_tick
-from lakehouse.delta.transaction import check_epoch, read_progress
 from lakehouse.errors import Fenced, LeaseHeld
-from lakehouse.run.replay import KAFKA_SCHEMA, write_bronze
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.lease import Lease
+from lakehouse.run.scenario.replay import KAFKA_SCHEMA, write_bronze
 from lakehouse.semantics.record import Record
+from lakehouse.spark import transaction
+from lakehouse.spark.bronze import bronze, interventions
+from lakehouse.spark.bronze.interventions import Wanted
+from lakehouse.spark.bronze.tick import append_tick
+from lakehouse.spark.silver import writer as silver
+from lakehouse.spark.silver.writer import SilverWriter
+from lakehouse.spark.transaction import check_epoch, read_progress
 
 from ..good_records import NoneBad
 

@@ -13,7 +13,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import NotFound
 from lakehouse.formats.decode import decode
-from lakehouse.plan import model
+from lakehouse.model import model
 from lakehouse.plan.table import Table
 from lakehouse.semantics.moment import AtTick, AtVersion
 from lakehouse.semantics.record import Record
@@ -21,8 +21,8 @@ from lakehouse.semantics.record import Record
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakehouse.delta.layout import Layout
-    from lakehouse.delta.upkeep import Policy
+    from lakehouse.lake.layout import Layout
+    from lakehouse.spark.silver.upkeep import Policy
 
 EVENTS = lh.stream("events", key="id string", schema="n bigint")
 SUMS = EVENTS.group_by("id").agg(n=lh.count(), total=lh.sum("n")).table("sums")
@@ -50,7 +50,7 @@ def history(ticks: int, first: int = 1) -> list[Record]:
 
 
 def policy(keep_ms: int = 7 * DAY, *, every_ms: int = DAY, vacuum: bool = True) -> Policy:
-    from lakehouse.delta.upkeep import Policy
+    from lakehouse.spark.silver.upkeep import Policy
 
     return Policy(3, keep_ms, every_ms, None, vacuum)
 
@@ -76,8 +76,8 @@ class Bench:
 
     def add(self, ticks: int) -> None:
         """Write ticks into bronze, and take them in one by one."""
-        from lakehouse.delta.silver_query import Silver
-        from lakehouse.run.replay import write_bronze
+        from lakehouse.run.scenario.replay import write_bronze
+        from lakehouse.spark.silver.query import Silver
 
         more = history(ticks, len(self.records) // 3 + 1)
         self.records += more
@@ -87,8 +87,8 @@ class Bench:
                 silver.catch_up(tick)
 
     def rows(self, table: Table, at: Any = None) -> dict[Any, Any]:
-        from lakehouse.delta import reading
-        from lakehouse.run.replay import rows_of
+        from lakehouse.run.scenario.replay import rows_of
+        from lakehouse.spark.past import reading
 
         frame = reading.read(self.spark, self.layout, table, at)
         return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
@@ -98,13 +98,13 @@ class Bench:
         return dict(model.run(APP, then, decode).tables[table.name])
 
     def upkeep(self, table: Table, policy: Policy, published: dict[str, int] | None = None) -> dict[str, Any]:
-        from lakehouse.delta.upkeep import upkeep
+        from lakehouse.spark.silver.upkeep import upkeep
 
         done = upkeep(self.spark, self.layout, table, policy, datetime.now(UTC), published)
         return {one.name: one for one in done}
 
     def changes(self, *, net: bool) -> list[Any]:
-        from lakehouse.delta import changefeed
+        from lakehouse.spark.changelog import changefeed
 
         read = changefeed.net if net else changefeed.per_event
         last = self.records[-1].tick
@@ -125,7 +125,7 @@ class Bench:
 
 @pytest.fixture
 def bench(spark: SparkSession, tmp_path: Path) -> Bench:
-    from lakehouse.delta.layout import Layout
+    from lakehouse.lake.layout import Layout
 
     return Bench(spark, Layout(str(tmp_path / "lake")))
 
@@ -137,9 +137,9 @@ def test_few_files_and_every_version_as_before(
     from delta.tables import DeltaTable
 
     from lakehouse.cli.main import main
-    from lakehouse.delta import upkeep
-    from lakehouse.delta.silver_query import Silver
-    from lakehouse.delta.transaction import read_progress
+    from lakehouse.spark.silver import upkeep
+    from lakehouse.spark.silver.query import Silver
+    from lakehouse.spark.transaction import read_progress
 
     bench.add(5)
     path = bench.layout.silver("sums")
@@ -198,9 +198,10 @@ def test_few_files_and_every_version_as_before(
 def test_an_anchor_serves_when_the_versions_are_gone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.errors import AnalysisException
 
-    from lakehouse.delta import anchors, files, travel
-    from lakehouse.delta.cut import Cut
-    from lakehouse.delta.transaction import properties
+    from lakehouse.lake.moment.cut import Cut
+    from lakehouse.spark.past import anchors
+    from lakehouse.spark.table import files, travel
+    from lakehouse.spark.transaction import properties
 
     vacuum = files.vacuum
 

@@ -19,7 +19,7 @@ DAY = 86_400_000
 @pytest.mark.parametrize("by", [["id"], ["select"], ["id", "select", "yes"]])
 def test_any_key_can_be_laid_out_by(spark: SparkSession, tmp_path: Path, by: list[str]) -> None:
     """Bytes and booleans have no order that Delta knows of; a name may be a word of SQL; values null."""
-    from lakehouse.delta import files
+    from lakehouse.spark.table import files
 
     path = str(tmp_path / "table")
     columns = "id binary, `select` string, yes boolean"
@@ -34,7 +34,7 @@ def test_any_key_can_be_laid_out_by(spark: SparkSession, tmp_path: Path, by: lis
 
 
 def test_old_anchors_are_thinned_to_one_a_period() -> None:
-    from lakehouse.delta.upkeep import surplus
+    from lakehouse.spark.silver.upkeep import surplus
 
     made = [(tick, tick * DAY) for tick in range(20)]
     assert surplus(made, None, 20 * DAY) == []
@@ -45,7 +45,7 @@ def test_old_anchors_are_thinned_to_one_a_period() -> None:
 
 def test_old_anchors_do_not_grow_for_ever() -> None:
     """One stayed every 90 days, each a whole copy of the table."""
-    from lakehouse.delta.upkeep import surplus
+    from lakehouse.spark.silver.upkeep import surplus
 
     kept: list[int] = []
     years, keep = 40, 90
@@ -65,10 +65,10 @@ def test_what_crashes_left_is_removed_when_it_is_old_and_nobodys(tmp_path: Path)
     """Refused requests, files that were never put in place, and checkpoints of other sets of tables stayed for ever."""
     from datetime import UTC, datetime
 
-    from lakehouse.delta.layout import Layout
-    from lakehouse.delta.lease import Lease
-    from lakehouse.delta.leftovers import upkeep_control
-    from lakehouse.delta.upkeep import Policy
+    from lakehouse.lake.layout import Layout
+    from lakehouse.lake.lease import Lease
+    from lakehouse.spark.silver.leftovers import upkeep_control
+    from lakehouse.spark.silver.upkeep import Policy
 
     layout = Layout(str(tmp_path))
     names = [
@@ -99,9 +99,9 @@ def test_what_crashes_left_is_removed_when_it_is_old_and_nobodys(tmp_path: Path)
 
 
 def test_upkeep_is_done_when_due_and_its_failure_stops_nothing(tmp_path: Path) -> None:
-    from lakehouse.config import Upkeep
-    from lakehouse.delta.layout import Layout
-    from lakehouse.run.upkeeping import Upkeeping
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.job.upkeeping import Upkeeping
+    from lakehouse.settings.config import Upkeep
 
     layout, calls, told, failed = Layout(str(tmp_path)), [], [], []
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lakehouse as lh
-from lakehouse.delta.sql import answer, engine, register
 from lakehouse.formats.decode import decode
-from lakehouse.plan import model
+from lakehouse.lake.sql import answer, engine, register
+from lakehouse.model import model
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.years import FIRST_MS, LAST_MS
 
@@ -72,10 +72,11 @@ def history() -> list[Record]:
 
 
 def test_a_time_outside_of_the_years_stops_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    from lakehouse.delta import changefeed, published, reader
-    from lakehouse.delta.layout import Layout
-    from lakehouse.delta.silver_query import Silver
-    from lakehouse.run.replay import rows_of, write_bronze
+    from lakehouse.lake import reader
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.scenario.replay import rows_of, write_bronze
+    from lakehouse.spark.changelog import changefeed, published
+    from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(tmp_path / "lake"))
     records = history()

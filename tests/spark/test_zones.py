@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lakehouse as lh
-from lakehouse.config import load
 from lakehouse.errors import ConfigError
 from lakehouse.semantics.moment import milliseconds
 from lakehouse.semantics.record import Record
+from lakehouse.settings.config import load
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +56,7 @@ def history() -> list[Record]:
 def test_a_session_with_another_zone_is_refused() -> None:
     from pyspark.sql import SparkSession
 
-    from lakehouse.delta.session import open_session
+    from lakehouse.spark.session import open_session
 
     active, zone = SparkSession.getActiveSession(), "spark.sql.session.timeZone"
     assert active is not None
@@ -71,10 +71,10 @@ def test_a_session_with_another_zone_is_refused() -> None:
 
 @pytest.mark.usefixtures("berlin")
 def test_a_repeated_hour_does_not_double_a_key(spark: SparkSession, tmp_path: Path) -> None:
-    from lakehouse.delta import reader
-    from lakehouse.delta.layout import Layout
-    from lakehouse.delta.silver_query import Silver
-    from lakehouse.run.replay import write_bronze
+    from lakehouse.lake import reader
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.scenario.replay import write_bronze
+    from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(tmp_path / "lake"))
     last = write_bronze(spark, layout, APP, history())

@@ -118,11 +118,11 @@ def shop(broker: Broker, tmp_path_factory: pytest.TempPathFactory, request: pyte
 
 
 def grow(shop: Shop, request: pytest.FixtureRequest) -> None:
-    from lakehouse.config import load
-    from lakehouse.delta.layout import Layout
-    from lakehouse.run.application import load_app
-    from lakehouse.run.drill import drill
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.drill.drill import drill
     from lakehouse.run.lake import Lake
+    from lakehouse.run.start.application import load_app
+    from lakehouse.settings.config import load
 
     spark = request.getfixturevalue("spark")
     app = load_app(str(shop.folder / "app.py"))

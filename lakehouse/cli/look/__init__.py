@@ -1,0 +1,1 @@
+"""`lakehouse look`, and `lakehouse query`."""

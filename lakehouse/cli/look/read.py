@@ -1,0 +1,236 @@
+"""`lakehouse query`, `tables`, `describe` and `log`: what the lake holds, read without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakehouse.cli.terminal import show
+from lakehouse.cli.terminal.moments import (
+    AtOption,
+    ClockOption,
+    FoldOption,
+    OffsetsOption,
+    TickOption,
+    VersionOption,
+    fold_of,
+    moment_of,
+)
+from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lakehouse.lake.layout import Layout
+
+ROWS_SHOWN = 100
+
+LimitOption = Annotated[
+    int | None,
+    typer.Option("--limit", min=1, help=f"So many rows at the most; a table shows {ROWS_SHOWN} if left out."),
+]
+TableArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE", help="A table (visits), or bronze.TOPIC, quarantine.STREAM, late.TABLE or state.TABLE."
+    ),
+]
+
+
+def query(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT, in DuckDB's SQL.")],
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    limit: LimitOption = None,
+    at: AtOption = None,
+    clock: ClockOption = None,
+    version: VersionOption = None,
+    tick: TickOption = None,
+    offsets: OffsetsOption = None,
+    app: FoldOption = None,
+    config: ConfigOption = None,
+    lake: LakeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Answer SQL over the lake: visits, silver.visits (hidden columns too), bronze.flights, quarantine.flights.
+
+    late.visits has what came too late, state.visits what the table keeps and does not show, where there is any. With a
+    moment of the past all tables that the SELECT names are read at it; docs/time-travel.md says what each way means.
+
+    Example: lakehouse query "SELECT * FROM visits ORDER BY flights DESC" --limit 10 --at 2013-06-01T00:00Z
+    """
+    import duckdb
+
+    from lakehouse.lake import reader
+    from lakehouse.lake.layout import Layout
+    from lakehouse.lake.moment import rows_at
+
+    if json and csv:
+        raise ConfigError("query: found --json and --csv; expected one of them.")
+    moment, settings = moment_of(at, clock, version, tick, offsets), settings_of(config, lake)
+    cut = limit or (None if json or csv else ROWS_SHOWN + 1)
+    layout = Layout(settings.lake.path)
+    try:
+        if moment is None:
+            relation = reader.query(layout, sql)
+        else:
+            relation = rows_at.query(layout, sql, moment, fold_of(settings, app))
+        # As Arrow: fetchall would need a package more for times with a zone.
+        found = (relation if cut is None else relation.limit(cut)).to_arrow_table()
+    except duckdb.Error as error:
+        raise ConfigError(f"query: {error}") from error
+    names = found.column_names
+    rows = list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+    if json:
+        for row in rows:
+            show.as_json(dict(zip(names, row, strict=True)))
+    elif csv:
+        show.as_csv(names, rows)
+    else:
+        shown(rows, limit, lambda some, caption: show.table("", names, some, caption=caption))
+
+
+def shown(rows: list[Any], limit: int | None, print_table: Any) -> None:
+    """Print a table of the first rows, and say when there are more."""
+    wanted = limit or ROWS_SHOWN
+    more = len(rows) > wanted
+    print_table(rows[:wanted], f"the first {wanted:,} rows; --limit shows more" if more else None)
+
+
+def tables(config: ConfigOption = None, lake: LakeOption = None, json: JsonOption = False) -> None:
+    """List the lake's tables: topics in bronze, keyed tables, quarantines, late records, states.
+
+    Example: lakehouse look tables
+    """
+    from dataclasses import asdict
+
+    from lakehouse.lake import reader
+
+    layout = layout_of(config, lake)
+    found = [reader.facts(layout, layer, name) for layer in reader.LAYERS for name in reader.names(layout, layer)]
+    if json:
+        show.as_json([asdict(facts) for facts in found])
+    elif not found:
+        show.say(f"{layout.root} has no tables yet; `lakehouse run APP` makes them.")
+    else:
+        rows = [
+            (
+                f.name if f.layer == "silver" else f"{f.layer}.{f.name}",
+                f.rows,
+                f.version,
+                f.tick,
+                show.moment(f.last_commit_ms),
+            )
+            for f in found
+        ]
+        show.table("", ("table", "rows", "version", "tick", "last commit"), rows)
+
+
+def describe(
+    table: TableArgument, config: ConfigOption = None, lake: LakeOption = None, json: JsonOption = False
+) -> None:
+    """Show a table's columns, key, declaration and properties.
+
+    Example: lakehouse look describe visits
+    """
+    from lakehouse.lake import reader
+
+    layout = layout_of(config, lake)
+    layer, name = named(table)
+    facts = reader.facts(layout, layer, name)
+    opened = reader.open_table(reader.path_of(layout, layer, name), table)
+    columns = [{"name": field.name, "type": _type(field.type)} for field in opened.schema().fields]
+    properties = {
+        k: v
+        for k, v in sorted(opened.metadata().configuration.items())
+        if k not in ("lakehouse.plan", "lakehouse.declaration")
+    }
+    if json:
+        show.as_json(
+            {"table": table, "key": list(facts.key), "columns": columns, "plan": facts.plan, "properties": properties}
+        )
+        return
+    rows = [
+        (c["name"], c["type"], "key" if c["name"] in facts.key else "hidden" if c["name"][0] == "_" else "")
+        for c in columns
+    ]
+    show.table(table, ("column", "type", ""), rows)
+    show.say(f"{facts.plan}\n" if facts.plan else "", nl=False)
+    show.table("Properties", ("property", "value"), list(properties.items()))
+
+
+def log(
+    table: TableArgument,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="So many versions, the newest first.")] = None,
+    config: ConfigOption = None,
+    lake: LakeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List a table's versions: when, what, which ticks, how many rows.
+
+    Example: lakehouse past log visits --limit 5
+    """
+    from lakehouse.lake import reader
+
+    layer, name = named(table)
+    versions = reader.log(layout_of(config, lake), name if layer == "silver" else f"{layer}.{name}", limit)
+    if json:
+        for version in versions:
+            show.as_json(version)
+        return
+    columns = ("version", "time", "operation", "ticks", "records", "inserted", "updated", "deleted", "offsets")
+    rows = [
+        (
+            v["version"], show.moment(v["time_ms"], "milliseconds"), v["operation"], _ticks(v), v["records"],
+            v["inserted"], v["updated"], v["deleted"], _offsets(v["offsets"]),
+        )
+        for v in versions
+    ]  # fmt: skip
+    keep = [n for n, _ in enumerate(columns) if n < 4 or any(row[n] is not None for row in rows)]
+    show.table(table, [columns[n] for n in keep], [[row[n] for n in keep] for row in rows])
+
+
+def _ticks(version: dict[str, Any]) -> str | None:
+    """The ticks that a version took in: 7, or 5-7."""
+    first, last = version["from_tick"], version["tick"]
+    return None if last is None else str(last) if first is None or first + 1 >= last else f"{first + 1}-{last}"
+
+
+def _offsets(offsets: dict[str, dict[str, int]] | None) -> str | None:
+    """Where each topic stands after a version: the next offset of each of its partitions."""
+    if offsets is None:
+        return None
+    return "\n".join(f"{topic}: {', '.join(f'{p}:{n}' for p, n in of.items())}" for topic, of in offsets.items())
+
+
+def layout_of(config: Path | None, lake: str | None) -> Layout:
+    """Return where things lie in the lake that a command line means."""
+    from lakehouse.lake.layout import Layout
+
+    return Layout(settings_of(config, lake).lake.path)
+
+
+def named(table: str) -> tuple[str, str]:
+    """Return the layer and the name in visits, bronze.flights or late.visits; PlanError for no such name."""
+    from lakehouse.lake.reader import LAYERS
+    from lakehouse.plan.schema import check_name, check_topic
+
+    layer, dot, name = table.partition(".")
+    if dot and layer == "bronze":
+        return layer, check_topic(name)
+    if dot and layer in LAYERS:
+        return layer, check_name(name, "table")
+    return "silver", check_name(table, "table")
+
+
+def _type(kind: Any) -> str:
+    """A Delta type as Spark writes it."""
+    inner = getattr(kind, "type", None)
+    match inner:
+        case "array":
+            return f"array<{_type(kind.element_type)}>"
+        case "map":
+            return f"map<{_type(kind.key_type)}, {_type(kind.value_type)}>"
+        case "struct":
+            return f"struct<{', '.join(f'{field.name}: {_type(field.type)}' for field in kind.fields)}>"
+    return {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}.get(str(inner), str(inner))

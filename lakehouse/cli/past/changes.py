@@ -1,0 +1,113 @@
+"""`lakehouse past changes`: a table's changelog, net per commit without Spark, or per event with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+
+from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, shown
+from lakehouse.cli.terminal import show
+from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.errors import ConfigError
+from lakehouse.settings.config import Settings
+
+KINDS = {"insert": "insert", "update_postimage": "update", "delete": "delete"}
+
+
+def changes(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A keyed table, such as visits.")],
+    first: Annotated[
+        int | None, typer.Option("--from", min=0, help="The first version, or tick with --per-event.")
+    ] = None,
+    last: Annotated[int | None, typer.Option("--to", min=0, help="The last version, or tick with --per-event.")] = None,
+    key: Annotated[str | None, typer.Option(help="Only this key; several values joined by commas, as in CSV.")] = None,
+    per_event: Annotated[
+        bool, typer.Option("--per-event", help="One change a record, derived from bronze by Spark.")
+    ] = False,
+    app: Annotated[str | None, typer.Option("--app", metavar="APP", help="The application, for --per-event.")] = None,
+    limit: LimitOption = None,
+    config: ConfigOption = None,
+    lake: LakeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show how a table's rows changed: net per commit, or per event.
+
+    Net is what Delta's change data feed has: several changes of a key in one commit are one.
+
+    Example: lakehouse past changes visits --key N14228 --from 2
+    """
+    from lakehouse.plan.schema import check_name
+
+    check_name(table, "table")
+    settings = settings_of(config, lake)
+    if per_event and app is None:
+        raise ConfigError("changes: --per-event needs the declaration; name the application with --app APP.")
+    cut = limit or (None if json else ROWS_SHOWN + 1)
+    found: Iterable[dict[str, Any]]
+    if per_event:
+        found = _per_event(settings, str(app), table, first, last, key, cut)
+    else:
+        found = islice(_net(settings, table, first, last, key), cut)
+    if json:
+        for change in found:
+            show.as_json(change)
+        return
+    columns = ("tick" if per_event else "version", "event time" if per_event else "time", "change", "key", "value")
+    rows = [
+        (c.get("tick", c.get("version")), show.moment(c["time"]), c["change"], _text(c["key"]), _text(c["value"]))
+        for c in found
+    ]
+    shown(rows, limit, lambda some, caption: show.table(table, columns, some, caption=caption))
+
+
+def _net(
+    settings: Settings, name: str, first: int | None, last: int | None, key: str | None
+) -> Iterator[dict[str, Any]]:
+    """The net changes, version by version: no more of them are in memory than some versions have."""
+    from lakehouse.lake import reader
+    from lakehouse.lake.layout import Layout
+    from lakehouse.lake.row import net_changes
+
+    layout = Layout(settings.lake.path)
+    keys = reader.facts(layout, "silver", name).key
+    for row in net_changes.rows(layout, name, keys, first, last, key):
+        kind = KINDS[row["_change_type"]]
+        values = {} if kind == "delete" else {n: v for n, v in row.items() if n[0] != "_" and n not in keys}
+        yield {
+            "version": row["_commit_version"],
+            "time": row["_commit_timestamp"],
+            "change": kind,
+            "key": {n: row[n] for n in keys},
+            "value": values or None,
+        }
+
+
+def _per_event(
+    settings: Settings, app: str, name: str, first: int | None, last: int | None, key: str | None, limit: int | None
+) -> list[dict[str, Any]]:
+    from lakehouse.run.lake import Lake
+    from lakehouse.run.start.application import load_app
+    from lakehouse.spark.changelog import published
+
+    table = load_app(app).table(name)
+    frame = Lake(settings=settings).changes(table, after=max((first or 0) - 1, 0), to=last, key=key)
+    return [event(row, table.key) for row in published.rows(frame if limit is None else frame.limit(limit))]
+
+
+def event(row: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    """Return a row of the per-event changelog in the form that is shown."""
+    values = {n: v for n, v in row.items() if n[0] != "_" and n not in keys}
+    return {
+        "tick": row["_position"]["tick"],
+        "time": row["_event_time_ms"],
+        "change": "delete" if row["_tombstone"] else "upsert",
+        "key": {n: row[n] for n in keys},
+        "value": None if row["_tombstone"] else values,
+    }
+
+
+def _text(values: dict[str, Any] | None) -> str | None:
+    return None if values is None else ", ".join(f"{name}={show.cell(value)}" for name, value in values.items())

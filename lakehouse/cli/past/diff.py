@@ -1,0 +1,136 @@
+"""`lakehouse past show` and `diff`: the rows that a version changed, and what differs between two moments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, layout_of, named, shown
+from lakehouse.cli.terminal import show as output
+from lakehouse.cli.terminal.failure import FAILED
+from lakehouse.cli.terminal.moments import FoldOption, fold_of
+from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lakehouse.lake.row.difference import Difference
+
+KeyedArgument = Annotated[
+    str, typer.Argument(metavar="TABLE", help="A keyed table (visits), or what it keeps (state.visits).")
+]
+KeyOption = Annotated[str | None, typer.Option(help="Only this key; several values joined by commas, as in CSV.")]
+A_MOMENT = "A version (3), tick:7, an event time (2013-06-01T00:00Z), commit:TIME, offsets:TOPIC/0=120, or now."
+
+
+def show(
+    table: KeyedArgument,
+    version: Annotated[
+        int, typer.Argument(metavar="VERSION", min=0, help="The version; `lakehouse past log` lists them.")
+    ],
+    key: KeyOption = None,
+    limit: LimitOption = None,
+    config: ConfigOption = None,
+    lake: LakeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show the rows that a version of a table changed, as they were and as they became.
+
+    Rows in which nothing that people see changed are left out.
+
+    Example: lakehouse past show visits 12
+    """
+    from lakehouse.lake import reader
+    from lakehouse.lake.row.difference import changed
+
+    name, layout = keyed(table), layout_of(config, lake)
+    found = changed(layout, name, version, key=key, limit=_cut(limit, json=json))
+    commit = next(row for row in reader.versions(layout, name) if row["version"] == version)
+    if json:
+        output.as_json(commit)
+    else:
+        ticks = "" if commit["tick"] is None else f", tick {commit['tick']}"
+        when = output.moment(commit["time_ms"], "milliseconds")
+        output.say(f"{table}, version {version}: {commit['operation']}{ticks}, committed {when}")
+    _print(found, limit, json=json)
+
+
+def diff(
+    table: KeyedArgument,
+    a: Annotated[str, typer.Argument(metavar="A", help=A_MOMENT)],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another moment, in the same words.")],
+    key: KeyOption = None,
+    limit: LimitOption = None,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if anything differs.")] = False,
+    app: FoldOption = None,
+    config: ConfigOption = None,
+    lake: LakeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what differs between two moments of a table: keys added, removed and changed, before and after.
+
+    Example: lakehouse past diff visits tick:7 now
+    """
+    from lakehouse.lake.layout import Layout
+    from lakehouse.lake.row.difference import difference
+    from lakehouse.semantics.moment import parsed
+
+    name, settings = keyed(table), settings_of(config, lake)
+    moments = parsed(a), parsed(b)
+    found = difference(
+        Layout(settings.lake.path), name, *moments,
+        key=key, limit=_cut(limit, json=json), fold=fold_of(settings, app),
+    )  # fmt: skip
+    if json:
+        said = [{"moment": str(at or "now"), "version": n} for at, n in zip(moments, found.versions, strict=True)]
+        output.as_json({"from": said[0], "to": said[1]})
+    else:
+        sides = [_side(str(at or "now"), n) for at, n in zip(moments, found.versions, strict=True)]
+        output.say(f"{table}, from {sides[0]} to {sides[1]}")
+    _print(found, limit, json=json)
+    if exit_code and found:
+        raise typer.Exit(FAILED)
+
+
+def keyed(table: str) -> str:
+    """Return a keyed table's name: visits, state.visits. Raises ConfigError for the tables of other layers."""
+    layer, name = named(table)
+    if layer not in ("silver", "state"):
+        raise ConfigError(f"{table}: expected a keyed table, such as visits; rows of {layer} never change.")
+    return name if layer == "silver" else f"{layer}.{name}"
+
+
+def columns_text(values: dict[str, Any] | None) -> str | None:
+    """Return columns and values as text for people."""
+    return None if values is None else ", ".join(f"{name}={output.cell(value)}" for name, value in values.items())
+
+
+def _cut(limit: int | None, *, json: bool) -> int | None:
+    return limit or (None if json else ROWS_SHOWN + 1)
+
+
+def _side(moment: str, version: int | None) -> str:
+    return moment if version is None or moment == f"version {version}" else f"{moment} (version {version})"
+
+
+def _print(found: Difference, limit: int | None, *, json: bool) -> None:
+    counts = {"added": found.added, "removed": found.removed, "changed": found.changed}
+    if json:
+        for change in found.changes:
+            output.as_json(change)
+        output.as_json(counts)
+        return
+    rows = [(c["change"], columns_text(c["key"]), *map(columns_text, _unlike(c))) for c in found.changes]
+    if rows:
+        columns = ("change", "key", "before", "after")
+        shown(rows, limit, lambda some, caption: output.table("", columns, some, caption=caption))
+    output.say(", ".join(f"{count:,} {kind}" for kind, count in counts.items()) + "." if found else "No row differs.")
+
+
+def _unlike(change: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """A change's sides: of a changed row only the columns that differ."""
+    before, after = change["before"], change["after"]
+    if before is None or after is None:
+        return before, after
+    unlike = [name for name in before if before[name] != after[name]]
+    return {name: before[name] for name in unlike}, {name: after[name] for name in unlike}

@@ -1,0 +1,174 @@
+"""`lakehouse past checkout` and `rebuild`: a moment of a table as a new table; the proof that all ways agree."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakehouse.cli.terminal import show
+from lakehouse.cli.terminal.failure import FAILED
+from lakehouse.cli.terminal.options import (
+    AppArgument,
+    AtOption,
+    ClockOption,
+    Clocks,
+    ConfigOption,
+    JsonOption,
+    LakeOption,
+    OffsetsOption,
+    TickOption,
+    VersionOption,
+    moment_of,
+    required,
+    settings_of,
+)
+from lakehouse.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lakehouse.plan.app import App
+    from lakehouse.plan.table import Table
+    from lakehouse.run.repair.rebuild import Proof
+    from lakehouse.spark.operators.content import Content
+
+
+class From(StrEnum):
+    """What a table is rebuilt from."""
+
+    version = "version"
+    bronze = "bronze"
+    changelog = "changelog"
+
+
+TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A table of the application.")]
+TopicOption = Annotated[
+    str | None, typer.Option("--topic", help="Of the changelog; the application's own sink of the table if left out.")
+]
+
+
+def checkout(
+    app: AppArgument,
+    table: TableArgument,
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The new table; it must not exist yet.")],
+    version: VersionOption = None,
+    tick: TickOption = None,
+    at: AtOption = None,
+    clock: ClockOption = Clocks.event,
+    offsets: OffsetsOption = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="NEW may exist, if it was made of this moment of this table: it is kept.")
+    ] = False,
+    config: ConfigOption = None,
+    lake: LakeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make a new table of what a table was at a moment. Nobody keeps it up; the table itself is not touched.
+
+    Example: lakehouse past checkout app.py totals totals_in_june --at 2013-06-30T23:59Z
+    """
+    from lakehouse.run.lake import Lake
+    from lakehouse.run.start.application import load_app
+
+    application, moment = load_app(app), required(moment_of(version, tick, at, clock, offsets))
+    wanted, name = application.table(table), free_name(application, new)
+    made = Lake(settings=settings_of(config, lake)).checkout(wanted, name, moment, again=again)
+    _say_made(name, f"{table} at {moment}", made, json)
+
+
+def rebuild(
+    app: AppArgument,
+    table: TableArgument,
+    new: Annotated[
+        str | None, typer.Argument(metavar="[NEW]", help="The new table; none with --prove.", show_default=False)
+    ] = None,
+    origin: Annotated[From | None, typer.Option("--from", help="What the new table is made from.")] = None,
+    prove: Annotated[bool, typer.Option("--prove", help="Rebuild it in every way that there is, and compare.")] = False,
+    topic: TopicOption = None,
+    version: VersionOption = None,
+    tick: TickOption = None,
+    at: AtOption = None,
+    clock: ClockOption = Clocks.event,
+    offsets: OffsetsOption = None,
+    config: ConfigOption = None,
+    lake: LakeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Rebuild a table at a moment as a new one: from Delta's version, from bronze alone, or from its changelog alone.
+
+    --prove does all that apply, into tables that are removed, and compares row counts and hashes: exit code 1 where
+    they are not equal, or where there is only one way.
+
+    Example: lakehouse past rebuild app.py totals --prove
+    """
+    from lakehouse.run.lake import Lake
+    from lakehouse.run.start.application import load_app
+
+    application, moment = load_app(app), moment_of(version, tick, at, clock, offsets)
+    wanted = application.table(table)
+    one = Lake(settings=settings_of(config, lake))
+    if prove:
+        if new is not None or origin is not None:
+            raise ConfigError("rebuild --prove: found NEW or --from; it makes tables of its own, from everything.")
+        proved(one.prove(wanted, moment, topic=changelog_topic(application, wanted, topic)), table, json)
+        return
+    if new is None or origin is None:
+        raise ConfigError("rebuild: expected NEW and --from version, bronze or changelog; or --prove.")
+    name = free_name(application, new)
+    source = changelog_topic(application, wanted, topic) if origin is From.changelog else None
+    made = one.rebuild(wanted, name, origin.value, moment, topic=source)
+    _say_made(name, f"{table} at {moment or 'its last tick'}, from {origin.value}", made, json)
+
+
+def free_name(app: App, name: str) -> str:
+    """Return a new table's name; ConfigError for one that the application keeps, PlanError for one that is none."""
+    from lakehouse.plan.schema import check_name
+
+    if name in [table.name for table in app.tables]:
+        raise ConfigError(f"table {name!r} is one that the application keeps; expected the name of a new one.")
+    return check_name(name, "table")
+
+
+def changelog_topic(app: App, table: Table, given: str | None) -> str | None:
+    """Return the topic of a table's changelog: the given one, or that of the application's one sink of it."""
+    from lakehouse.plan.schema import check_topic
+
+    if given is not None:
+        return check_topic(given)
+    topics = [sink.topic for sink in app.sinks if sink.of == table]
+    return topics[0] if len(topics) == 1 else None
+
+
+def proved(proofs: list[Proof], table: str, json: bool) -> None:
+    """Print what every way gave; end with exit code 1 where they do not prove that it is the same."""
+    told = [proof.content for proof in proofs if proof.content is not None]
+    equal = len(told) > 1 and len(set(told)) == 1
+    if json:
+        ways = [
+            {
+                "from": proof.origin, "rows": proof.content.rows if proof.content else None,
+                "hash": str(proof.content.hash) if proof.content else None, "seconds": round(proof.seconds, 3),
+                "refused": proof.refused,
+            }
+            for proof in proofs
+        ]  # fmt: skip
+        show.as_json({"table": table, "equal": equal, "ways": ways})
+    else:
+        rows = [
+            (p.origin, p.content and p.content.rows, p.content and str(p.content.hash), round(p.seconds, 1))
+            for p in proofs
+        ]
+        show.table(table, ("from", "rows", "hash", "seconds"), rows)
+        for proof in proofs:
+            if proof.refused is not None:
+                show.say(f"{proof.origin}: {proof.refused}")
+        show.say("They are equal." if equal else "They differ." if len(set(told)) > 1 else "Nothing to compare with.")
+    if not equal:
+        raise typer.Exit(FAILED)
+
+
+def _say_made(name: str, what: str, made: Content, json: bool) -> None:
+    if json:
+        show.as_json({"table": name, "of": what, "rows": made.rows, "hash": str(made.hash)})
+    else:
+        show.say(f"Table {name} is {what}: {made.rows:,} rows, hash {made.hash}.")

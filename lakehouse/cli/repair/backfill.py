@@ -1,0 +1,140 @@
+"""`lakehouse repair backfill`: a table's rows made anew from bronze, while its job goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakehouse.cli.terminal import show
+from lakehouse.cli.terminal.options import (
+    AppArgument,
+    ConfigOption,
+    DecidedByOption,
+    JsonOption,
+    LakeOption,
+    PlanOption,
+    ReasonOption,
+    settings_of,
+)
+from lakehouse.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lakehouse.run.repair.backfill import Backfilled, Progress, Range
+
+
+def backfill(
+    app: AppArgument,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table whose rows are made anew.")],
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="Of records of this event time or later.")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Of records before this event time.")] = None,
+    offsets: Annotated[
+        str | None, typer.Option("--offsets", metavar="TOPIC/P=FIRST..LAST,...", help="Of records at these offsets.")
+    ] = None,
+    reason: ReasonOption = "",
+    decided_by: DecidedByOption = None,
+    plan: PlanOption = False,
+    discard: Annotated[
+        bool, typer.Option("--discard", help="Remove what a --plan, or a killed backfill, left beside the table.")
+    ] = False,
+    config: ConfigOption = None,
+    lake: LakeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make a table's rows anew from bronze: all, with new logic too, or those that a range of records touches.
+
+    Its job goes on. The rows that differ are merged in, at a tick of their own; only they reach the changelog. All: it
+    is built beside the live table, compared, and swapped in; if it is interrupted, run it again, and it goes on.
+
+    Example: lakehouse repair backfill app.py totals --plan
+    """
+    from lakehouse.run.lake import Lake
+    from lakehouse.run.start.application import load_app
+
+    application, of = load_app(app), range_of(start, end, offsets)
+    one = Lake(settings=settings_of(config, lake))
+    if discard:
+        if of is not None or plan:
+            raise ConfigError("backfill --discard: found a range, or --plan; it only removes what was built beside.")
+        discarded = one.discard(application.table(table))
+        if json:
+            show.as_json({"table": table, "discarded": discarded})
+        else:
+            show.say(f"{table}: what was built beside it {'was removed' if discarded else 'is not there'}.")
+        return
+    with progress(as_json=json) as listen:
+        done = one.backfill(
+            application, application.table(table), of=of, reason=reason, by=decided_by, dry_run=plan, listen=listen
+        )  # fmt: skip
+    if json:
+        show.as_json(as_object(table, done, plan=plan))
+        return
+    show.say(f"{done.records:,} records of bronze {'are' if of is not None and plan else 'were'} read.")
+    say(app, table, done, plan=plan)
+    if plan and of is None:
+        show.say("What was built stays beside the table: a backfill goes on from it.")
+
+
+def range_of(start: str | None, end: str | None, offsets: str | None) -> Range | None:
+    """Return the range that a command line means; None for all. Raises ConfigError."""
+    from lakehouse.run.repair.backfill import Range
+    from lakehouse.semantics.moment import ranges_of, time_ms
+
+    if start is None and end is None:
+        return None if offsets is None else Range(offsets=ranges_of(offsets))
+    if offsets is not None:
+        raise ConfigError("found --offsets beside --from or --to; expected offsets, or event times.")
+    first = None if start is None else time_ms(start, "--from")
+    last = None if end is None else time_ms(end, "--to") - 1
+    if first is not None and last is not None and first > last:
+        raise ConfigError(f"--from {start} --to {end}: expected the earlier time first; --to is not in the range.")
+    return Range(first, last)
+
+
+@contextmanager
+def progress(*, as_json: bool) -> Iterator[Progress]:
+    """Show a build on stderr while it goes on; give what listens to it. as_json: a line for each step, for programs."""
+    if as_json:
+        yield lambda phase, done, total: show.as_json(
+            {"event": "progress", "phase": phase, "records": done, "of": total}, stderr=True
+        )
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description:8}"), BarColumn(), TextColumn("{task.fields[said]}"))
+    with Progress(*columns, TimeElapsedColumn(), console=show.console(stderr=True)) as bars:
+        task = bars.add_task("start", total=None, said="")
+
+        def listen(phase: str, done: int, total: int) -> None:
+            said = f"{done:,} records of {total:,}"
+            bars.update(task, description=phase, total=total or None, completed=done, said=said)
+
+        yield listen
+
+
+def as_object(table: str, done: Backfilled, *, plan: bool) -> dict[str, Any]:
+    """Return what was changed, for programs."""
+    return {
+        "table": table, "plan": plan, "tick": done.tick, "back_to": done.before, "records": done.records,
+        **asdict(done.differing),
+    }  # fmt: skip
+
+
+def say(app: str, table: str, done: Backfilled, *, plan: bool) -> None:
+    """Say what was changed, and how to go back."""
+    of = done.differing
+    rows = f"{of.added:,} rows added, {of.removed:,} removed, {of.changed:,} changed"
+    if done.tick is None:
+        show.say(f"{table}: nothing differs." if of.equal else f"{table}: {rows}, if applied. Nothing was changed.")
+        return
+    show.say(f"{table}: {rows}, at tick {done.tick:,}.")
+    if done.changed:
+        show.say("The way back: lakehouse repair backfill, with the declaration that it had.")
+        show.say(f"What it was: lakehouse past checkout {app} {table} NEW --tick {done.before}")
+    else:
+        show.say(f"The way back: lakehouse repair revert {app} {table} --tick {done.before}")

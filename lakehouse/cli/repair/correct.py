@@ -1,0 +1,69 @@
+"""`lakehouse repair correct`: late records of closed windows are taken in after all."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from lakehouse.cli.terminal.options import (
+    AppArgument,
+    ConfigOption,
+    DecidedByOption,
+    JsonOption,
+    LakeOption,
+    ReasonOption,
+    settings_of,
+)
+from lakehouse.errors import ConfigError
+
+
+def correct(
+    app: AppArgument,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table that they were late for.")],
+    key: Annotated[
+        str | None,
+        typer.Option("--key", help="Of this key only; the values of a key of several joined by commas, as in CSV."),
+    ] = None,
+    start: Annotated[str | None, typer.Option("--from", help="Of windows that begin at this time or later.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Of windows that begin before this time.")] = None,
+    reason: ReasonOption = "",
+    decided_by: DecidedByOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many records it would take in.")] = False,
+    config: ConfigOption = None,
+    lake: LakeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Take late records of a windowed table in after all, as an intervention.
+
+    The windows are refolded with them, for the affected keys only; a job that runs goes on, and applies it. The changes
+    are in the changelog, and are published. `lakehouse look late TABLE` lists the records.
+
+    Example: lakehouse repair correct app.py delays --key EWR --from 2013-07-04T00:00Z --to 2013-07-05T00:00Z
+    """
+    from lakehouse.cli.terminal import show
+    from lakehouse.run.lake import Lake
+    from lakehouse.run.start.application import load_app
+
+    application = load_app(app)
+    done = Lake(settings=settings_of(config, lake)).correct(
+        application, application.table(table), key=key, start=_moment(start, "--from"), end=_moment(end, "--to"),
+        reason=reason, by=decided_by, dry_run=dry_run,
+    )  # fmt: skip
+    if json:
+        show.as_json({"table": table, "records": done.records, "tick": done.tick, "dry_run": dry_run})
+    elif dry_run:
+        show.say(f"{done.records:,} late records of {table} would be taken in. Nothing was changed.")
+    else:
+        show.say(f"{done.records:,} late records of {table} were taken in, at tick {done.tick}.")
+
+
+def _moment(text: str | None, option: str) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(f"{option} {text!r}: expected a time such as 2013-07-04T18:00Z.") from error
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

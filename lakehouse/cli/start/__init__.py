@@ -1,0 +1,1 @@
+"""The commands that stand alone: a first application, its plan, the run and its status."""

@@ -1,0 +1,62 @@
+"""`lakehouse plan`: what an application would make of the lake, said before it runs."""
+
+from __future__ import annotations
+
+import typer
+
+from lakehouse.cli.terminal import show
+from lakehouse.cli.terminal.failure import FAILED
+from lakehouse.cli.terminal.options import AppArgument, ConfigOption, JsonOption, LakeOption, settings_of
+
+WORDS = {
+    "new": "new",
+    "same": "unchanged",
+    "compatible": "compatible",
+    "refold": "needs a refold",
+    "new_table": "needs a new table",
+}
+
+
+def plan(app: AppArgument, config: ConfigOption = None, lake: LakeOption = None, json: JsonOption = False) -> None:
+    """Say what a run would do with each table: make it, go on with it, or refuse it, and why. Nothing is run.
+
+    Exit code 1 when a run would be refused.
+
+    Example: lakehouse plan app.py
+    """
+    from lakehouse.lake.layout import Layout
+    from lakehouse.plan.evolution.change import refusal
+    from lakehouse.plan.table import Table
+    from lakehouse.run.start.application import load_app
+    from lakehouse.run.start.changing import misplaced, planned
+
+    application, layout = load_app(app), Layout(settings_of(config, lake).lake.path)
+    tables, problems = planned(layout, application), misplaced(layout, application)
+    refused = [refusal(of.table.name, of.change) for of in tables if of.change is not None and not of.can_go_on]
+    sinks = [
+        {
+            "topic": sink.topic,
+            "of": sink.of.name if isinstance(sink.of, Table) else sink.of.source.name,
+            "is": f"{sink.mode} changelog" if isinstance(sink.of, Table) else "stream",
+        }
+        for sink in application.sinks
+    ]
+    if json:
+        found = [
+            {"table": of.table.name, "change": of.kind, "reasons": list(of.change.reasons) if of.change else []}
+            for of in tables
+        ]
+        show.as_json({"ok": not (problems or refused), "problems": problems, "tables": found, "sinks": sinks})
+    else:
+        show.table("Tables", ("table", "its declaration"), [(of.table.name, WORDS[of.kind]) for of in tables])
+        if sinks:
+            show.table("Topics", ("topic", "from", "what"), [tuple(sink.values()) for sink in sinks])
+        goes_on = [
+            "\n".join([f"table {of.table.name!r} goes on:", *(f"  {reason}" for reason in of.change.reasons)])
+            for of in tables
+            if of.change is not None and of.kind == "compatible"
+        ]
+        for text in (*goes_on, *problems, *refused):
+            show.say(f"\n{text}")
+    if problems or refused:
+        raise typer.Exit(FAILED)

@@ -1,0 +1,126 @@
+"""`lakehouse run`: an application, with its progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakehouse.cli.terminal import show
+from lakehouse.cli.terminal.options import AppArgument, ConfigOption, JsonOption, LakeOption, settings_of
+
+if TYPE_CHECKING:
+    from lakehouse.plan.app import App
+    from lakehouse.run.job.job import Event, Part
+    from lakehouse.settings.config import Settings
+
+
+class Until(StrEnum):
+    """When a run ends by itself."""
+
+    caught_up = "caught-up"
+
+
+class Only(StrEnum):
+    """One part of a run."""
+
+    ingest = "ingest"
+    silver = "silver"
+
+
+def run(
+    app: AppArgument,
+    until: Annotated[Until | None, typer.Option(help="End when all is taken in that Kafka has at the start.")] = None,
+    only: Annotated[Only | None, typer.Option(help="Run one part: Kafka to bronze, or bronze to the tables.")] = None,
+    config: ConfigOption = None,
+    lake: LakeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run an application: ingest its topics, keep its tables, publish its changelogs.
+
+    Keeps running until Ctrl-C or SIGTERM, and starts again where it stopped; with --until caught-up it ends by itself.
+
+    Example: lakehouse run app.py --until caught-up
+    """
+    from lakehouse.cli.start.job import STOPPED, as_event, run_until
+    from lakehouse.run.start.application import load_app
+    from lakehouse.run.start.changing import check
+    from lakehouse.run.start.kafka import kafka
+
+    settings, application = settings_of(config, lake), load_app(app)
+    parts: tuple[Part, ...] = ("ingest", "silver") if only is None else (only.value,)
+    check(settings, application, parts)  # said before a broker starts
+    with kafka(settings) as servers:
+        if json:
+            last = run_until(
+                settings, application, parts, until or STOPPED, lambda event: show.as_json(as_event(event))
+            )
+            show.as_json(last)
+            return
+        waiting = waiting_records(settings, application, servers) if "ingest" in parts else 0
+        with progress(application, waiting) as listen:
+            last = run_until(settings, application, parts, until or STOPPED, listen)
+    summary(last)
+
+
+def waiting_records(settings: Settings, app: App, servers: str) -> int:
+    """Return how many records Kafka has that bronze does not."""
+    from lakehouse.kafka.topics import Cluster
+    from lakehouse.lake import reader
+    from lakehouse.lake.layout import Layout
+
+    known = {} if "://" in settings.lake.path else reader.bronze_covers(Layout(settings.lake.path)).get("topics", {})
+    cluster = Cluster(servers, settings.kafka.options)
+    facts = cluster.topics(sorted(set(app.topics) & set(cluster.names())))
+    ends = cluster.offsets((name, p) for name, fact in facts.items() for p in range(fact.partitions))
+    next_of = {name: said["next"] for name, said in known.items() if name in facts and said["id"] == facts[name].id}
+    return sum(max(end - next_of.get(name, {}).get(str(p), first), 0) for (name, p), (first, end) in ends.items())
+
+
+@contextmanager
+def progress(app: App, waiting: int) -> Iterator[Callable[[Event], None]]:
+    """Show a run on stderr while it goes on; give what listens to it. `waiting`: the records to ingest, known now."""
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description:8}"), BarColumn(), TextColumn("{task.fields[said]}"))
+    done = {"tick": 0, "batch": 0, "published": 0}
+    with Progress(*columns, TimeElapsedColumn(), console=show.console(stderr=True)) as bars:
+        tasks = {
+            "tick": bars.add_task("ingest", total=waiting or None, said="starting"),
+            "batch": bars.add_task("tables", total=waiting * _tables_per_record(app) or None, said="waiting"),
+        }
+        if app.sinks:
+            tasks["published"] = bars.add_task("publish", total=None, said="waiting")
+
+        def listen(event: Event) -> None:
+            if event.kind == "upkeep failed":
+                said = f"upkeep failed, the run goes on: {event.details['message']}"
+                bars.console.print(show.escaped(said), markup=False)
+            if event.kind not in tasks:
+                return
+            done[event.kind] += event.records
+            said = {
+                "tick": f"{done['tick']:,} records of {max(waiting, done['tick']):,}",
+                "batch": f"{done['batch']:,} records into {len(app.tables)} tables",
+                "published": f"{done['published']:,} records to topics",
+            }[event.kind]
+            bars.update(tasks[event.kind], completed=done[event.kind], said=f"tick {event.tick:,}: {said}")
+
+        yield listen
+
+
+def _tables_per_record(app: App) -> int:
+    """A record of a topic is taken in once by each table that reads it; a rough total is enough for a bar."""
+    return max(1, round(len(app.tables) / max(1, len(app.topics))))
+
+
+def summary(done: dict[str, Any]) -> None:
+    """Print what a run left behind."""
+    rows = [(name, of.get("rows"), of.get("version"), of.get("tick")) for name, of in done["tables"].items()]
+    show.table("Tables", ("table", "rows", "version", "tick"), rows)
+    show.say(
+        f"{done['rows']:,} records ingested in {done['seconds']:.1f} s; bronze is at tick {done.get('tick', 0):,}."
+    )

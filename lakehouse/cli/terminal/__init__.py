@@ -1,0 +1,1 @@
+"""What all commands share: options, what is shown, and how a command ends."""

@@ -1,0 +1,62 @@
+"""Options that name a moment of the past, and what they lead to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from lakehouse.errors import ConfigError
+from lakehouse.semantics.moment import At, Clock, at
+from lakehouse.settings.config import Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakehouse.lake.moment.rows_at import Fold
+
+AtOption = Annotated[
+    str | None, typer.Option("--at", metavar="TIME", help="The tables at this time: 2013-06-01T18:00Z, or a date.")
+]
+ClockOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="event|commit",
+        help="What --at means: the records up to that event time (if left out), or what was committed by then.",
+    ),
+]
+VersionOption = Annotated[
+    int | None, typer.Option("--version", min=0, help="The table at this version; for a query over one table.")
+]
+TickOption = Annotated[int | None, typer.Option("--tick", min=0, help="The tables after this tick.")]
+OffsetsOption = Annotated[
+    str | None,
+    typer.Option(metavar="TOPIC/PARTITION=OFFSET,...", help="The tables with the records before these offsets."),
+]
+FoldOption = Annotated[
+    str | None,
+    typer.Option("--app", metavar="APP", help="The application; with it Spark folds what lies between versions."),
+]
+
+
+def moment_of(
+    time: str | None, clock: str | None, version: int | None, tick: int | None, offsets: str | None
+) -> At | None:
+    """Return the moment that the options mean, None for now. Raises ConfigError for none or several."""
+    if clock is not None and time is None:
+        raise ConfigError(f"--clock {clock} says what --at means; name a time by --at.")
+    return at(time, clock=cast(Clock, clock or "event"), version=version, tick=tick, offsets=offsets)
+
+
+def fold_of(settings: Settings, app: str | None) -> Fold | None:
+    """Return how Spark folds an application's table at a moment; None without an application."""
+    if app is None:
+        return None
+
+    def fold(name: str, moment: At) -> pa.Table:
+        from lakehouse.run.lake import Lake
+        from lakehouse.run.start.application import load_app
+
+        return Lake(settings=settings).read(load_app(app).table(name), at=moment, hidden=True).toArrow()
+
+    return fold

@@ -1,0 +1,105 @@
+"""`lakehouse test audit`: what became of every offset that a table has taken in, and whether the sums agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakehouse.cli.terminal import show
+from lakehouse.cli.terminal.failure import FAILED
+from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, settings_of
+
+if TYPE_CHECKING:
+    from lakehouse.run.audit.finding import Audit, Partition
+
+MISSING = (
+    "in gaps",
+    "expired",
+    "aborted",
+    "Kafka's own",
+    "lost by bronze",
+    "unknown",
+)  # as the fields of `audited.Missing`
+
+
+def audit(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A table of the application, such as totals.")],
+    app: AppOption,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Fold the table anew from bronze, too, and compare its rows.")
+    ] = False,
+    config: ConfigOption = None,
+    lake: LakeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Account for every offset that a table has taken in: applied, superseded, late, quarantined, or explained.
+
+    Exit code 1 when something is not as it must be: each problem says what was found, what was expected, what to do.
+    Offsets that bronze does not have are asked of Kafka, if it runs. Docs: docs/audit.md.
+
+    Example: lakehouse test audit totals --app app.py
+    """
+    from lakehouse.run.lake import Lake
+    from lakehouse.run.start.application import load_app
+
+    application = load_app(app)
+    wanted = application.table(table)
+    with ExitStack() as stack:
+        found = Lake(settings=settings_of(config, lake)).audit(
+            application, wanted, deep=deep, listen=_told if json else _progress(stack)
+        )  # fmt: skip
+    if json:
+        show.as_json(found.plain())
+    else:
+        _print(found)
+    if not found.ok:
+        raise typer.Exit(FAILED)
+
+
+def _told(part: str) -> None:
+    """What is looked at, for a program that waits."""
+    show.as_json({"event": "progress", "part": part}, stderr=True)
+
+
+def _progress(stack: ExitStack) -> Callable[[str], None]:
+    """What is looked at, for a person who waits: on stderr, if that is a terminal."""
+    console = show.console(stderr=True)
+    if not console.is_terminal:
+        return lambda part: None
+    status = stack.enter_context(console.status("audit: starting Spark"))
+    return lambda part: status.update(f"audit: {part}")
+
+
+def _print(found: Audit) -> None:
+    rows = []
+    fates = list(found.fates)
+    partly = ["partly late"] if any(partition.partly_late for partition in found.partitions) else []
+    missing = [name for name in MISSING if any(_missing(partition)[name] for partition in found.partitions)]
+    # A topic that was deleted and made anew is there twice.
+    anew = len({item.topic_id for item in found.partitions}) > len({item.topic for item in found.partitions})
+    for item in found.partitions:
+        values: dict[str, Any] = {**item.fates, "partly late": item.partly_late, **_missing(item)}
+        offsets = f"0 to {item.next - 1:,}" if item.next else "none"
+        row = [item.topic, *([item.topic_id] if anew else []), item.partition, offsets, item.offsets]
+        rows.append([*row, *[values[name] for name in (*fates, *partly, *missing)]])
+    columns = ["topic", *(["topic id"] if anew else []), "partition", "offsets", "in bronze"]
+    columns += [name.replace("_", " ") for name in (*fates, *partly, *missing)]
+    waiting = f"; {found.waiting:,} records wait" if found.waiting else ""
+    title = f"{found.table}: {found.rows:,} rows at tick {found.tick} (bronze: {found.bronze_tick}{waiting})"
+    show.table(title, columns, rows)
+    for note in found.notes:
+        show.say(f"note: {note}.")
+    for number, problem in enumerate(found.problems, 1):
+        show.say(f"\nproblem {number}: {problem.found}\n  expected: {problem.expected}\n  do: {problem.do}")
+    total = sum(partition.offsets for partition in found.partitions)
+    if found.ok:
+        show.say(f"ok: {total:,} offsets, each accounted for{', rows as a refold gives' if found.deep else ''}.")
+
+
+def _missing(partition: Partition) -> dict[str, int]:
+    """How many offsets are no row of bronze, by what explains them."""
+    return dict(zip(MISSING, astuple(partition.missing), strict=True))

@@ -1,0 +1,27 @@
+"""`lakehouse test check`: is every table where it must be, and every offset accounted for?"""
+
+from __future__ import annotations
+
+import typer
+
+from lakehouse.cli.terminal import show
+from lakehouse.cli.terminal.failure import FAILED
+from lakehouse.cli.terminal.options import AppArgument, ConfigOption, LakeOption, settings_of
+
+
+def check(app: AppArgument, config: ConfigOption = None, lake: LakeOption = None) -> None:
+    """Check that an application's tables are current and that every offset is accounted for. Prints JSON.
+
+    Exit code 1 when something is not as it must be; "problems" says what.
+
+    Example: lakehouse test check app.py
+    """
+    from lakehouse.cli.start.verify import verify
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.start.application import load_app
+
+    application = load_app(app)
+    found = verify(Layout(settings_of(config, lake).lake.path), application)
+    show.as_json(found)
+    if not found["ok"]:
+        raise typer.Exit(FAILED)

@@ -1,0 +1,82 @@
+"""`lakehouse test run`: scenario files, on the model or on Spark."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakehouse.cli.terminal import show
+from lakehouse.cli.terminal.failure import FAILED
+from lakehouse.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lakehouse.run.scenario.suite import EngineName, Outcome
+
+
+class On(StrEnum):
+    """Which engine."""
+
+    model = "model"
+    spark = "spark"
+    both = "both"
+
+
+ENGINES: dict[On, tuple[EngineName, ...]] = {On.model: ("model",), On.spark: ("spark",), On.both: ("model", "spark")}
+
+
+def run_scenarios(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Scenario files, or folders that hold some.")],
+    engine: Annotated[
+        On, typer.Option(help="The model runs in milliseconds, in plain Python; what counts is Spark.")
+    ] = On.model,
+    batch: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="one|all|N", help="So many records a batch: one, all, or a number. May be given several times."
+        ),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the results there, as JSON.")] = None,
+) -> None:
+    """Run scenario files: with this application and this input, exactly this comes out.
+
+    Exit code 0 only when all passed. The last line is "N passed, N failed". With --engine both, what the model can't
+    evaluate is skipped there, and counts on Spark alone.
+
+    Example: lakehouse test run scenarios --engine both --batch all --batch one
+    """
+    from lakehouse.run.scenario import suite
+    from lakehouse.run.scenario.scenario import parse_batch
+
+    batches = list(dict.fromkeys(map(parse_batch, batch or ["all"])))
+    engines: tuple[EngineName, ...] = ENGINES[engine]
+    if report is not None and not report.absolute().parent.is_dir():
+        raise ConfigError(f"--report {report}: there is no folder {report.parent}. Make it, or name another file.")
+    # The console script does not look there, as python does, for "app": "package.module:name".
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    outcomes: list[Outcome] = []
+    found = suite.cases(paths, but=report)
+    if "spark" in engines:
+        show.say(f"{len(found)} files; those on Spark are shown when all of a batch have run.", stderr=True)
+    for outcome in suite.run(found, engines, batches, suite.spark_engine):
+        outcomes.append(outcome)
+        _show(outcome)
+    if report is not None:
+        suite.write_report(report, outcomes)
+    passed, failed = (sum(outcome.passed is wanted for outcome in outcomes) for wanted in (True, False))
+    show.say(f"{passed} passed, {failed} failed")
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def _show(outcome: Outcome) -> None:
+    word = {True: "passed", False: "FAILED", None: "skipped"}[outcome.passed]
+    show.say(
+        f"{word:7} {outcome.file} ({outcome.engine}, batch {outcome.batch}, {outcome.seconds:.2f} s): {outcome.name}"
+    )
+    for line in outcome.message.splitlines():
+        show.say(f"    {line}")

@@ -1,0 +1,32 @@
+"""The log of interventions, read without Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lakehouse.lake import reader
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.sql import engine, literal
+
+ROWS_A_BATCH = 10_000
+
+
+def logged(layout: Layout, table: str | None = None, limit: int | None = None) -> Iterator[dict[str, Any]]:
+    """Yield what was decided by hand, the newest first: a row a table; `details` as an object.
+
+    table: in this one only. limit: so many of them. decided_by: None where an earlier release did not write it down.
+    """
+    reader.local_root(layout)
+    if not Path(layout.interventions, "_delta_log").is_dir():
+        return
+    connection = engine()
+    connection.register("log", reader.dataset(layout.interventions))
+    where = "" if table is None else f'WHERE "table" = {literal(table)}'
+    cut = "" if limit is None else f"LIMIT {limit:d}"
+    rows = connection.sql(f'SELECT * FROM log {where} ORDER BY "at" DESC, "table" {cut}')
+    for batch in rows.to_arrow_reader(ROWS_A_BATCH):
+        for row in batch.to_pylist():
+            yield {"decided_by": None, **row, "details": json.loads(row["details"])}

@@ -1,0 +1,95 @@
+"""The versions of a table as its log tells of them: when each was committed, what made it, and of which times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from deltalake import DeltaTable
+
+from lakehouse.lake import reader
+
+SKIP = "lakehouse.skip"  # of a restored table: what it began from is in no commit, see `lakehouse.spark.table.tables`
+QUIET = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES")
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of a table. Times are in milliseconds since 1970.
+
+    made: by nothing (no row changed), by records, by an intervention, or by what its log does not tell. tick,
+    from_tick: what it took the table to, and from; None for a commit that is not lakehouse's. first, through: the
+    smallest event time of its records, and the largest one of all records up to it; None without records. covers:
+    whether `through` is known. same: the newest version with the same rows.
+    """
+
+    version: int
+    time_ms: int
+    made: Literal["nothing", "records", "intervention", "unknown"]
+    tick: int | None = None
+    from_tick: int | None = None
+    covers: bool = False
+    first: int | None = None
+    through: int | None = None
+    same: int = -1
+
+    def __str__(self) -> str:
+        return f"version {self.version}" + ("" if self.tick is None else f" (tick {self.tick})")
+
+
+def versions(table: DeltaTable, name: str, kept: DeltaTable | None = None) -> Iterator[Version]:
+    """Give the versions that a table's log has, newest first.
+
+    name: under which its progress stands in the log. kept: where what it keeps lies, if that is more than what is seen:
+    the commits of what is seen follow from those of the state, which say the times.
+    """
+    newest = same = table.version()
+    restored = SKIP in table.metadata().configuration
+    state = None if kept is None else _State(versions(kept, f"state.{name}"))
+    for commit in reader.commits(table):
+        if commit["version"] <= newest:
+            version = replace(_version(commit, f"lakehouse.{name}", restored=restored), same=same)
+            version = version if state is None else state.told(version)
+            yield version
+            same = same if version.made == "nothing" else version.version - 1
+
+
+class _State:
+    """The commits of a table's state, from the newest on."""
+
+    def __init__(self, commits: Iterator[Version]) -> None:
+        self._commits = commits
+        self._next = next(commits, None)
+
+    def told(self, seen: Version) -> Version:
+        """Return a version of what is seen, with what the state's commits say that it followed from."""
+        if seen.made == "nothing" or seen.tick is None or seen.from_tick is None:
+            return seen
+        found = []
+        while self._next is not None and (self._next.tick is None or self._next.tick > seen.from_tick):
+            if self._next.made != "nothing" and (self._next.tick is None or self._next.tick <= seen.tick):
+                found.append(self._next)
+            self._next = next(self._commits, None)
+        if not found:
+            return seen
+        odd = [version for version in found if version.made != "records"]
+        first = min((version.first for version in found if version.first is not None), default=None)
+        made = odd[0].made if odd else "records"
+        return replace(seen, made=made, covers=found[0].covers, first=first, through=found[0].through)
+
+
+def _version(commit: dict[str, Any], app: str, *, restored: bool) -> Version:
+    said = reader.user_metadata(commit)
+    number, ms, operation = commit["version"], reader.time_ms(commit), commit["operation"]
+    if said.get("app") != app or operation not in ("MERGE", "WRITE"):
+        created = operation == "CREATE TABLE" and not restored
+        return Version(number, ms, "nothing" if created or operation in QUIET else "unknown", covers=created)
+    tick, times = said["tick"], said.get("times") or {}
+    made: Literal["nothing", "records", "intervention", "unknown"] = "records"
+    if "operation" in said:
+        made = "nothing" if said["operation"] == "open epoch" else "intervention"
+    elif "through" not in times or (times["first"] is None and not said.get("records")):
+        made = "unknown"  # of an earlier release
+    known = made in ("records", "intervention") and "through" in times
+    return Version(number, ms, made, tick, said.get("from_tick", tick), known, times.get("first"), times.get("through"))

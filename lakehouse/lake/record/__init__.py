@@ -1,0 +1,1 @@
+"""Records of bronze, and those of a quarantine."""

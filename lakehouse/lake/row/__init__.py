@@ -1,0 +1,1 @@
+"""Rows of a table: what differs, since when, and which record set them."""

@@ -1,0 +1,76 @@
+"""Which record last set a row of a keyed table: the row's position, and the record that bronze has there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+
+from lakehouse.errors import ConfigError, StorageError
+from lakehouse.lake import reader
+from lakehouse.lake.keys import key_condition
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment import bronze_reader
+from lakehouse.lake.moment.rows_at import Fold, snapshot
+from lakehouse.lake.sql import engine, literal, quote, visible
+from lakehouse.semantics.moment import At
+
+PLACE = ("tick", "topic", "partition", "offset")
+RECORD = ("topic", "topic_id", "partition", "offset", "tick", "timestamp", "key", "value")
+
+
+def blame(
+    layout: Layout, name: str, key: str, at: At | None = None, *, limit: int | None = None, fold: Fold | None = None
+) -> list[dict[str, Any]]:
+    """Return the rows of a key at a moment (None: now), in the order of their keys; of a windowed table several.
+
+    key: its text, see `lakehouse.formats.key_text`. Each is {"key": {...}, "value": {...}, "position": {...},
+    "record": {...} or None}: the record at the position, None where the lake's bronze does not have it (a row that was
+    restored). Raises NotFound, ConfigError.
+    """
+    table = snapshot(layout, name, at, fold)
+    keys, columns = table.history.key, table.rows.schema.names
+    if not keys or "_position" not in columns:
+        raise ConfigError(f"blame {name}: expected a keyed table, such as visits; the others have no rows that change.")
+    connection = engine()
+    connection.register("rows", table.rows)
+    shown = ", ".join(map(quote, (*visible(columns), "_position")))
+    order = ", ".join(map(quote, keys))
+    cut = "" if limit is None else f" LIMIT {limit}"
+    where = key_condition(table.rows, keys, key)
+    try:
+        found = connection.sql(f"SELECT {shown} FROM rows WHERE {where} ORDER BY {order}{cut}").to_arrow_table()
+    except (duckdb.Error, OSError) as error:
+        raise StorageError(f"{table.history.what}: its rows can't be read: {error}") from error
+    rows = found.to_pylist(maps_as_pydicts="strict")
+    records = _records(layout, [row["_position"] for row in rows if row["_position"] is not None])
+    return [
+        {
+            "key": {n: row[n] for n in keys},
+            "value": {n: v for n, v in row.items() if n not in keys and n != "_position"},
+            "position": row["_position"],
+            "record": records.get(_place(row["_position"] or {})),
+        }
+        for row in rows
+    ]
+
+
+def _records(layout: Layout, positions: list[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The records at these positions, by their places."""
+    found = {}
+    for topic in sorted({position["topic"] for position in positions} & set(reader.names(layout, "bronze"))):
+        places = [position for position in positions if position["topic"] == topic]
+        where = [f"topic = {literal(topic)}"]
+        # The tick tells a topic's records from those of an earlier topic of its name; with it few files are read.
+        where += [
+            f"{quote(n)} IN ({', '.join({str(int(p[n])) for p in places})})" for n in ("tick", "partition", "offset")
+        ]
+        rows = bronze_reader.rows(
+            reader.path_of(layout, "bronze", topic), ", ".join(map(quote, RECORD)), " AND ".join(where)
+        )
+        found.update({_place(row): row for row in rows.to_pylist()})
+    return found
+
+
+def _place(position: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(position.get(name) for name in PLACE)

@@ -1,0 +1,147 @@
+"""What differs between two moments of a keyed table, or what one version changed, by key and without a JVM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from lakehouse.errors import NotFound, StorageError
+from lakehouse.lake import reader
+from lakehouse.lake.bounded import scanned, taken
+from lakehouse.lake.keys import key_condition
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment.history import History
+from lakehouse.lake.moment.rows_at import Fold, Snapshot, snapshot
+from lakehouse.lake.sql import engine, quote, visible
+from lakehouse.semantics.moment import At
+
+if TYPE_CHECKING:
+    from lakehouse.lake.sql import Rows
+
+SIDES = (("update_preimage", "delete"), ("insert", "update_postimage"))  # of the change data feed: before and after
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How many keys were added, removed and changed; and the first of them, in the order of their keys.
+
+    A change is {"change": "added", "key": {...}, "before": {...} or None, "after": {...} or None}: rows as people see
+    them, without their keys. versions: what was compared; None for what is no version.
+    """
+
+    versions: tuple[int | None, int | None]
+
+    added: int
+    removed: int
+    changed: int
+    changes: list[dict[str, Any]]
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+
+def difference(
+    layout: Layout,
+    name: str,
+    a: At | None,
+    b: At | None,
+    *,
+    key: str | None = None,
+    limit: int | None = None,
+    fold: Fold | None = None,
+) -> Difference:
+    """Compare a keyed table (visits, state.visits) at moment a with moment b; None is now.
+
+    key: its text, see `lakehouse.formats.key_text`. Raises NotFound for a moment that can't be had.
+    """
+    before, after = snapshot(layout, name, a, fold), snapshot(layout, name, b, fold)
+    return _compared(before.history, (before.version, after.version), *_unlike(before, after), key, limit)
+
+
+def changed(layout: Layout, name: str, version: int, *, key: str | None = None, limit: int | None = None) -> Difference:
+    """Return what a version of a keyed table changed, from Delta's change data feed. Raises NotFound."""
+    history = History(layout, name)
+    if not 0 <= version <= history.newest or not history.has(version):
+        raise NotFound(f"{history.what} has no version {version}. It has {history.span()}.")
+    try:
+        feed = reader.changes(layout, name, version, version)
+    except NotFound as error:
+        raise NotFound(
+            f"{history.what}, version {version}: its changes are gone (VACUUM). It has {history.span()}."
+        ) from error
+    connection = engine()
+    connection.register("arrow", feed)
+    connection.execute("CREATE TEMP TABLE feed AS SELECT * FROM arrow")  # its texts are of a type that has no filters
+    rows = [connection.sql(f"SELECT * FROM feed WHERE _change_type IN {kinds}").to_arrow_table() for kinds in SIDES]
+    return _compared(history, (version - 1 if version else None, version), rows[0], rows[1], key, limit)
+
+
+def _unlike(a: Snapshot, b: Snapshot) -> tuple[Rows, Rows]:
+    """The rows of two versions without those of the files that both have: their rows are the same."""
+    import pyarrow.dataset as ds
+
+    if not (isinstance(a.rows, ds.FileSystemDataset) and isinstance(b.rows, ds.FileSystemDataset)):
+        return a.rows, b.rows
+    files = [{fragment.path for fragment in side.rows.get_fragments()} for side in (a, b)]
+    both = files[0] & files[1]
+    left = [
+        ds.FileSystemDataset(
+            [part for part in side.rows.get_fragments() if part.path not in both],
+            side.rows.schema, side.rows.format, side.rows.filesystem,
+        )
+        for side in (a, b)
+    ]  # fmt: skip
+    return left[0], left[1]
+
+
+def _compared(
+    history: History,
+    versions: tuple[int | None, int | None],
+    before: Rows,
+    after: Rows,
+    key: str | None,
+    limit: int | None,
+) -> Difference:
+    if not history.key:
+        raise StorageError(f"{history.what} does not say its key; expected a table that lakehouse made.")
+    connection = engine()
+    columns = visible(dict.fromkeys([*after.schema.names, *before.schema.names]))
+    for side, rows in (("_a", before), ("_b", after)):
+        connection.register(
+            f"rows{side}", scanned(rows, list(dict.fromkeys([*visible(rows.schema.names), *history.key])))
+        )
+        has = set(rows.schema.names)
+        # The whole row, keys too: of a row that is missing it is null, of one whose columns are all null it is not.
+        row = ", ".join(f"{quote(name)} := {quote(name) if name in has else 'NULL'}" for name in columns)
+        where = f" WHERE {key_condition(rows, history.key, key)}" if key is not None else ""
+        keys = ", ".join(map(quote, history.key))
+        connection.execute(f"CREATE VIEW {side} AS SELECT {keys}, struct_pack({row}) AS _row FROM rows{side}{where}")
+    pairs = [(f"_a.{quote(name)}", f"_b.{quote(name)}") for name in history.key]
+    joined = " AND ".join(f"{a} IS NOT DISTINCT FROM {b}" for a, b in pairs)
+    order = ", ".join(f"coalesce({a}, {b}) AS _key{n}" for n, (a, b) in enumerate(pairs))
+    kind = "CASE WHEN _a._row IS NULL THEN 'added' WHEN _b._row IS NULL THEN 'removed' ELSE 'changed' END"
+    cut = "" if limit is None else f" LIMIT {limit}"
+    try:
+        connection.execute(
+            f"CREATE TEMP TABLE found AS SELECT {kind} AS change, _a._row AS before, _b._row AS after, {order} "
+            f"FROM _a FULL JOIN _b ON {joined} WHERE _a._row IS DISTINCT FROM _b._row"
+        )
+        counts = dict(connection.execute("SELECT change, count(*) FROM found GROUP BY change").fetchall())
+        by = ", ".join(f"_key{n}" for n in range(len(pairs)))
+        first = taken(connection.sql(f"SELECT change, before, after FROM found ORDER BY {by}{cut}"))
+    except (duckdb.Error, OSError) as error:
+        raise StorageError(f"{history.what}: its rows can't be compared: {error}") from error
+    changes = [_change(history.key, row) for row in first]
+    added, removed, altered = (counts.get(kind, 0) for kind in ("added", "removed", "changed"))
+    return Difference(versions, added, removed, altered, changes)
+
+
+def _change(keys: tuple[str, ...], row: dict[str, Any]) -> dict[str, Any]:
+    whole = row["after"] if row["before"] is None else row["before"]
+    sides = {
+        side: None if row[side] is None else {n: v for n, v in row[side].items() if n not in keys}
+        for side in ("before", "after")
+    }
+    return {"change": row["change"], "key": {name: whole[name] for name in keys}, **sides}

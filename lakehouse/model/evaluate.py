@@ -1,0 +1,201 @@
+"""Expressions in Python, for the model: the common part of Spark SQL, with its nulls; for the rest, `NeedsSpark`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from sqlglot import exp
+
+from lakehouse.errors import NeedsSpark
+from lakehouse.model.scalar import CASTS, arithmetic, comparison, divide, equal, modulo, substring, to_string
+from lakehouse.plan.expression import Expression
+
+Values = Mapping[str, Any]
+Evaluator = Callable[[Values], Any]
+
+
+def evaluate(item: Expression, values: Values) -> Any:
+    """Return an expression's value over columns by their lower-case names; NeedsSpark if Python can't tell."""
+    return _compiled(item.text)(values)
+
+
+@lru_cache(maxsize=4096)
+def _compiled(text: str) -> Evaluator:
+    return _compile(Expression(text).tree)
+
+
+def _strict(function: Callable[..., Any], *parts: Evaluator) -> Evaluator:
+    """Null in, null out: how nearly every SQL function treats nulls."""
+
+    def run(values: Values) -> Any:
+        arguments = [part(values) for part in parts]
+        return None if any(argument is None for argument in arguments) else function(*arguments)
+
+    return run
+
+
+def _compile(node: exp.Expression) -> Evaluator:
+    if (build := _BUILDERS.get(type(node))) is not None:
+        return build(node)
+    if (binary := _BINARY.get(type(node))) is not None:
+        return _strict(binary, _compile(node.this), _compile(node.expression))
+    raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
+
+
+def _column(node: exp.Expression) -> Evaluator:
+    name, *fields = [part.name for part in node.parts]  # type: ignore[attr-defined]
+
+    def run(values: Values) -> Any:
+        value = values.get(name.lower())
+        for item in fields:
+            if value is None:
+                return None
+            value = next((v for k, v in value.items() if k.lower() == item.lower()), None)
+        return value
+
+    return run
+
+
+def _literal(node: exp.Expression) -> Evaluator:
+    text = node.name
+    value: Any = text
+    if not node.is_string:
+        value = int(text) if text.isdigit() else Decimal(text) if "e" not in text.lower() else float(text)
+    return lambda values: value
+
+
+def _boolean(node: exp.Expression) -> Evaluator:
+    value = bool(node.this)
+    return lambda values: value
+
+
+def _and(node: exp.Expression) -> Evaluator:
+    left, right = _compile(node.this), _compile(node.expression)
+
+    def run(values: Values) -> bool | None:
+        a, b = left(values), right(values)
+        return False if a is False or b is False else None if a is None or b is None else True
+
+    return run
+
+
+def _or(node: exp.Expression) -> Evaluator:
+    left, right = _compile(node.this), _compile(node.expression)
+
+    def run(values: Values) -> bool | None:
+        a, b = left(values), right(values)
+        return True if a is True or b is True else None if a is None or b is None else False
+
+    return run
+
+
+def _is(node: exp.Expression) -> Evaluator:
+    left, right = _compile(node.this), _compile(node.expression)
+    return lambda values: left(values) is right(values)
+
+
+def _coalesce(node: exp.Expression) -> Evaluator:
+    parts = [_compile(item) for item in (node.this, *node.expressions)]
+    return lambda values: next((v for part in parts if (v := part(values)) is not None), None)
+
+
+def _in(node: exp.Expression) -> Evaluator:
+    value, options = _compile(node.this), [_compile(item) for item in node.expressions]
+
+    def run(values: Values) -> bool | None:
+        found = [None if (o := option(values)) is None else equal(value(values), o) for option in options]
+        return None if value(values) is None else True if True in found else None if None in found else False
+
+    return run
+
+
+def _case(node: exp.Expression) -> Evaluator:
+    branches = [(_compile(item.this), _compile(item.args["true"])) for item in node.args["ifs"]]
+    default = _compile(node.args["default"]) if node.args.get("default") else lambda values: None
+    if node.this is not None:
+        raise NeedsSpark(f"{node.sql('spark')!r}: the model knows CASE WHEN only; run this on Spark.")
+    return lambda values: next((then for when, then in branches if when(values) is True), default)(values)
+
+
+def _struct(node: exp.Expression) -> Evaluator:
+    fields = []
+    for item in node.expressions:
+        value = item.expression if isinstance(item, exp.PropertyEQ) else item
+        fields.append((item.this.name if isinstance(item, exp.PropertyEQ) else item.name, _compile(value)))
+    return lambda values: {name: field(values) for name, field in fields}
+
+
+def _cast(node: exp.Expression) -> Evaluator:
+    kind = node.args["to"].sql("spark").lower()
+    if kind not in CASTS:
+        raise NeedsSpark(f"{node.sql('spark')!r}: the model has no such cast; run this on Spark.")
+    return _strict(CASTS[kind], _compile(node.this))
+
+
+def _between(node: exp.Expression) -> Evaluator:
+    # Two comparisons, not one: 5 BETWEEN NULL AND 3 is false, whatever the null stands for.
+    low, high = node.args["low"], node.args["high"]
+    return _and(
+        exp.And(this=exp.GTE(this=node.this, expression=low), expression=exp.LTE(this=node.this, expression=high))
+    )
+
+
+def _trim(node: exp.Expression) -> Evaluator:
+    if node.args.get("position") or node.args.get("expression"):
+        raise NeedsSpark(f"{node.sql('spark')!r}: the model trims blanks on both sides only; run this on Spark.")
+    return _strict(lambda text: text.strip(" "), _compile(node.this))
+
+
+def _substring(node: exp.Expression) -> Evaluator:
+    parts = [node.this, node.args["start"], node.args.get("length")]
+    return _strict(substring, *[_compile(part) for part in parts if part is not None])
+
+
+_BINARY: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
+    exp.EQ: comparison(operator.eq),
+    exp.NEQ: comparison(operator.ne),
+    exp.GT: comparison(operator.gt),
+    exp.GTE: comparison(operator.ge),
+    exp.LT: comparison(operator.lt),
+    exp.LTE: comparison(operator.le),
+    exp.Add: arithmetic(operator.add),
+    exp.Sub: arithmetic(operator.sub),
+    exp.Mul: arithmetic(operator.mul),
+    exp.Div: divide,
+    exp.Mod: modulo,
+    exp.DPipe: lambda a, b: to_string(a) + to_string(b),
+}
+
+_BUILDERS: dict[type[exp.Expression], Callable[[exp.Expression], Evaluator]] = {
+    exp.Column: _column,
+    exp.Literal: _literal,
+    exp.Boolean: _boolean,
+    exp.Null: lambda node: lambda values: None,
+    exp.Paren: lambda node: _compile(node.this),
+    exp.Alias: lambda node: _compile(node.this),
+    exp.And: _and,
+    exp.Or: _or,
+    exp.Not: lambda node: _strict(operator.not_, _compile(node.this)),
+    exp.Neg: lambda node: _strict(operator.neg, _compile(node.this)),
+    exp.Is: _is,
+    exp.Coalesce: _coalesce,
+    exp.In: _in,
+    exp.Case: _case,
+    exp.Between: _between,
+    exp.Struct: _struct,
+    exp.Cast: _cast,
+    exp.TryCast: _cast,  # what sqlglot makes of Spark's CAST, which is null where it fails
+    exp.Upper: lambda node: _strict(str.upper, _compile(node.this)),
+    exp.Lower: lambda node: _strict(str.lower, _compile(node.this)),
+    exp.Trim: _trim,
+    exp.Length: lambda node: _strict(len, _compile(node.this)),
+    exp.Abs: lambda node: _strict(abs, _compile(node.this)),
+    exp.Substring: _substring,
+    exp.Concat: lambda node: _strict(
+        lambda *texts: "".join(map(to_string, texts)), *[_compile(item) for item in node.expressions]
+    ),
+}  # fmt: skip

@@ -1,0 +1,27 @@
+"""Python functions over Arrow arrays, for the model: one record at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lakehouse.errors import NeedsSpark
+from lakehouse.model.evaluate import evaluate
+from lakehouse.plan.step import Map
+
+ARROW_NAMES = {"tinyint": "int8", "smallint": "int16", "int": "int32", "bigint": "int64", "boolean": "bool_",
+               "float": "float32", "double": "float64", "string": "string", "binary": "binary"}  # fmt: skip
+
+
+def mapped(step: Map, values: Mapping[str, Any]) -> Any:
+    """Return what the function makes of one record; None where it fails. NeedsSpark for types that need Spark."""
+    import pyarrow as pa
+
+    if step.type not in ARROW_NAMES:
+        raise NeedsSpark(f"map {step.name}: the model has no arrays of {step.type}; run this on Spark.")
+    arguments = [pa.array([evaluate(argument, values)]) for argument in step.arguments]
+    try:
+        made = step.function(*arguments)
+        return pa.array(made, type=getattr(pa, ARROW_NAMES[step.type])()).to_pylist()[0]
+    except Exception:  # whatever a user's function raises: the record gets a null, as on Spark
+        return None

@@ -1,0 +1,182 @@
+"""The model: a plan run over lists, record by record, in plain Python. It is the oracle, and the quick feedback.
+
+What counts as passing is Spark; the model says what Spark must give, because it is simple enough to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from lakehouse.model import keyed_table
+from lakehouse.model.evaluate import evaluate
+from lakehouse.model.keyed_table import Event, Late, stream_change
+from lakehouse.model.map import mapped
+from lakehouse.plan.app import App
+from lakehouse.plan.expression import Named
+from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select, Source
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
+from lakehouse.semantics import kafka_time
+from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.moment import milliseconds
+from lakehouse.semantics.position import LEVEL_BITS
+from lakehouse.semantics.record import Record
+from lakehouse.semantics.tombstone import Row
+from lakehouse.semantics.years import in_range, refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A record seen through its source's schema. `key` is None for a null key, `value` for a null value."""
+
+    key: Row | None
+    value: Row | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """A record that does not fit the schema, and why."""
+
+    reason: str
+
+
+EVENT_TIME = "the event time {} is null"
+Decode = Callable[[Source, Record], Decoded | Bad]
+
+
+@dataclass(slots=True)
+class Result:
+    """What a run gave: rows, changelog, late records, null keys by table; the quarantine by stream; sinks by topic."""
+
+    tables: dict[str, dict[Key, Row]] = field(default_factory=dict)
+    changelogs: dict[str, list[Change]] = field(default_factory=dict)
+    topics: dict[str, list[Change]] = field(default_factory=dict)
+    quarantine: dict[str, list[tuple[Record, str]]] = field(default_factory=dict)
+    null_keys: dict[str, int] = field(default_factory=dict)
+    late: dict[str, list[Late]] = field(default_factory=dict)
+
+
+def run(app: App, records: Iterable[Record], decode: Decode, until: int | None = None) -> Result:
+    """Run an application over records, in position order, and return what comes out.
+
+    until: an event time in milliseconds. Later records are not taken in; others are late or not as they are with them.
+    """
+    ordered = sorted(records, key=lambda record: record.position)
+    result = Result()
+    for source in app.sources:
+        result.quarantine[source.name] = []
+    decoded = {source.name: _decode(source, ordered, decode, result.quarantine[source.name]) for source in app.sources}
+    for table in app.tables:
+        made = keyed_table.run(table, _events(table.stream, decoded), until)
+        name = table.name
+        result.tables[name], result.changelogs[name] = made.rows, made.changes
+        result.late[name], result.null_keys[name] = made.late, made.null_keys
+    for sink in app.sinks:
+        if isinstance(sink.of, Table):
+            result.topics[sink.topic] = result.changelogs[sink.of.name]
+        else:
+            result.topics[sink.topic] = [stream_change(sink.of, event) for event in _events(sink.of, decoded)]
+    return result
+
+
+def events(stream: Stream, records: Iterable[Record], decode: Decode) -> list[Event]:
+    """Return what a stream makes of records, in position order; those that do not fit are left out."""
+    ordered = sorted(records, key=lambda record: record.position)
+    return _events(stream, {source.name: _decode(source, ordered, decode, []) for source in stream.sources})
+
+
+def _decode(source: Source, records: list[Record], decode: Decode, quarantine: list[tuple[Record, str]]) -> list[Event]:
+    events = []
+    for record in records:
+        if record.topic != source.topic:
+            continue
+        item = decode(source, record)
+        if isinstance(item, Decoded):
+            values = {name.lower(): value for name, value in {**(item.value or {}), **(item.key or {})}.items()}
+            own = kafka_time.of(record)
+            values |= {"rowtime": own, "rowpartition": record.partition, "rowoffset": record.offset}
+            timestamp: int | None = own
+            if source.event_time is not None and item.value is not None:
+                timestamp = _event_time(evaluate(source.event_time, values))
+            if timestamp is None:
+                item = Bad(EVENT_TIME.format(source.event_time))
+            elif not in_range(timestamp):
+                item = Bad(time_refusal(source, timestamp, own=item.value is None))
+            else:
+                values["rowtime"] = timestamp
+                events.append(Event(item.key is None, item.value is None, values, timestamp, record, record.position))
+        if isinstance(item, Bad):
+            quarantine.append((record, item.reason))
+    return events
+
+
+def time_refusal(source: Source, ms: int, *, own: bool) -> str:
+    """Return why a record's time (milliseconds since 1970) is none. own: it is the record's, not a column's."""
+    is_own = own or source.event_time is None
+    return refusal("the record's timestamp" if is_own else f"the event time {source.event_time}", ms)
+
+
+def _event_time(value: Any) -> Any:
+    """A timestamp or epoch milliseconds, as milliseconds."""
+    return milliseconds(value) if isinstance(value, datetime) else value
+
+
+def _events(stream: Stream, decoded: dict[str, list[Event]]) -> list[Event]:
+    if isinstance(stream.source, Merge):
+        deep = stream.levels - 1 - sum(isinstance(step, Explode) for step in stream.steps)
+        events = [
+            _at(event, event.position.ordinal + (number << (LEVEL_BITS * deep)))
+            for number, part in enumerate(stream.source.streams)
+            for event in _events(part, decoded)
+        ]
+        events.sort(key=lambda event: event.position)
+    else:
+        events = decoded[stream.source.name]
+    return _steps(stream, events)
+
+
+def _at(event: Event, ordinal: int) -> Event:
+    return replace(event, position=event.position._replace(ordinal=ordinal))
+
+
+def _steps(stream: Stream, events: list[Event]) -> list[Event]:
+    for step in stream.steps:
+        match step:
+            case Filter(predicate):
+                events = [e for e in events if not e.tombstone and evaluate(predicate, e.values) is True]
+            case Select(columns):
+                events = [
+                    _with(e, {item.name.lower(): evaluate(item.expression, e.values) for item in columns})
+                    for e in events
+                ]
+            case Rekey(columns):
+                events = [
+                    _rekeyed(e, {item.name.lower(): evaluate(item.expression, e.values) for item in columns})
+                    for e in events
+                ]
+            case Explode(column):
+                events = [part for e in events if not e.tombstone for part in _exploded(e, column)]
+            case Map():
+                events = [
+                    _with(e, {step.name.lower(): None if e.tombstone else mapped(step, e.values)}) for e in events
+                ]
+    return events
+
+
+def _with(event: Event, made: dict[str, Any]) -> Event:
+    return replace(event, values={**event.values, **made})
+
+
+def _rekeyed(event: Event, made: dict[str, Any]) -> Event:
+    return replace(event, null_key=all(value is None for value in made.values()), values={**event.values, **made})
+
+
+def _exploded(event: Event, column: Named) -> list[Event]:
+    items = evaluate(column.expression, event.values) or []
+    return [
+        _at(_with(event, {column.name.lower(): item}), (event.position.ordinal << LEVEL_BITS) + number)
+        for number, item in enumerate(items)
+    ]

@@ -1,0 +1,123 @@
+"""What a changed declaration means for the table that exists: whether it can go on, and what to do where it can't.
+
+    same         nothing differs
+    compatible   the table goes on. What a rebuild from bronze would give is the same, but for what the sentence says;
+                 no row becomes one that neither declaration would have made
+    refold       rows have the same key, and would hold something else: they are to be made anew
+    new_table    rows are told apart by something else: it is another table
+
+| part of the declaration         | a change of it                                                                  |
+|---------------------------------|---------------------------------------------------------------------------------|
+| key: columns, order, types      | new table. The order counts: published keys are written in it                   |
+| windowed or not                 | new table: the window's bounds are a part of the key                            |
+| window: kind, size, gap, grace  | refold. A record that came too late for the one may be in time for the other    |
+| latest, GROUP BY, aggregates    | refold, added and removed ones too: there are no accumulators for the past      |
+| HAVING, EMIT, order_by          | refold: what is seen, or what is kept beside it, differs                        |
+| topic, formats, event time      | refold: other records, or other times                                           |
+| steps, functions                | refold, where the table reads what they make                                    |
+| a column that is read: its type | refold                                                                          |
+| a JSON column that is not read  | compatible. A record that does not fit it is quarantined, before as after       |
+| columns of other formats        | refold: a line of CSV with a field more is another line                         |
+| retention of windows            | compatible: longer, shorter, or a first one. Rows that left stay gone. With a   |
+|                                 | first one records are judged by the watermark, too: it may refuse those of a    |
+|                                 | partition that begins late, which the table has taken in until then             |
+| retention of windows: none now  | refold, but for final results. Nothing would tell a window that has left from   |
+|                                 | one that never was: a partition that begins late would make a part of it anew   |
+| retention of order_by           | refold: it decides which records are too old, and which deletes are remembered  |
+| idle                            | compatible: final results are given out by it from now on, those that are out   |
+|                                 | stay. A rebuild may refuse records that a partition brought after its silence   |
+| suppress                        | compatible: it is about the changelog alone                                     |
+| a stream's name                 | compatible: its quarantine begins a new table                                   |
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakehouse.errors import PlanError
+from lakehouse.plan.evolution.differences import KINDS, Kind, differences
+from lakehouse.plan.evolution.fingerprint import VERSION, Json, as_text, fingerprint
+from lakehouse.plan.table import Table
+from lakehouse.plan.text import describe
+
+# The properties of a table: its declaration for people, and the fingerprint of it.
+PLAN = "lakehouse.plan"
+DECLARATION = "lakehouse.declaration"
+FROM = re.compile(r"^\s*FROM topic (\S+) \(stream ", re.MULTILINE)  # in the plan's text
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of a declaration: the most that one of the differences means, and a sentence for each of them."""
+
+    kind: Kind
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def can_go_on(self) -> bool:
+        return self.kind in ("same", "compatible")
+
+
+def declared(table: Table) -> dict[str, str]:
+    """Return a table's declaration as the properties that the table in the lake carries."""
+    return {PLAN: describe(table), DECLARATION: as_text(fingerprint(table))}
+
+
+def topics_of(properties: Mapping[str, str]) -> frozenset[str] | None:
+    """Return the topics that a table in the lake reads, by its properties; None where they don't tell."""
+    if DECLARATION in properties:
+        return frozenset(_topics(json.loads(properties[DECLARATION])["stream"]))
+    return frozenset(FROM.findall(properties[PLAN])) if PLAN in properties else None
+
+
+def _topics(stream: Json) -> set[str]:
+    return {topic for part in stream["merge"] for topic in _topics(part)} if "merge" in stream else {stream["topic"]}
+
+
+def change_of(properties: Mapping[str, str], table: Table) -> Change:
+    """Compare the declaration that a table in the lake carries in its properties with the one that it has now.
+
+    Raises PlanError for a table of a later release.
+    """
+    if DECLARATION in properties:
+        return compare(json.loads(properties[DECLARATION]), fingerprint(table))
+    # A table of the first release carries the text alone, of which nothing but sameness can be told.
+    if PLAN not in properties:
+        return Change("new_table", ("declaration: found none; another program made it: take another name.",))
+    was, now = properties[PLAN], describe(table)
+    if was == now:
+        return Change("same")
+    return Change("refold", (f"declaration: found, by an earlier release,\n{was}\n  declared\n{now}\n  refold it.",))
+
+
+def compare(was: Json, now: Json) -> Change:
+    """Compare the fingerprints that a table had and has. Raises PlanError for one of a later release."""
+    if was["version"] > VERSION:
+        raise PlanError(
+            f"a table in the lake has a declaration of version {was['version']}, by a later release of lakehouse; this "
+            f"one reads version {VERSION}. Use that release."
+        )
+    found = sorted(differences(was, now), key=lambda item: -KINDS.index(item.kind))
+    return Change(found[0].kind if found else "same", tuple(item.text for item in found))
+
+
+def refusal(name: str, change: Change) -> str:
+    """Say why a table can't go on under its new declaration, and what to do."""
+    needs = "needs a refold" if change.kind == "refold" else "would be another table"
+    anew = f"Give the new declaration another table name: it is built from bronze, while {name} stays."
+    if change.kind == "refold":
+        anew = (
+            f"`lakehouse repair backfill APP {name}` builds it from bronze beside the live table, and swaps it in; "
+            "--plan says what would change. Or give the new declaration another table name: it is built from bronze, "
+            f"while {name} stays."
+        )
+    return "\n".join(
+        [
+            f"table {name!r} exists in the lake under another declaration, and {needs}:",
+            *(f"  {reason}" for reason in change.reasons),
+            anew,
+        ]
+    )

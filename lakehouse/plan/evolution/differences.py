@@ -1,0 +1,213 @@
+"""The differences of two declarations, part by part, and what each means (rules: `lakehouse.plan.evolution.change`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+from lakehouse.plan.evolution.fingerprint import SQL, Json, as_text, canonical
+
+Kind = Literal["same", "compatible", "refold", "new_table"]
+KINDS: tuple[Kind, ...] = ("same", "compatible", "refold", "new_table")
+
+REFOLD = "its rows were made by what was found, so refold the table"
+NEW = "that tells rows apart, so make a new table"
+GOES_ON = "the table goes on, there is nothing to do"
+
+SIMPLE_NAME = re.compile(r"`([A-Za-z_]\w*)`")
+
+
+class Difference(NamedTuple):
+    """What a difference means, and the sentence that says so."""
+
+    kind: Kind
+    text: str
+
+
+def differences(was: Json, now: Json) -> list[Difference]:
+    """Return the differences of two fingerprints; none where they are the same."""
+    was, now = _renewed(was), _renewed(now)
+    found = [*_key(was, now), *_content(was, now), *_beside(was, now), *_stream(was["stream"], now["stream"])]
+    if not found and _untyped(was) != _untyped(now):
+        found = [_differs("refold", "declaration", as_text(was), as_text(now), REFOLD)]
+    return found
+
+
+def _differs(kind: Kind, what: str, was: str, now: str, meaning: str) -> Difference:
+    return Difference(kind, f"{what}: found {was}, declared {now}; {meaning}.")
+
+
+def _renewed(value: Any) -> Any:
+    """SQL in the form of the sqlglot of today, which may be another one than the table was made with."""
+    if isinstance(value, dict):
+        return {n: canonical(v) if n == SQL else _renewed(v) for n, v in value.items()}
+    return list(map(_renewed, value)) if isinstance(value, list) else value
+
+
+def _untyped(value: Json) -> Json:
+    """A type of a key that one of two releases can't tell is no difference."""
+    return {**value, "key": [name for name, _ in value["key"]]}
+
+
+def _key(was: Json, now: Json) -> Iterator[Difference]:
+    same = [a[0] for a in was["key"]] == [b[0] for b in now["key"]] and all(
+        None in (a[1], b[1]) or a[1] == b[1] for a, b in zip(was["key"], now["key"], strict=True)
+    )
+    if not same:
+        yield _differs("new_table", "key", _columns(was["key"]), _columns(now["key"]), NEW)
+    if (was["window"] is None) != (now["window"] is None):
+        yield _differs("new_table", "window", _window(was["window"]), _window(now["window"]), NEW)
+
+
+def _content(was: Json, now: Json) -> Iterator[Difference]:
+    if was["window"] != now["window"] and None not in (was["window"], now["window"]):
+        yield _differs("refold", "window", _window(was["window"]), _window(now["window"]), REFOLD)
+    if ("columns" in was) != ("columns" in now):
+        latest, aggregates = "the latest value of each key", "aggregates"
+        pair = (latest, aggregates) if "columns" in was else (aggregates, latest)
+        yield _differs("refold", "content", *pair, REFOLD)
+    elif "columns" in was:
+        if was["columns"] != now["columns"]:
+            yield _differs("refold", "columns", ", ".join(was["columns"]), ", ".join(now["columns"]), REFOLD)
+    else:
+        for name, sql in was["group_by"].items():
+            if now["group_by"].get(name, sql) != sql:
+                yield _differs("refold", f"group by {name}", _sql(sql), _sql(now["group_by"][name]), REFOLD)
+        for name in sorted({*was["aggregates"], *now["aggregates"]}):
+            a, b = was["aggregates"].get(name), now["aggregates"].get(name)
+            if a != b:
+                yield _differs("refold", f"aggregate {name}", _aggregate(a), _aggregate(b), REFOLD)
+    for part in ("having", "order_by"):
+        if was[part] != now[part]:
+            yield _differs("refold", part, _sql(was[part]), _sql(now[part]), REFOLD)
+    if was["emit"] != now["emit"]:
+        yield _differs("refold", "emit", was["emit"], now["emit"], REFOLD)
+
+
+def _beside(was: Json, now: Json) -> Iterator[Difference]:
+    before, after = was["beside"], now["beside"]
+    if before["suppress"] != after["suppress"]:
+        words = {True: "suppress", False: "no suppress"}
+        meaning = f"only the changelog is another one, from now on: {GOES_ON}"
+        yield _differs("compatible", "suppress", words[before["suppress"]], words[after["suppress"]], meaning)
+    final = was["emit"] == now["emit"] == "final"
+    if before["idle"] != after["idle"] and final:
+        meaning = f"final results are given out by the new one from now on, those that are out stay: {GOES_ON}"
+        yield _differs("compatible", "idle", _ms(before["idle"]), _ms(after["idle"]), meaning)
+    if before["retention"] != after["retention"] and (was["window"] is None) == (now["window"] is None):
+        yield from _retention(before["retention"], after["retention"], was, final)
+
+
+def _retention(before: int | None, after: int | None, was: Json, final: bool) -> Iterator[Difference]:
+    kind: Kind = "compatible"
+    if was["window"] is None:
+        kind, meaning = "refold", f"it decides which records are too old and which deletes are remembered; {REFOLD}"
+    elif after is not None and (before is None or after < before):
+        meaning = f"rows of windows that ended longer ago leave with the next records: {GOES_ON}"
+    elif after is not None or final:
+        meaning = f"rows that have left stay away, later ones stay longer: {GOES_ON}"
+    else:
+        kind = "refold"
+        meaning = (
+            "a window that has left could be begun anew by a part of its records, so refold the table, or declare a "
+            'long retention ("36500 days"), with which it goes on'
+        )
+    yield _differs(kind, "retention", _ms(before), _ms(after), meaning)
+
+
+def _stream(was: Json, now: Json) -> Iterator[Difference]:
+    parts, others = was.get("merge", [was]), now.get("merge", [now])
+    if ("merge" in was) != ("merge" in now) or len(parts) != len(others):
+        yield _differs("refold", "streams", _names(parts), _names(others), REFOLD)
+        return
+    for part, other in zip(parts, others, strict=True):
+        yield from _stream(part, other) if "merge" in was else _source(part, other)
+    if was["steps"] != now["steps"]:
+        # Only the steps that differ, unless it is their order that does.
+        gone = [step for step in was["steps"] if step not in now["steps"]]
+        new = [step for step in now["steps"] if step not in was["steps"]]
+        pair = (gone, new) if gone or new else (was["steps"], now["steps"])
+        before, after = (", ".join(map(_step, steps)) or "none" for steps in pair)
+        yield _differs("refold", f"steps of stream {_names([was])}", before, after, REFOLD)
+
+
+def _source(was: Json, now: Json) -> Iterator[Difference]:
+    stream = f"of stream {now['beside']['name']}"
+    for part in ("topic", "key_format", "value_format"):
+        if was[part] != now[part]:
+            yield _differs("refold", f"{part.replace('_', ' ')} {stream}", was[part], now[part], REFOLD)
+    if was["key"] != now["key"]:
+        yield _differs("refold", f"key {stream}", _columns(was["key"]), _columns(now["key"]), REFOLD)
+    if was["event_time"] != now["event_time"]:
+        yield _differs("refold", f"event time {stream}", _sql(was["event_time"]), _sql(now["event_time"]), REFOLD)
+    if was["value_format"] == now["value_format"]:
+        yield from _value(was, now, stream)
+    a, b = was["beside"]["name"], now["beside"]["name"]
+    if a != b:
+        meaning = f"bad records go to quarantine.{b} from now on, the earlier ones stay in quarantine.{a}: {GOES_ON}"
+        yield _differs("compatible", "name of the stream", a, b, meaning)
+
+
+def _value(was: Json, now: Json, stream: str) -> Iterator[Difference]:
+    if was["value_format"] != "json":
+        if was["value"] != now["value"]:
+            yield _differs("refold", f"schema {stream}", _columns(was["value"]), _columns(now["value"]), REFOLD)
+        return
+    before, after = was["value"] | was["beside"]["unread"], now["value"] | now["beside"]["unread"]
+    changed = [name for name in sorted(before | after) if before.get(name) != after.get(name)]
+    for name in changed:
+        # A column that is there in one of them only, and read there, is named where it is read.
+        if name in was["value"] | now["value"] and name in before and name in after:
+            yield _differs("refold", f"column {name} {stream}", before[name], after[name], REFOLD)
+    unread = [name for name in changed if name not in was["value"] | now["value"]]
+    if unread:
+        meaning = f"the table does not read them, but a record that does not fit them is quarantined: {GOES_ON}"
+        a, b = (_columns([[name, of[name]] for name in unread if name in of]) for of in (before, after))
+        yield _differs("compatible", f"columns {stream}", a, b, meaning)
+
+
+def _columns(columns: list[list[Any]]) -> str:
+    return ", ".join(f"{name} {kind}" if kind else name for name, kind in columns) or "none"
+
+
+def _names(streams: list[Json]) -> str:
+    return " + ".join(_names(part["merge"]) if "merge" in part else part["beside"]["name"] for part in streams)
+
+
+def _sql(value: Json | None) -> str:
+    return "none" if value is None else SIMPLE_NAME.sub(r"\1", value[SQL])
+
+
+def _ms(value: int | None) -> str:
+    return "none" if value is None else f"{value} ms"
+
+
+def _window(value: Json | None) -> str:
+    if value is None:
+        return "none"
+    if value["kind"] == "hopping" and value["size"] == value["advance"]:
+        value = {"kind": "tumbling", "size": value["size"], "grace": value["grace"]}
+    return f"{value['kind']} ({', '.join(f'{name} {_ms(of)}' for name, of in value.items() if name != 'kind')})"
+
+
+def _aggregate(value: Json | None) -> str:
+    if value is None:
+        return "none"
+    shown = [f"{name}={_option(of)}" for name, of in sorted(value["options"].items())]
+    return f"{value['kind']}({', '.join([_sql(value['argument']) if value['argument'] else '*', *shown])})"
+
+
+def _option(value: Any) -> str:
+    return f"function #{value['function']}" if isinstance(value, dict) else str(value)
+
+
+def _step(step: Json) -> str:
+    ((what, of),) = step.items()
+    if what == "filter":
+        return f"filter {_sql(of)}"
+    if what == "map":
+        ((name, made),) = of.items()
+        arguments = ", ".join(map(_sql, made["arguments"]))
+        return f"map {name} {made['type']} = function #{made['function']}({arguments})"
+    return f"{what} {', '.join(f'{_sql(sql)} AS {name}' for name, sql in sorted(of.items()))}"

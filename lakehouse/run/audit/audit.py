@@ -1,0 +1,232 @@
+"""The audit of a table: what became of every offset that it has taken in, and whether the sums agree.
+
+Every offset has one fate (`lakehouse.spark.audit.fates`); what bronze does not have is explained, by bronze/gaps or by
+Kafka (`lakehouse.run.audit.missing`); what the commits counted, and the table's own counts, agree with bronze; deep:
+the table's rows are those that a refold from bronze gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakehouse.errors import NotFound, PlanError
+from lakehouse.lake.layout import Layout
+from lakehouse.plan.app import App
+from lakehouse.plan.evolution.change import change_of, refusal
+from lakehouse.plan.table import Table
+from lakehouse.run.audit.finding import REBUILD, Audit, Missing, Partition, Problem, faults
+from lakehouse.run.audit.missing import Asked, explained
+from lakehouse.semantics.window import Sliding
+from lakehouse.spark.audit import fates, offsets, refolded
+from lakehouse.spark.audit.marks import Subject
+from lakehouse.spark.bronze import interventions
+from lakehouse.spark.operators.content import content
+from lakehouse.spark.silver.writer import latest_complete_tick
+from lakehouse.spark.table import counted, tables, travel
+from lakehouse.spark.table.input import Input
+from lakehouse.spark.transaction import exists, properties, standing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REFOLDS = ("late", "fixed", "refold")
+COUNTED = {
+    "records": "records of its topics",
+    "bad": "records that do not fit",
+    "null_keys": "records with a null key",
+    "late": "windows that a record came too late for",
+}
+
+
+def audit(
+    spark: SparkSession,
+    layout: Layout,
+    app: App,
+    table: Table,
+    kafka: Asked,
+    *,
+    deep: bool = False,
+    listen: Callable[[str], None] = lambda part: None,
+) -> Audit:
+    """Audit a table of an application, up to the last tick that it has taken in. It may be written meanwhile.
+
+    kafka: what is asked about offsets that bronze does not have. deep: fold the table anew and compare its rows.
+    listen: is told what is looked at. Raises NotFound for a table that does not exist, PlanError for one whose
+    declaration has changed so that the rows would be others.
+    """
+    app.table(table.name)
+    seen, kept = tables.visible(layout, table), tables.state(layout, table)
+    if not exists(spark, seen.path):
+        raise NotFound(f"table {table.name!r} does not exist in {layout.root}. Run its application first.")
+    change = change_of(properties(spark, seen.path), table)
+    if not change.can_go_on:
+        raise PlanError(refusal(table.name, change))
+    version, progress = standing(spark, seen.path, seen.name)
+    tick, complete = progress.tick, latest_complete_tick(spark, layout)
+
+    listen("offsets")
+    known = offsets.partitions(spark, layout, table.stream, tick)
+    said = counted.by_commits(spark, kept, tick)
+    skip = tables.skipped_offsets(spark, layout, table)
+    every = interventions.of(spark, layout, table.name)
+    if waiting := [at.at for at in every if at.at > tick and at.details.get("changed")]:
+        raise PlanError(
+            f"table {table.name!r} is to be swapped at tick {waiting[0]}, and stands at tick {tick}: it has the new "
+            "declaration, and the old rows. Run its application, or the backfill again, and audit it then."
+        )
+    decisions = [at for at in every if at.at <= tick]
+    redeclared = said.redeclared or change.kind != "same"
+    subject = Subject(table, tick, version, known, deep, redeclared, skip, decisions)
+    listen("fates")
+    told = fates.fates(spark, layout, subject)
+    listen("missing offsets")
+    missing = explained(spark, layout, subject, told, kafka)
+    made = _Audited(spark, layout, subject, told, said, kept)
+    listen("sums")
+    rows, sums = made.sums()
+    result = Audit(
+        table.name, tick, complete, Input(spark, layout, table.stream).rows(tick, complete).count(), rows, deep,
+        made.partitions(missing.by_number), [*missing.problems, *made.faults(), *made.commits(), *sums], missing.notes,
+    )  # fmt: skip
+    if tick > complete:
+        ahead = Problem(f"the table is at tick {tick}, bronze at {complete}", "bronze ahead of its tables", REBUILD)
+        result.problems.append(replace(ahead, do=REBUILD.format(table=table.name)))
+    result.notes.extend(made.notes())
+    if deep:
+        listen("refold")
+        result.problems.extend(made.content())
+    return result
+
+
+class _Audited:
+    """One table's marks, told: what they say is compared with what else says it."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        layout: Layout,
+        subject: Subject,
+        told: list[fates.Told],
+        said: counted.Counted,
+        kept: tables.Place,
+    ) -> None:
+        self._spark, self._layout, self._subject, self._table = spark, layout, subject, subject.table
+        self._told, self._said, self._kept = told, said, kept
+        self._rebuild = REBUILD.format(table=self._table.name)
+
+    def partitions(self, missing: dict[int, Missing]) -> list[Partition]:
+        by_part = {told.part: told for told in self._told}
+        found = []
+        for number, item in enumerate(self._subject.known):
+            told = by_part.get(number)
+            found.append(
+                Partition(
+                    item.topic, item.topic_id, item.partition, item.first, item.next, item.records,
+                    told.offsets if told else 0, told.fates if told else dict.fromkeys(fates.FATES, 0),
+                    told.partly_late if told else 0, missing.get(number, Missing()),
+                )
+            )  # fmt: skip
+        return found
+
+    def faults(self) -> Iterator[Problem]:
+        for told in sorted(self._told, key=lambda told: -1 if told.part is None else told.part):
+            where = "a partition that bronze does not know"
+            if told.part is not None:
+                item = self._subject.known[told.part]
+                where = f"topic {item.topic} (id {item.topic_id}) partition {item.partition}"
+            yield from faults(self._table.name, where, told.faults)
+
+    def commits(self) -> Iterator[Problem]:
+        """What the commits counted, where the log has all of them."""
+        if not self._said.whole:
+            return
+        readers = {topic: sum(s.topic == topic for s in self._table.stream.sources) for topic in self._topics()}
+        numbered = [told for told in self._told if told.part is not None]
+        found = {
+            "records": sum(told.records * readers[self._subject.known[told.part or 0].topic] for told in numbered),
+            "bad": sum(told.bad for told in numbered),
+            "null_keys": sum(told.null_keys for told in numbered),
+            "late": sum(told.late for told in numbered),
+        }
+        for name, what in COUNTED.items():
+            if (counted_then := self._said.counts[name]) != found[name]:
+                yield Problem(
+                    f"its commits counted {counted_then:,} {what}", f"the {found[name]:,} that bronze has now",
+                    f"`lakehouse past log {self._table.name}` shows the commits. {self._rebuild}",
+                )  # fmt: skip
+
+    def sums(self) -> tuple[int, list[Problem]]:
+        """The table's rows; and the counts of all records in what it keeps, which must be the records applied."""
+        table = self._table
+        rows, _ = counted.by_rows(self._spark, self._layout.silver(table.name), self._subject.version, ())
+        names = [item.name for item in table.aggregations if item.kind == "count" and item.argument is None]
+        # Of these the rows do not hold all records that were applied, or hold them more than once.
+        partial = table.is_final or table.retention is not None or isinstance(table.window, Sliding)
+        if not names or partial or self._subject.skip or self._subject.put_right:
+            return rows, []
+        version, progress = standing(self._spark, self._kept.path, self._kept.name)
+        if progress.tick != self._subject.tick:  # the job went on meanwhile
+            version = travel.version_at_tick(self._spark, self._layout, table, self._subject.tick, self._kept)
+        _, sums = counted.by_rows(self._spark, self._kept.path, version, names)
+        applied = sum(told.applied for told in self._told)
+        what = "records applied" if table.window is None else "records applied, each once for a window"
+        return rows, [
+            Problem(f"column {name} adds up to {total:,} over all groups", f"{applied:,}: {what}", self._rebuild)
+            for name, total in sums.items()
+            if total != applied
+        ]
+
+    def content(self) -> Iterator[Problem]:
+        """The table's rows against those that a refold from bronze and the interventions gives."""
+        if self._subject.skip:
+            return
+        here = travel.read_version(self._spark, self._layout.silver(self._table.name), self._subject.version)
+        there = refolded.refolded(self._spark, self._layout, self._table, self._subject.tick)
+        if content(here) == content(there):
+            return
+        found = refolded.difference(here, there)
+        yield Problem(
+            f"the table has {found.here:,} rows that a refold from bronze has not{_some(found.here_rows)}",
+            f"{found.there:,} others{_some(found.there_rows)}",
+            self._rebuild,
+        )
+
+    def notes(self) -> Iterator[str]:
+        if not self._said.whole:
+            yield "the table's log no longer has all its commits: what they counted was not compared"
+        if self._subject.redeclared:
+            yield (
+                "the declaration has changed since the table was made: what was judged under an earlier one is "
+                "compared with what this one says"
+            )
+        if self._subject.put_right:
+            of_rows = "" if self._table.is_latest else "; only --deep compares them"
+            yield (
+                "the table was reverted, or has fixed records: its rows are not what the records alone lead to"
+                + of_rows
+            )
+        kinds = [at.kind for at in self._subject.in_effect]
+        if "revert" in kinds and not {*kinds[kinds.index("revert") :]}.isdisjoint(REFOLDS):
+            yield (
+                "after the revert some keys were made anew, with all their records: of these keys records that are "
+                "said to be taken back may be in the rows"
+            )
+        if self._subject.skip:
+            yield (
+                "the table was restored from a topic: what it began with is in no bronze of this lake, and was not "
+                "looked at"
+            )
+        if not self._subject.judges_in_sql and not self._subject.deep:
+            yield (
+                "what is late for sessions and sliding windows was read from late/ and compared with the commits' "
+                "counts only; --deep judges it anew"
+            )
+
+    def _topics(self) -> tuple[str, ...]:
+        return self._table.stream.topics
+
+
+def _some(rows: list[str]) -> str:
+    return f", such as {'; '.join(rows)}" if rows else ""

@@ -1,0 +1,151 @@
+"""What an audit found, and how it says what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+REBUILD = (
+    "Build the table anew: stop the job, remove silver/{table} (and state/{table}, late/{table} where they exist) from "
+    "the lake, and run the application."
+)
+BACKUP = "Bronze is only ever appended to: something else wrote there. Take its folder from a backup."
+REQUARANTINE = (
+    "The bytes are in bronze. To have the quarantine written anew, stop the job, remove its folder below quarantine/, "
+    "and build the table anew: remove silver/{table} (and state/{table}, late/{table} where they exist), and run."
+)
+# By fault (see lakehouse.spark.audit.fates): what was found, what was expected, and what to do. {n} are offsets.
+TEXTS = {
+    "doubled": ("{n} offsets stand in bronze more than once", "each once", BACKUP),
+    "not_quarantined": (
+        "{n} records that do not fit are not in the quarantine", "each there once for its stream", REQUARANTINE,
+    ),
+    "quarantined_again": (
+        "{n} records stand in the quarantine though they fit, or more than once", "bad records, each once",
+        REQUARANTINE,
+    ),
+    "quarantined_otherwise": (
+        "{n} records stand in the quarantine with other bytes, or at another place, than in bronze",
+        "the row of bronze", REQUARANTINE,
+    ),
+    "late_not_kept": (
+        "{n} records came too late and are not, or not for each window, in late/{table}",
+        "a row for each window that did not take them", REBUILD,
+    ),
+    "late_again": (
+        "{n} records stand in late/{table} for windows that took them, or more than once",
+        "what came too late, each record and window once", REBUILD,
+    ),
+    "late_otherwise": (
+        "{n} records stand in late/{table} for other windows, or at another place, than they were late for",
+        "the windows that did not take them", REBUILD,
+    ),
+    "decided_in_time": (
+        "{n} records were taken in by an intervention and had not come too late", "late records only",
+        "Interventions are only written by `lakehouse repair correct`: something else wrote there. Take its folder "
+        "from a backup.",
+    ),
+    "lost": ("{n} records are the last of their keys, and no row shows them", "a row for each", REBUILD),
+    "outdated": (
+        "{n} records are shown by rows though their keys have a later record, or were deleted",
+        "rows of the last records only", REBUILD,
+    ),
+    "quarantined_without_row": ("{n} records stand in the quarantine and not in bronze", "both", BACKUP),
+    "late_without_row": ("{n} records stand in late/{table} and not in bronze", "both", BACKUP),
+    "shown_without_row": ("{n} records are shown by rows and are not in bronze", "both", BACKUP),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is not as it must be: what was found, what was expected, what to do."""
+
+    found: str
+    expected: str
+    do: str
+
+    def __str__(self) -> str:
+        return f"{self.found}; expected {self.expected}. {self.do}"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Offsets of a partition that are no row of bronze, by what explains them.
+
+    noted: in bronze/gaps. expired, aborted, own (a transaction's marker, or compacted), lost: as Kafka says, see
+    `lakehouse.kafka.holes`. unknown: Kafka could not be asked; they are its own, or unknown.
+    """
+
+    noted: int = 0
+    expired: int = 0
+    aborted: int = 0
+    own: int = 0
+    lost: int = 0
+    unknown: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition's offsets [0, next), up to the table's tick.
+
+    records: rows of bronze. offsets: those that bronze has; each has one fate (see `lakehouse.spark.audit.fates`).
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    first: int | None
+    next: int
+    records: int
+    offsets: int
+    fates: Mapping[str, int]
+    partly_late: int
+    missing: Missing
+
+    @property
+    def where(self) -> str:
+        return f"topic {self.topic} (id {self.topic_id}) partition {self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What an audit of a table found: `ok` where every offset is accounted for, and the sums agree.
+
+    tick: the last one that the table has taken in; bronze_tick: bronze's last complete one; waiting: the records that
+    came in between. notes: what could not be looked at, and why.
+    """
+
+    table: str
+    tick: int
+    bronze_tick: int
+    waiting: int
+    rows: int
+    deep: bool
+    partitions: list[Partition] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    @property
+    def fates(self) -> dict[str, int]:
+        """How many offsets have each fate; those that none has are left out."""
+        names = dict.fromkeys(name for partition in self.partitions for name in partition.fates)
+        counts = {name: sum(partition.fates[name] for partition in self.partitions) for name in names}
+        return {name: count for name, count in counts.items() if count}
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as plain values, for JSON."""
+        return {"ok": self.ok, "fates": self.fates, **asdict(self)}
+
+
+def faults(table: str, where: str, found: Mapping[str, tuple[int, int]]) -> list[Problem]:
+    """Say the faults of a partition's offsets: how many of each, and the first."""
+    said = []
+    for name, (count, first) in found.items():
+        what, expected, do = (text.format(n=f"{count:,}", table=table) for text in TEXTS[name])
+        said.append(Problem(f"{where}: {what}; the first: offset {first}", expected, do))
+    return said

@@ -1,0 +1,1 @@
+"""Recovery drills, and what they found."""

@@ -1,0 +1,75 @@
+"""What drills found, and their history: <lake>/control/drills/history.jsonl, one line a drill.
+
+A text file: it can be read where no table can be any more.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lakehouse.durable import append_line_durably
+from lakehouse.lake.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """One way of restoring: its time, what came out, and how many keys are lost or wrong. equal: None if impossible."""
+
+    way: str
+    seconds: float
+    rows: int | None = None
+    equal: bool | None = None
+    lost: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One damage: what was done to the copy, what found it (None: nothing did), and each way of restoring."""
+
+    damage: str
+    done: str
+    found_by: str | None
+    found_seconds: float
+    restored: tuple[Restored, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Found, and restored: no way gave something else, and one at the least gave the table."""
+        results = [one.equal for one in self.restored]
+        return self.found_by is not None and True in results and False not in results
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """A drill: the table at a tick, its row count and hash, and what became of each damage."""
+
+    at: str
+    table: str
+    tick: int
+    rows: int
+    hash: int
+    seconds: float
+    ok: bool
+    cases: tuple[Case, ...] = field(default=())
+
+
+def history(layout: Layout, table: str | None = None) -> list[dict[str, Any]]:
+    """Return the drills that were run, of one table or all, the newest first."""
+    path = Path(layout.drills, "history.jsonl")
+    lines = path.read_text().splitlines() if path.exists() else []
+    found = []
+    for line in reversed(lines):
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue  # its writing was cut off: the drill is not in the history
+    return [one for one in found if table is None or one["table"] == table]
+
+
+def remember(layout: Layout, done: Drill) -> None:
+    """Add a drill to the history."""
+    append_line_durably(Path(layout.drills, "history.jsonl"), json.dumps(asdict(done)))

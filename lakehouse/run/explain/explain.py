@@ -1,0 +1,219 @@
+"""The records behind one row of a table, folded step by step to its value.
+
+The model folds them, with the rules that Spark runs too; no Spark is needed then. Which records were late is the lake's
+to say, not the slice's: the late table knows it of tumbling and hopping windows and of `order_by`; for sessions and
+sliding windows the stream time is made anew from all records that reach the table. Where the model can't (an expression
+that only Spark evaluates, interventions, a table that was restored) the changes come from Spark's changelog per event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakehouse.errors import ConfigError, NeedsSpark, NotFound
+from lakehouse.formats.decode import decode
+from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.written import written_key, written_value
+from lakehouse.lake import reader
+from lakehouse.lake.layout import Layout
+from lakehouse.model import keyed_table, model
+from lakehouse.model.keyed_table import Event, Late, Made, comparable
+from lakehouse.plan.step import Source
+from lakehouse.plan.table import WINDOW_COLUMNS, Table
+from lakehouse.run.explain.explanation import Explained, Step, checked, rows_of_key
+from lakehouse.run.explain.nearest import nearest
+from lakehouse.run.explain.of_key import Sought, bronze, bytes_of, is_keyed_by_topic, sought
+from lakehouse.semantics.aggregate.collection import frozen
+from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.moment import At, AtEvent, AtOffsets, milliseconds, moment
+from lakehouse.semantics.position import Position
+from lakehouse.semantics.record import Record
+from lakehouse.semantics.window import Hopping, Session, Span
+
+if TYPE_CHECKING:
+    from lakehouse.lake.moment.cut import Cut
+    from lakehouse.run.lake import Lake
+
+Listen = Callable[[int], None]
+LATE_A_READ = 20_000
+EVER = 2**62  # judged by this time every record is late, by the other none
+
+
+def explain(
+    lake: Lake, layout: Layout, table: Table, key: str, at: At | None = None, listen: Listen = lambda records: None
+) -> list[Explained]:
+    """Explain the rows of a key: one, or one a window, in order. key: its text, without the window.
+
+    Raises NotFound for a key that no record reaches, and for a moment that can't be had; ConfigError.
+    """
+    from lakehouse.lake.moment import applied
+    from lakehouse.run.explain import changelog
+
+    told, wanted = applied.told(layout, table, at), sought(layout, table, key)
+    try:
+        if changelog.is_needed(layout, table):
+            raise NeedsSpark("interventions, or what a restore began from, are folded by Spark.")
+        steps = folded(layout, table, wanted, told.cut, listen)
+    except NeedsSpark as error:
+        if isinstance(at, AtEvent | AtOffsets):
+            raise ConfigError(
+                f"explain {table.name!r} at {at}: this table is explained by Spark, which can do so now, at a version, "
+                f"a tick or a commit time. Why Spark: {error}"
+            ) from error
+        steps = changelog.steps(lake.spark, layout, table, key, wanted, told.cut.tick)
+    if not steps:
+        raise NotFound(
+            f"key {key!r} of table {table.name!r}{'' if at is None else f' at {at}'}: no record in bronze reaches it. "
+            f"{nearest(layout, table, key)}"
+        )
+    rows = rows_of_key(lake, layout, table, steps, wanted, at, told.version)
+    return [
+        checked(table, of, steps.get(of, ()), rows.get(of), told.watermark)
+        for of in sorted({*steps, *rows}, key=comparable)
+    ]
+
+
+def folded(
+    layout: Layout, table: Table, key: Sought, cut: Cut, listen: Listen = lambda records: None
+) -> dict[Key, tuple[Step, ...]]:
+    """Return the steps of a key's rows, by the model. Raises NeedsSpark."""
+    events, judged = _reaching(layout, table, key, cut, listen)
+    events.sort(key=lambda event: event.position)
+    made = keyed_table.run(table, events, cut.event_ms, judged)
+    counted = [event for event in events if cut.event_ms is None or event.timestamp <= cut.event_ms]
+    return _steps(table, counted, made)
+
+
+def _reaching(
+    layout: Layout, table: Table, key: Sought, cut: Cut, listen: Listen
+) -> tuple[list[Event], dict[Position, int] | None]:
+    """The records that reach a key, and by which time each of them is judged: None for a table without a clock."""
+    own = {source.topic for source in table.stream.sources if source.own_table}
+    source = table.stream.source
+    # These are judged by all records that came, not by what the late table tells of those that were late.
+    needs_all = table.window is not None and not isinstance(table.window, Hopping)
+    by_bytes = isinstance(source, Source) and is_keyed_by_topic(table, source) and not needs_all
+    wanted = bytes_of(source, key) if by_bytes and isinstance(source, Source) else None
+    found: list[Event] = []
+    moving: list[Event] = []
+    count = 0
+    for topic in table.stream.topics:
+        for chunk in bronze(layout, own, topic, wanted):
+            count += len(chunk)
+            listen(count)
+            records = [record for record in chunk if record.tick <= cut.tick and _before(cut, record)]
+            for event in model.events(table.stream, records, decode):
+                of = _key(table, event)
+                if of is None:
+                    continue
+                if key.is_key(of):
+                    found.append(event)
+                if needs_all:
+                    moving.append(_light(event))
+    if not table.has_clock:
+        return found, None
+    if needs_all:
+        return found, keyed_table.horizons(table, sorted(moving, key=lambda event: event.position))
+    late = _late(layout, table, {event.position[:1] + event.position[2:] for event in found})
+    return found, {
+        event.position: _horizon(table, late.get(event.position[:1] + event.position[2:])) for event in found
+    }
+
+
+def _before(cut: Cut, record: Record) -> bool:
+    of = (cut.offsets or {}).get(record.topic)
+    return of is None or record.offset < of.get(record.partition, 0)
+
+
+def _key(table: Table, event: Event) -> Key | None:
+    """The key that a record reaches, without the window; None if it reaches none."""
+    if table.is_latest:
+        return None if event.null_key else keyed_table.key_of(table.key, event.values)
+    return keyed_table.group_of(table, event)
+
+
+def _light(event: Event) -> Event:
+    """A record as the clock sees it: there are many."""
+    return replace(event, values={}, record=replace(event.record, key=None, value=None, headers=()))
+
+
+def _late(layout: Layout, table: Table, places: set[tuple[Any, ...]]) -> dict[tuple[Any, ...], list[Span | None]]:
+    """What was late of the records at these places: (tick, topic, partition, offset, ordinal)."""
+    if not Path(layout.late(table.name), "_delta_log").is_dir():
+        return {}
+    found: dict[tuple[Any, ...], list[Span | None]] = {}
+    # A table may have many late records, the key has a few of them.
+    columns = ("tick", "topic", "partition", "offset", "ordinal", *WINDOW_COLUMNS)
+    for batch in reader.dataset(layout.late(table.name)).to_batches(columns=list(columns), batch_size=LATE_A_READ):
+        for row in batch.to_pylist():
+            *place, start, end = (row[name] for name in columns)
+            if (of := tuple(place)) in places:
+                span = None if start is None else Span(milliseconds(start), milliseconds(end))
+                found.setdefault(of, []).append(span)
+    return found
+
+
+def _horizon(table: Table, late: list[Span | None] | None) -> int:
+    """A time by which a record is late for just these windows."""
+    if late is None:
+        return -EVER
+    assert table.window is not None or late == [None]
+    closed = [table.window.closes(span) for span in late if span is not None and table.window is not None]
+    return max(closed, default=EVER)
+
+
+def _steps(table: Table, events: Iterable[Event], made: Made) -> dict[Key, tuple[Step, ...]]:
+    """Put what came of each record beside it, row by row."""
+    happened: dict[Position, list[Change | Late]] = {}
+    outcomes: list[Change | Late] = [*made.changes, *made.unseen, *made.late]
+    for outcome in outcomes:
+        happened.setdefault(outcome.position, []).append(outcome)
+    left_out = {id(change) for change in made.unseen}
+    found: dict[Key, list[Step]] = {}
+    for event in events:
+        base = _key(table, event)
+        assert base is not None
+        for item in happened.get(event.position, [None]):
+            if isinstance(item, Change):
+                assert item.key is not None
+                steps, value = found.setdefault(item.key, []), item.value
+                before = steps[-1].row if steps else None
+                if id(item) in left_out and table.having is not None and value is not None:
+                    did, value = "left out by HAVING", None
+                else:
+                    did = _did(table, before, value, event)
+            else:
+                bounds = tuple(map(moment, item.span)) if item is not None and item.span is not None else ()
+                steps = found.setdefault((*base, *bounds), [])
+                value, did = steps[-1].row if steps else None, "superseded" if item is None else "late"
+            steps.append(_step(table, event, did, value))
+    return {key: tuple(steps) for key, steps in found.items()}
+
+
+def _did(table: Table, before: dict[str, Any] | None, after: dict[str, Any] | None, event: Event) -> str:
+    if after is None:
+        absorbed = isinstance(table.window, Session) and not event.tombstone
+        return "unchanged" if before is None else "absorbed" if absorbed else "deleted"
+    if before is None:
+        return "inserted"
+    return "unchanged" if frozen(before) == frozen(after) else "updated"
+
+
+def _step(table: Table, event: Event, did: str, row: dict[str, Any] | None) -> Step:
+    key, value = written(table, event.record)
+    return Step(event.position, did, row, event.timestamp, event.record, key, value)
+
+
+def written(table: Table, record: Record) -> tuple[Any, Any]:
+    """Return a record's key and value as a person writes them down; in hex where they have no such form."""
+    source = next(source for source in table.stream.sources if source.topic == record.topic)
+    found: list[Any] = []
+    for write, data in ((written_key, record.key), (written_value, record.value)):
+        try:
+            found.append(write(source, data))
+        except Unfit:
+            found.append((data or b"").hex())
+    return found[0], found[1]

@@ -1,0 +1,120 @@
+"""What is explained: a row's records step by step, and what the table has, which the last step is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakehouse.lake import reader
+from lakehouse.lake.layout import Layout
+from lakehouse.model import keyed_table
+from lakehouse.model.keyed_table import unhashable
+from lakehouse.plan.table import Table
+from lakehouse.run.explain.of_key import Sought
+from lakehouse.run.scenario.compare import keys_of, plain, same
+from lakehouse.semantics.changelog import Key
+from lakehouse.semantics.moment import At, milliseconds
+from lakehouse.semantics.position import Position
+from lakehouse.semantics.record import Record
+from lakehouse.semantics.window import Span
+
+if TYPE_CHECKING:
+    from lakehouse.run.lake import Lake
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one record, or intervention, did to a row, and the row's values after it; None: there is no row.
+
+    record: as it lies in bronze; None of an intervention, and then `reason` says why. Its key and value as a person
+    writes them down, text in hex where they have no such form. did: inserted, updated, unchanged, deleted, absorbed
+    (by a longer session), late, superseded (by `order_by`), or how an intervention is called.
+    """
+
+    position: Position
+    did: str
+    row: dict[str, Any] | None
+    event_ms: int | None = None
+    record: Record | None = None
+    record_key: Any = None
+    record_value: Any = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One row: its key (with the window, if there is one), its steps in order, and what the table has at the moment.
+
+    found: the row's values as they are read. agrees: they are what the steps lead to. note: why the table does not show
+    the row though nothing is wrong, or what is wrong.
+    """
+
+    key: dict[str, Any]
+    steps: tuple[Step, ...]
+    found: dict[str, Any] | None
+    agrees: bool
+    note: str | None = None
+
+    @property
+    def row(self) -> dict[str, Any] | None:
+        """What the steps lead to."""
+        return self.steps[-1].row
+
+
+def rows_of_key(
+    lake: Lake, layout: Layout, table: Table, known: Iterable[Key], key: Sought, at: At | None, version: int | None
+) -> dict[Key, dict[str, Any]]:
+    """Return the rows of a key as the table has them at a moment. known: keys of rows, to read few of them."""
+    columns = keys_of(table).columns
+    of = next(iter(known))
+    plain_ones = {n: part for n, part in zip(columns, of, strict=False) if isinstance(part, str | int)}
+    if version is not None:
+        found = _rows(layout, table, version, plain_ones)
+    else:
+        from lakehouse.spark.changelog import published
+
+        frame = lake.read(table, at=at)
+        for name, part in plain_ones.items():
+            frame = frame.where(frame[name].eqNullSafe(part))
+        found = published.rows(frame)
+    rows: dict[Key, dict[str, Any]] = {}
+    for row in found:
+        of = keyed_table.key_of(table.key, {name.lower(): value for name, value in row.items()})
+        if key.is_key(of[: len(columns)]):
+            rows[of] = {n: v for n, v in row.items() if n not in table.key and n[0] != "_"}
+    return rows
+
+
+def _rows(layout: Layout, table: Table, version: int, key: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    wanted = ds.scalar(value=True)
+    for name, part in key.items():
+        field = ds.field(name)
+        # Writers of other engines leave texts as views, which Arrow can't compare yet.
+        wanted &= (field.cast(pa.string()) if isinstance(part, str) else field) == part
+    for batch in reader.dataset(layout.silver(table.name), version).to_batches(filter=wanted):
+        yield from batch.to_pylist(maps_as_pydicts="strict")
+
+
+def checked(
+    table: Table, key: Key, steps: tuple[Step, ...], found: dict[str, Any] | None, watermark: int | None
+) -> Explained:
+    """Return a row; what the steps lead to is compared with what the table has."""
+    made = steps[-1].row if steps else None
+    shown = {name: unhashable(part) for name, part in zip(table.key, key, strict=False)}
+    agrees, note = (made is None) == (found is None) and (made is None or same(plain(made), plain(found))), None
+    if not agrees and made is not None and found is None and table.window is not None:
+        if table.is_final and (watermark is None or table.window.closes(_span(key)) > watermark):
+            agrees, note = True, "the window is not closed yet: final results show it when it is"
+        elif table.retention is not None and (watermark is None or milliseconds(key[-1]) + table.retention < watermark):
+            agrees, note = True, "the row has expired: it is past the table's retention"
+    if not agrees:
+        note = "the table has another row: somebody else has changed it, or it was declared otherwise then"
+    return Explained(shown, steps, found, agrees, note)
+
+
+def _span(key: Key) -> Span:
+    return Span(milliseconds(key[-2]), milliseconds(key[-1]))

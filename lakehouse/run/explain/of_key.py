@@ -1,0 +1,143 @@
+"""The records of bronze that reach one key of a table, read without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lakehouse.errors import ConfigError
+from lakehouse.formats.decode import decode
+from lakehouse.formats.key_text import parse_key, write_key
+from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.written import key_bytes
+from lakehouse.lake import reader
+from lakehouse.lake.keys import columns_of
+from lakehouse.lake.layout import Layout
+from lakehouse.model import model
+from lakehouse.model.keyed_table import hashable, unhashable
+from lakehouse.plan.app import App
+from lakehouse.plan.expression import expression_type
+from lakehouse.plan.schema import Column
+from lakehouse.plan.step import Rekey, Source
+from lakehouse.plan.table import Sink, Table
+from lakehouse.run.scenario.compare import keys_of
+from lakehouse.semantics.aggregate.collection import frozen
+from lakehouse.semantics.changelog import Key
+from lakehouse.semantics.moment import milliseconds
+from lakehouse.semantics.record import Record
+
+COLUMNS = (
+    "topic", "topic_id", "partition", "offset", "timestamp", "key", "value", "tick", "order_time", "headers",
+    "timestamp_type",
+)  # fmt: skip
+# So many records are decoded at once: bronze may hold more than memory does.
+CHUNK = 20_000
+PROBE = "captured"
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """A key that is looked for: its columns, without the window, and its values."""
+
+    columns: tuple[Column, ...]
+    values: Key
+
+    def is_key(self, key: Key) -> bool:
+        """Say whether a key is it: by its values; where only Spark can tell a column's type, by its text."""
+        return all(
+            frozen(part) == frozen(value) if column.type else write_key([unhashable(part)]) == (value or "")
+            for column, part, value in zip(self.columns, key, self.values, strict=True)
+        )
+
+
+def sought(layout: Layout, table: Table, text: str) -> Sought:
+    """Return the key that a text means, by the types that the lake's table has. Raises ConfigError for none."""
+    names, path = keys_of(table).columns, layout.silver(table.name)
+    if Path(path, "_delta_log").is_dir():
+        columns = columns_of(reader.dataset(path).schema, names)
+    else:
+        columns = tuple(Column(name, _declared(table, name)) for name in names)
+    return Sought(columns, tuple(map(hashable, parse_key(text, columns))))
+
+
+def _declared(table: Table, name: str) -> str:
+    """The type that a key's column is declared with; empty where only Spark can tell."""
+    for item in table.group_by:
+        if item.name == name:
+            return expression_type(item.expression, table.stream.columns) or ""
+    return next(column.type for column in table.stream.columns if column.name == name)
+
+
+def of_key(layout: Layout, own: set[str], table: Table, key: str, listen: Callable[[int], None]) -> Iterator[Record]:
+    """Yield the records of a key. `own`: the topics that have a bronze table of their own."""
+    source, wanted = table.stream.source, sought(layout, table, key)
+    if isinstance(source, Source) and is_keyed_by_topic(table, source):
+        for chunk in bronze(layout, own, source.topic, bytes_of(source, wanted)):
+            yield from chunk
+        return
+    count = 0
+    for topic in table.stream.topics:
+        for chunk in bronze(layout, own, topic):
+            yield from _reaching(table, chunk, wanted)
+            count += len(chunk)
+            listen(count)
+
+
+def is_keyed_by_topic(table: Table, source: Source) -> bool:
+    """True where a key of the table is the same bytes in every record, so that bronze can be asked for them."""
+    if any(isinstance(step, Rekey) for step in table.stream.steps) or source.key_format != "kafka":
+        return False
+    return table.is_latest or [item.expression.text.lower() for item in table.group_by] == [source.key[0].name.lower()]
+
+
+def bytes_of(source: Source, key: Sought) -> bytes:
+    """Return the bytes that a key is in the topic. Raises ConfigError for one that has none."""
+    try:
+        data = key_bytes(source, key.values[0])
+    except Unfit as error:
+        raise ConfigError(f"key {write_key(key.values)!r}: {error}") from error
+    assert data is not None
+    return data
+
+
+def bronze(layout: Layout, own: set[str], topic: str, key: bytes | None = None) -> Iterator[list[Record]]:
+    """Yield a topic's records of the complete ticks, or those with one key, some at a time."""
+    import pyarrow.dataset as ds
+
+    reader.local_root(layout)
+    last = reader.read_progress(reader.open_table(layout.records, "bronze"), reader.INGEST).tick
+    rows = reader.dataset(layout.own_records(topic) if topic in own else layout.records)
+    wanted = (ds.field("topic") == topic) & (ds.field("tick") <= last)
+    if key is not None:
+        wanted &= ds.field("key") == key
+    for batch in rows.to_batches(columns=list(COLUMNS), filter=wanted, batch_size=CHUNK):
+        yield [record_of(row) for row in batch.to_pylist()]
+
+
+def record_of(row: dict[str, Any]) -> Record:
+    """Return a row of bronze as a record."""
+    headers = tuple((item["key"], item["value"]) for item in row["headers"] or ())
+    times = {name: milliseconds(row[name]) for name in ("timestamp", "order_time")}
+    return Record(**{**row, **times, "headers": headers})
+
+
+def _reaching(table: Table, chunk: Sequence[Record], key: Sought) -> Iterator[Record]:
+    """Yield the records that reach a key of the table: its stream runs on the model, re-keyed by the table's groups."""
+    stream = table.stream
+    if table.group_by:
+        rekey = Rekey(table.group_by)
+        stream = replace(stream, key=keys_of(table).columns, steps=(*stream.steps, rekey))
+    found = model.run(App((), (Sink(PROBE, stream, "event"),), stream.sources), chunk, decode)
+    places = {
+        (change.position.partition, change.position.offset, change.position.tick)
+        for change in found.topics[PROBE]
+        if change.key is not None and key.is_key(change.key)
+    }
+    yield from (record for record in chunk if (record.partition, record.offset, record.tick) in places)
+
+
+def text_of(key: Key) -> str:
+    """Return a key as it is given on the command line."""
+    return write_key([unhashable(part) for part in key])

@@ -1,0 +1,1 @@
+"""An application, running: ingest, silver, publishing and upkeep in one process."""

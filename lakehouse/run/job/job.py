@@ -1,0 +1,232 @@
+"""An application, running: ingest, silver and publishing in one process, on one Spark session.
+
+Two ways, with equal results: until caught up (what Kafka has at the start), or for good.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from lakehouse.kafka.options import for_java
+from lakehouse.kafka.ranges import read_ranges
+from lakehouse.kafka.topics import Cluster
+from lakehouse.lake.layout import Layout
+from lakehouse.plan.app import App
+from lakehouse.run.job.publishing import Publishing
+from lakehouse.run.job.upkeeping import Upkeeping, of_tables
+from lakehouse.run.repair import intervene
+from lakehouse.settings.config import Settings
+from lakehouse.spark.bronze import interventions
+from lakehouse.spark.bronze.feed import Feed
+from lakehouse.spark.bronze.gaps import TopicNow
+from lakehouse.spark.bronze.ingest import Ingest
+from lakehouse.spark.failure import stop
+from lakehouse.spark.silver.leftovers import upkeep_control
+from lakehouse.spark.silver.query import Silver
+from lakehouse.spark.silver.upkeep import Done, Policy, upkeep_bronze, upkeep_quarantine
+from lakehouse.spark.silver.writer import own_topics
+from lakehouse.spark.table import checked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+Part = Literal["ingest", "silver"]
+PARTS: tuple[Part, ...] = ("ingest", "silver")
+POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something a run did. Times are seconds since the start.
+
+    "tick" (bronze), "batch" (all tables), "published", "upkeep", "upkeep failed" (the job goes on).
+    """
+
+    kind: str
+    tick: int
+    records: int
+    seconds: float
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+Listen = Callable[[Event], None]
+
+
+class Job:
+    """One application on one lake. `listen` is told of every tick, batch and publication, from the queries' threads."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        settings: Settings,
+        app: App,
+        bootstrap_servers: str,
+        listen: Listen = lambda event: None,
+    ) -> None:
+        self._spark, self._settings, self._app, self._listen = spark, settings, app, listen
+        self._layout = Layout(settings.lake.path)
+        self._bootstrap = bootstrap_servers
+        self._cluster = Cluster(bootstrap_servers, settings.kafka.options)
+        self._began = time.monotonic()
+
+    def until_caught_up(self, parts: tuple[Part, ...] = PARTS) -> None:
+        """Ingest what Kafka has now, then bring every table and sink to it. Raises what stopped it."""
+        checked.check(self._spark, self._app)
+        if "ingest" in parts:
+            with self._ingest() as ingest:
+                _await(ingest.start(available_now=True), ingest.check)
+        if "silver" in parts:
+            with self._silver() as silver:
+                _await(silver.start(available_now=True), silver.check)
+
+    def until_stopped(self, stop: threading.Event, parts: tuple[Part, ...] = PARTS) -> None:
+        """Keep running until `stop` is set. Raises what stopped it otherwise."""
+        checked.check(self._spark, self._app)
+        with ExitStack() as stack:
+            running: list[tuple[StreamingQuery, Ingest | Silver]] = []
+            ingest: Ingest | None = None
+            silver: Silver | None = None
+            seconds = self._settings.run.trigger_seconds
+            if "ingest" in parts:
+                ingest = stack.enter_context(self._ingest())
+                start = partial(ingest.start, available_now=False, trigger_seconds=seconds)
+                running.append((self._pooled("ingest", start), ingest))
+            if "silver" in parts:
+                silver = stack.enter_context(self._silver())
+                running.append((self._pooled("silver", partial(silver.start, available_now=False)), silver))
+            try:
+                while not stop.wait(POLL_SECONDS) and all(query.isActive for query, _ in running):
+                    self._take_up(ingest, silver)
+            except Exception:
+                # A batch's own error says more than that a query, or Spark, can't be asked any more.
+                for query, owner in running:
+                    owner.check(query)
+                raise
+            finally:
+                for query, owner in running:
+                    owner.stop(query)
+            for query, owner in running:
+                owner.check(query)
+
+    def _take_up(self, ingest: Ingest | None, silver: Silver | None) -> None:
+        """Take up the interventions that were asked for; they have ticks without records, which wake nobody."""
+        if ingest is not None:
+            for path, wanted in intervene.pending(self._layout):
+                if interventions.tick_of(self._spark, self._layout, wanted.id) is None:
+                    ingest.decide(wanted)
+                path.unlink(missing_ok=True)
+        if silver is not None and interventions.decided(self._spark, self._layout) > silver.tick:
+            silver.catch_up()
+
+    def _pooled(self, pool: str, start: Callable[[], StreamingQuery]) -> StreamingQuery:
+        """Start a query in a scheduler pool of its own, so that neither waits for the other's jobs."""
+        context = self._spark.sparkContext
+        context.setLocalProperty("spark.scheduler.pool", pool)
+        try:
+            return start()
+        finally:
+            context.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type, unused-ignore]
+
+    def _ingest(self) -> Ingest:
+        run = self._settings.run
+        feed = Feed(
+            self._bootstrap,
+            for_java(self._settings.kafka.options),
+            tuple(dict.fromkeys((*self._app.topics, *self._settings.kafka.topics))),
+            self._look,
+            partial(read_ranges, self._bootstrap, self._settings.kafka.options),
+            pattern=self._settings.kafka.topic_pattern,
+            own=tuple(own_topics(self._app)),
+            max_records_per_tick=run.max_records_per_tick,
+            max_bytes_per_tick=run.max_bytes_per_tick,
+            max_record_bytes=run.max_record_bytes,
+            on_data_loss=run.on_data_loss,
+        )
+        own = own_topics(self._app)
+
+        def keep_up(policy: Policy) -> list[Done]:
+            done = upkeep_bronze(self._spark, self._layout, own, policy)
+            return done + upkeep_control(self._layout, policy, datetime.now(UTC))
+
+        upkeeping = self._upkeeping("bronze", keep_up)
+
+        def after_tick(tick: int, rows: int) -> None:
+            self._say("tick", tick, rows)
+            upkeeping.after(tick)
+
+        return Ingest(self._spark, self._layout, feed, after_tick)
+
+    def _upkeeping(self, part: str, work: Callable[[Policy], list[Done]]) -> Upkeeping:
+        """The upkeep of what a query of this job writes, told as events."""
+
+        def told(done: list[Done], seconds: float) -> None:
+            files = [sum(one.files_before for one in done), sum(one.files_after for one in done)]
+            self._say("upkeep", 0, 0, part=part, took=round(seconds, 3), files_before=files[0], files_after=files[1])
+
+        def failed(message: str) -> None:
+            self._say("upkeep failed", 0, 0, part=part, message=message)
+
+        return Upkeeping(self._layout, self._settings.upkeep, part, work, told, failed)
+
+    def _keep_up(self, policy: Policy) -> list[Done]:
+        done = of_tables(self._spark, self._layout, self._app, policy, self._app.tables)
+        return done + upkeep_quarantine(self._spark, self._layout, self._app, policy)
+
+    def _look(self) -> dict[str, TopicNow]:
+        """What Kafka has now of the topics that are ingested; a topic that does not exist is left out."""
+        names = set(self._cluster.names())
+        listed = {*self._app.topics, *self._settings.kafka.topics}
+        facts = self._cluster.topics(sorted(listed & names))
+        if (pattern := self._settings.kafka.topic_pattern) is not None:
+            facts |= self._cluster.topics(pattern)
+        offsets = self._cluster.offsets((name, p) for name, fact in facts.items() for p in range(fact.partitions))
+        return {
+            name: TopicNow(fact.id, {p: offsets[name, p] for p in range(fact.partitions)})
+            for name, fact in facts.items()
+        }
+
+    @contextmanager
+    def _silver(self) -> Iterator[Silver]:
+        with Publishing(self._spark, self._settings, self._layout, self._app, self._cluster) as publishing:
+
+            def publish(tick: int) -> None:
+                for topic, count in publishing.publish(tick).items():
+                    self._say("published", tick, count, topic=topic)
+
+            written = hashlib.sha256(",".join(sorted(table.name for table in self._app.tables)).encode())
+            upkeeping = self._upkeeping(f"silver-{written.hexdigest()[:12]}", self._keep_up)
+
+            def after_batch(tick: int, records: int) -> None:
+                self._say("batch", tick, records)
+                publish(tick)
+                upkeeping.after(tick)
+
+            with Silver(self._spark, self._layout, self._app, after_batch) as silver:
+                # What was committed before a crash and not published, and a new sink's whole history.
+                publish(silver.tick)
+                yield silver
+
+    def _say(self, kind: str, tick: int, records: int, **details: Any) -> None:
+        self._listen(Event(kind, tick, records, time.monotonic() - self._began, details))
+
+
+def _await(query: StreamingQuery, check: Callable[[StreamingQuery], None]) -> None:
+    try:
+        while not query.awaitTermination(1):
+            pass
+    except Exception:
+        check(query)
+        raise
+    finally:
+        stop(query)
+    check(query)

@@ -1,0 +1,133 @@
+"""The sinks of an application, kept up with its tables: every batch is published after it is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lakehouse.kafka import covers
+from lakehouse.kafka.covers import Cover
+from lakehouse.kafka.drain import drain
+from lakehouse.kafka.publish import Publisher
+from lakehouse.kafka.topics import Cluster
+from lakehouse.lake.layout import Layout
+from lakehouse.plan.app import App
+from lakehouse.plan.table import Sink, Table
+from lakehouse.run.job.transactions import Part, parts
+from lakehouse.run.start.standing import Mine, Standing, declaration_of, name_of, restored_of, standing
+from lakehouse.settings.config import Settings
+from lakehouse.spark.bronze import bronze
+from lakehouse.spark.changelog import published
+from lakehouse.spark.silver.writer import latest_complete_tick, own_topics
+from lakehouse.spark.table import tables
+from lakehouse.spark.transaction import exists, properties, table_id
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+class Publishing:
+    """Publishers of all sinks. A context manager: entering makes the topics that do not exist."""
+
+    def __init__(self, spark: SparkSession, settings: Settings, layout: Layout, app: App, cluster: Cluster) -> None:
+        self._spark = spark.newSession() if app.sinks else spark
+        self._settings, self._layout, self._app, self._cluster = settings, layout, app, cluster
+        self._sinks: list[_Open] = []
+
+    def __enter__(self) -> Publishing:
+        if self._app.sinks:
+            # Bronze's id is the lake's: a publisher's progress is told in bronze's ticks.
+            bronze.create(self._spark, self._layout, own_topics(self._app))
+        for sink in self._app.sinks:
+            self._make_topic(sink)
+            self._sinks.append(_Open(self._spark, self._settings, self._layout, self._cluster, sink))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sinks.clear()
+
+    def publish(self, tick: int) -> dict[str, int]:
+        """Publish every sink up to a tick that all tables have taken in; return the records by topic."""
+        return {one.topic: one.publish(tick) for one in self._sinks if one.stands_before(tick)}
+
+    def _make_topic(self, sink: Sink) -> None:
+        """Create a sink's topic like its source's: a key keeps its partition. A table's changelog is compacted."""
+        names = self._cluster.names()
+        if sink.topic not in names:
+            topics = (sink.of.stream if isinstance(sink.of, Table) else sink.of).topics
+            partitions = sink.partitions or max(f.partitions for f in self._cluster.topics(list(topics)).values())
+            if isinstance(sink.of, Table):
+                # Tombstones stay for a week, so that a lake that restores from the topic sees them.
+                config = {"cleanup.policy": "compact", "delete.retention.ms": str(7 * DAY_MS)}
+            else:
+                config = {"cleanup.policy": "delete", "retention.ms": "-1"}
+            self._cluster.create(sink.topic, partitions, config)
+        if (beside := covers.name_of(sink.topic)) not in names:
+            self._cluster.create(beside, 1, covers.CONFIG)
+
+
+class _Open:
+    """One sink that is published. Raises StorageError where its topic has what does not go on from this lake."""
+
+    def __init__(self, spark: SparkSession, settings: Settings, layout: Layout, cluster: Cluster, sink: Sink) -> None:
+        self._spark, self._layout, self._cluster, self._sink = spark, layout, cluster, sink
+        self._options, self.topic = settings.kafka.options, sink.topic
+        self._who: Mine | None = None
+        self._stands(cluster.topics([sink.topic])[sink.topic].id)  # a job that is refused must not fence who publishes
+        self._publisher = Publisher(cluster, self._options, sink.topic, layout.published(sink.topic))
+        self._standing = self._stands(self._publisher.topic_id)
+        self._publisher.remember(self._standing.tick)
+        self._clock: tuple[int, Mapping[str, Any]] | None = None  # where the table's stood at the last cover
+
+    def stands_before(self, tick: int) -> bool:
+        return tick > self._standing.tick
+
+    def publish(self, tick: int) -> int:
+        """Publish up to a tick, a transaction after the other; return how many records that were."""
+        was, mine, count = self._standing, self._who or self._mine(), 0
+        self._who = mine  # nobody else makes the table while it is kept
+        changes = published.records(
+            self._spark, self._layout, self._sink, was.tick, tick, mine.origin,
+            whole=was.whole, covered=was.covered,
+        )  # fmt: skip
+        for part in parts(changes, was.tick, tick, was.sent, was.at):
+            cover = self._cover(part, mine)
+            count += self._publisher.publish(part.records, cover)
+            self._standing = replace(was, tick=part.tick, sent=part.sent, at=part.at, covered=cover.next)
+            self._clock = None if cover.clock is None else (cover.tick, cover.clock)
+        return count
+
+    def _cover(self, part: Part, mine: Mine) -> Cover:
+        """What the topic covers with a part."""
+        of, was = self._sink.of, self._standing
+        covered = published.next_offsets(self._spark, self._layout, of, part.tick)
+        clock = published.clock_of(self._spark, self._layout, of, part.tick, self._clock)
+        return Cover(
+            self._publisher.topic_id, name_of(of), mine.origin, part.tick, published.furthest(covered, was.covered),
+            mine.table, declaration_of(of), clock, was.before,
+            part.sent, part.at,
+        )  # fmt: skip
+
+    def _stands(self, topic_id: str) -> Standing:
+        cover = covers.newest(self._cluster, self._options, self.topic)
+        has_records = False
+        if isinstance(self._sink.of, Table) and (cover is None or cover.topic != topic_id):
+            has_records = next(drain(self._cluster, self._options, self.topic), None) is not None
+        mine = self._mine()
+        if cover is not None and cover.origin == mine.origin and cover.tick <= mine.tick:
+            exact = bronze.last_covers(self._spark, self._layout.records, cover.tick) is not None
+            known = published.next_offsets(self._spark, self._layout, self._sink.of, cover.tick)
+            mine = replace(mine, next=known, exact=exact)
+        return standing(self.topic, topic_id, cover, mine, has_records=has_records)
+
+    def _mine(self) -> Mine:
+        of, tick = self._sink.of, latest_complete_tick(self._spark, self._layout)
+        origin = published.origin_of(self._spark, self._layout, of)
+        if not isinstance(of, Table) or not exists(self._spark, path := self._layout.silver(of.name)):
+            return Mine(of, origin, tick)
+        restored = restored_of(properties(self._spark, path).get(tables.RESTORED))
+        return Mine(of, origin, tick, table_id(self._spark, path), restored)

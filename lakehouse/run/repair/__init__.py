@@ -1,0 +1,1 @@
+"""What puts a lake right, or makes something new of its past."""

@@ -1,0 +1,300 @@
+"""Backfills: a table's rows made anew from bronze, with the old logic or with new one, while the live job goes on.
+
+A range is refolded in place: the keys that its records touch are made anew, with all their records. The whole table is
+built beside the live one, in chunks that an interrupted build goes on after, compared with it key by key, and swapped
+in: one MERGE of the rows that differ, under the next epoch. The content before it is kept as an anchor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from lakehouse.errors import NotFound, PlanError
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.lease import Lease
+from lakehouse.lake.moment.cut import Cut
+from lakehouse.plan.app import App
+from lakehouse.plan.evolution.change import DECLARATION, declared
+from lakehouse.plan.schema import check_name
+from lakehouse.plan.table import Table
+from lakehouse.run.repair.intervene import intervene
+from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.moment import AtTick
+from lakehouse.spark import folders
+from lakehouse.spark.bronze import interventions
+from lakehouse.spark.bronze.interventions import Decision, Kind, Wanted, person
+from lakehouse.spark.operators.content import Differing, differing
+from lakehouse.spark.past import anchors, reading
+from lakehouse.spark.past.moments import Past
+from lakehouse.spark.silver.query import Silver
+from lakehouse.spark.silver.writer import latest_complete_tick
+from lakehouse.spark.table import tables
+from lakehouse.spark.table.input import Input
+from lakehouse.spark.transaction import exists, properties, read_progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Phase = Literal["build", "compare", "swap"]
+# Is told of the phase, and of the records that are done, of all.
+Progress = Callable[[Phase, int, int], None]
+# What came while it was built is taken in as well; the swap brings what comes then.
+CATCH_UPS = 5
+
+
+def silent(phase: Phase, done: int, total: int) -> None:
+    """Listen to nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backfilled:
+    """What a backfill, or a revert, changed or would change.
+
+    tick: of the intervention, None where nothing was applied. records: of bronze, that were read, or would be.
+    before: the tick to go back to. changed: whether it brought other logic.
+    """
+
+    differing: Differing
+    tick: int | None
+    records: int = 0
+    before: int = NO_TICK
+    changed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Which records: of event times in [first_ms, last_ms], or of offsets {topic: {partition: [first, last]}}."""
+
+    first_ms: int | None = None
+    last_ms: int | None = None
+    offsets: Mapping[str, Mapping[int, tuple[int, int]]] | None = None
+
+    def details(self) -> dict[str, Any]:
+        """Return it as an intervention writes it down."""
+        times = {"first_ms": self.first_ms, "last_ms": self.last_ms}
+        if self.offsets is None:
+            return times
+        parts = {topic: {str(p): list(ends) for p, ends in of.items()} for topic, of in self.offsets.items()}
+        return {**times, "offsets": parts}
+
+
+def backfill_range(
+    spark: SparkSession, layout: Layout, app: App, table: Table, of: Range, *, reason: str = "", by: str | None = None,
+    dry_run: bool = False,
+) -> Backfilled:  # fmt: skip
+    """Refold the keys that a range's records touch.
+
+    Raises PlanError where the declaration is not the table's, or a topic is not; LeaseHeld while another backfill runs.
+    """
+    applied = _applied(spark, layout, table)
+    _refuse_restored(spark, layout, table)
+    if declared(table)[DECLARATION] != _declaration(spark, layout, table):
+        raise PlanError(
+            f"table {table.name!r}: a range can be made anew under the declaration that the table has. For new logic "
+            "leave the range out: the whole table is built beside the live one, and swapped in."
+        )
+    for topic in of.offsets or {}:
+        if topic not in table.stream.topics:
+            raise PlanError(
+                f"table {table.name!r} does not read topic {topic!r}; expected {', '.join(table.stream.topics)}."
+            )
+    with _alone(layout, table):
+        found = _effect(spark, layout, table, "refold", of.details())
+        records = _records(spark, layout, table, NO_TICK, applied)
+        if dry_run or found.equal:
+            return Backfilled(found, None, records, applied)
+        wanted = Wanted("refold", (table.name,), of.details(), reason, by=person(by))
+        return _done(Backfilled(found, intervene(spark, layout, app, wanted), records))
+
+
+def backfill(
+    spark: SparkSession,
+    layout: Layout,
+    app: App,
+    table: Table,
+    *,
+    reason: str = "",
+    by: str | None = None,
+    dry_run: bool = False,
+    listen: Progress = silent,
+) -> Backfilled:
+    """Build the whole table beside the live one, compare, and swap it in where it differs.
+
+    An interrupted build goes on, and so does one that a dry run made. Raises PlanError for a declaration that the table
+    can't take, LeaseHeld for another declaration while a job keeps the table, or while another backfill makes it.
+    """
+    _applied(spark, layout, table)
+    _refuse_restored(spark, layout, table)
+    if (refused := tables.swap_refusal(spark, layout, table)) is not None:
+        raise PlanError(refused)
+    with _alone(layout, table):
+        changed = declared(table)[DECLARATION] != _declaration(spark, layout, table)
+        if changed and not dry_run:
+            _check_free(layout, table)  # said before the long part
+        records = 0
+
+        def counted(phase: Phase, done: int, total: int) -> None:
+            nonlocal records
+            records = max(records, done)
+            listen(phase, done, total)
+
+        beside = build(spark, layout, table, table.name, listen=counted)
+        listen("compare", records, records)
+        found = compare(spark, layout, beside, table)
+        applied = _applied(spark, layout, table)
+        if dry_run or (found.equal and not changed):
+            if not dry_run:
+                folders.remove(spark, beside.tables)
+            return Backfilled(found, None, records, applied, changed)
+        listen("swap", records, records)
+        if changed:
+            _check_free(layout, table)
+        anchors.keep(spark, layout, table, applied, f"before {reason or 'a backfill'}")
+        details = {"beside": beside.beside, "declaration": declared(table)[DECLARATION], "changed": changed}
+        at = intervene(spark, layout, app, Wanted("swap", (table.name,), details, reason, by=person(by)))
+        folders.remove(spark, beside.tables)
+        return _done(Backfilled(found, at, records, changed=changed))
+
+
+def discard(spark: SparkSession, layout: Layout, table: Table) -> bool:
+    """Remove what a dry run, or a killed backfill, built beside a table; return whether there was something.
+
+    Raises LeaseHeld while a backfill works on it.
+    """
+    beside = replace(layout, beside=check_name(table.name, "build"))
+    with _alone(layout, table):
+        found = folders.exists(spark, beside.tables)
+        folders.remove(spark, beside.tables)
+        return found
+
+
+def build(
+    spark: SparkSession, layout: Layout, table: Table, name: str, *, to: int | None = None, listen: Progress = silent
+) -> Layout:
+    """Build a table beside the live ones, up to a tick, or to the last complete one; return where it lies.
+
+    One that was interrupted goes on, unless it was of another declaration.
+    """
+    beside = replace(layout, beside=check_name(name, "build"))
+    if _declaration(spark, beside, table) not in (None, declared(table)[DECLARATION]):
+        folders.remove(spark, beside.tables)
+    place = tables.state(beside, table)
+    after = read_progress(spark, place.path, place.name).tick if exists(spark, place.path) else NO_TICK
+    end = latest_complete_tick(spark, layout) if to is None else to
+    total, done = _records(spark, layout, table, after, end), 0
+    listen("build", 0, total)
+
+    def on_batch(tick: int, records: int) -> None:
+        nonlocal done
+        done += records
+        listen("build", done, max(total, done))
+
+    alone = App((table,), (), table.stream.sources)
+    with Silver(spark, beside, alone, on_batch) as silver:
+        silver.catch_up(to)
+        for _ in range(CATCH_UPS if to is None else 0):
+            if silver.tick >= latest_complete_tick(spark, layout):
+                break
+            silver.catch_up()
+    return beside
+
+
+def compare(spark: SparkSession, layout: Layout, beside: Layout, table: Table) -> Differing:
+    """Compare what people see of the live table with what was built, at the last tick that both have taken in."""
+    tick = min(_applied(spark, layout, table), _applied(spark, beside, table))
+    live = reading.read(spark, layout, table, AtTick(tick))
+    return differing(table.key, live, Past(spark, beside, table).seen(Cut(tick)))
+
+
+def revert(
+    spark: SparkSession,
+    layout: Layout,
+    app: App,
+    table: Table,
+    to: Cut,
+    *,
+    version: int | None = None,
+    reason: str = "",
+    by: str | None = None,
+    dry_run: bool = False,
+) -> Backfilled:
+    """Make the live table what it was at a moment; what comes later goes on from there.
+
+    version: the moment is this version, by its number, before what somebody else wrote after it. The clock stays:
+    windows that have closed since are not open again. Raises LeaseHeld while a backfill makes the table, PlanError for
+    a moment before other logic was swapped in.
+    """
+    _refuse_other_logic(spark, layout, table, to)
+    details = {**to.details(), "version": version}
+    with _alone(layout, table):
+        found = _effect(spark, layout, table, "revert", details)
+        applied = _applied(spark, layout, table)
+        if dry_run or found.equal:
+            return Backfilled(found, None, before=applied)
+        anchors.keep(spark, layout, table, applied, f"before {reason or 'a revert'}")
+        wanted = Wanted("revert", (table.name,), details, reason, by=person(by))
+        return _done(Backfilled(found, intervene(spark, layout, app, wanted)))
+
+
+def _done(made: Backfilled) -> Backfilled:
+    """With the way back: the intervention's tick has no records, so the one before it is the table without it."""
+    assert made.tick is not None
+    return replace(made, before=made.tick - 1)
+
+
+def _alone(layout: Layout, table: Table) -> Lease:
+    """The lease of whoever makes a table anew: it is not the one of the job, which goes on."""
+    return Lease(layout.lease(f"backfill-{table.name}"), f"table {table.name!r}, by a backfill or a revert,")
+
+
+def _check_free(layout: Layout, table: Table) -> None:
+    """A job with the old logic must not go on with the new content."""
+    with Lease(layout.lease(f"silver-{table.name}"), f"table {table.name!r}, under another declaration,"):
+        pass
+
+
+def _refuse_restored(spark: SparkSession, layout: Layout, table: Table) -> None:
+    if tables.skipped_offsets(spark, layout, table) is not None:
+        raise PlanError(
+            f"table {table.name!r} was restored from a topic: what came before is in no bronze of this lake, so bronze "
+            "can't make it anew. `lakehouse repair revert` takes it back to a version; or restore it again, into "
+            "another lake."
+        )
+
+
+def _refuse_other_logic(spark: SparkSession, layout: Layout, table: Table, to: Cut) -> None:
+    """What other logic has made lacks what the present one goes on from."""
+    swaps = [at for at in interventions.of(spark, layout, table.name) if at.details.get("changed")]
+    if swaps and to.tick < swaps[-1].at:
+        raise PlanError(
+            f"table {table.name!r}: its declaration changed at tick {swaps[-1].at}, and rows from before can't go on "
+            "under the present one. Backfill it with the declaration that it had; or `lakehouse past checkout` makes a "
+            "new table of that moment."
+        )
+
+
+def _records(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> int:
+    """The records of bronze in the ticks (after, to] that a table reads."""
+    return Input(spark, layout, table.stream).rows(after, to).count() if to > after else 0
+
+
+def _declaration(spark: SparkSession, layout: Layout, table: Table) -> str | None:
+    """The declaration that a table carries; None where there is no table."""
+    path = layout.silver(table.name)
+    return properties(spark, path).get(DECLARATION) if exists(spark, path) else None
+
+
+def _effect(spark: SparkSession, layout: Layout, table: Table, kind: Kind, details: Mapping[str, Any]) -> Differing:
+    """What an intervention would change now."""
+    applied = _applied(spark, layout, table)
+    past = Past(spark, layout, table, [Decision(applied + 1, "", kind, details)])
+    live = reading.read(spark, layout, table, AtTick(applied))
+    return differing(table.key, live, past.seen(Cut(applied + 1)))
+
+
+def _applied(spark: SparkSession, layout: Layout, table: Table) -> int:
+    if not exists(spark, layout.silver(table.name)):
+        raise NotFound(f"table {table.name!r} does not exist in {layout.tables}. Run its application first.")
+    return reading.applied_tick(spark, layout, table)

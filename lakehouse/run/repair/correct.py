@@ -1,0 +1,75 @@
+"""Late correction, asked for: late records of closed windows are taken in after all, as an intervention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from lakehouse.errors import NotFound, PlanError
+from lakehouse.lake.layout import Layout
+from lakehouse.plan.app import App
+from lakehouse.plan.table import Table
+from lakehouse.run.repair.intervene import intervene
+from lakehouse.spark.bronze import interventions
+from lakehouse.spark.bronze.interventions import Wanted, person
+from lakehouse.spark.past import refold
+from lakehouse.spark.table import late
+from lakehouse.spark.transaction import exists
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """What a correction did: its tick, and how many late records it took in. `tick` is None after a dry run."""
+
+    tick: int | None
+    records: int
+
+
+def correct(
+    spark: SparkSession,
+    layout: Layout,
+    app: App,
+    table: Table,
+    *,
+    key: str | None = None,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    reason: str = "",
+    by: str | None = None,
+    dry_run: bool = False,
+) -> Corrected:
+    """Take late records of a windowed table in after all; its next version holds them.
+
+    key: of one key only, by its text, see `lakehouse.formats.key_text`. start, end: of windows that begin in
+    [start, end). A record is taken in as a whole, for all windows that it was late for. Raises PlanError for a
+    table without windows, NotFound when no such record is late. A job that runs goes on; it applies the correction.
+    """
+    if table.window is None:
+        raise PlanError(
+            f"table {table.name!r} has no windows, which alone have late records that can be taken in after all."
+        )
+    if not exists(spark, layout.late(table.name)):
+        raise NotFound(f"table {table.name!r} has no late records.")
+    chosen = late.chosen(spark, layout, table, key, start, end)
+    earlier = [at for at in interventions.of(spark, layout, table.name) if at.kind == "late"]
+    if (done := interventions.records(spark, layout, earlier)) is not None:
+        chosen = chosen.join(done.select(*late.PLACE), list(late.PLACE), "left_anti")
+    records = chosen.select(*late.PLACE).distinct().persist()
+    try:
+        if (count := records.count()) == 0:
+            raise NotFound(
+                f"table {table.name!r} has no late record that fits and was not taken in yet. "
+                f"`lakehouse look late {table.name}` lists them."
+            )
+        refold.beginning(spark, layout, table)  # of a restored table: what is folded upon must be there
+        if dry_run:
+            return Corrected(None, count)
+        number = interventions.keep_records(spark, layout, records)
+    finally:
+        records.unpersist()
+    wanted = Wanted("late", (table.name,), reason=reason, id=number, by=person(by))
+    return Corrected(intervene(spark, layout, app, wanted), count)

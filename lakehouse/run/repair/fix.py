@@ -1,0 +1,102 @@
+"""Quarantine replay: records that did not fit their schema count with other bytes, each at its original position.
+
+The fix is an intervention: bronze and the quarantine keep what came. What depends on the record is refolded, and only
+that: the rows of its keys, in the tables that read its stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from lakehouse.errors import NotFound, PlanError
+from lakehouse.lake.layout import Layout
+from lakehouse.plan.app import App
+from lakehouse.plan.step import Source
+from lakehouse.plan.table import Table
+from lakehouse.run.repair.intervene import intervene
+from lakehouse.spark.bronze import interventions
+from lakehouse.spark.bronze.interventions import Wanted, person
+from lakehouse.spark.past import fixed, refold
+from lakehouse.spark.past.fixed import Fix, Identity
+from lakehouse.spark.table import tables
+from lakehouse.spark.table.input import skipped
+from lakehouse.spark.transaction import exists
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def replay(
+    spark: SparkSession,
+    layout: Layout,
+    app: App,
+    source: Source,
+    fixes: Iterable[Fix],
+    *,
+    reason: str = "",
+    by: str | None = None,
+    again: bool = False,
+    instead: bool = False,
+) -> int | None:
+    """Let quarantined records of a stream count with other bytes, in all tables of the application that read it.
+
+    again: those that were fixed before are left out, for who can't know whether an earlier try got so far. instead:
+    they count with the new bytes. One that a revert of a table took back is not fixed. Returns the tick of the
+    intervention; None where nothing was left of them. Raises NotFound for a record that is not in the quarantine,
+    PlanError for one that does not fit with its new bytes either, was fixed before, or came before the restore of a
+    table that reads it, and where no table reads the stream.
+    """
+    readers = [table.name for table in app.tables if source in table.stream.sources]
+    if not readers:
+        raise PlanError(f"no table of the application reads stream {source.name!r}; there is nothing to refold.")
+    wanted = {(fix.topic_id, fix.partition, fix.offset): fix for fix in fixes}
+    rows = fixed.rows(spark, layout, source, list(wanted.values())).persist()
+    try:
+        if missing := sorted(set(wanted) - set(fixed.identities(rows))):
+            raise NotFound(
+                f"quarantine.{source.name} has no record {_shown(missing)}. `lakehouse look quarantine` lists them."
+            )
+        if unfit := fixed.unfit(source, rows):
+            raise PlanError(f"stream {source.name!r}: record {_shown(unfit)} does not fit with its new bytes either.")
+        for name in readers:
+            _refuse_before_restore(spark, layout, app.table(name), rows)
+        before = [set(fixed.fixed_before(spark, layout, name, rows, alike=instead)) for name in readers]
+        if done := set.intersection(*before):
+            left = [fix for identity, fix in wanted.items() if identity not in done]
+            if not again and not (instead and left):
+                how = (
+                    "with these bytes"
+                    if instead
+                    else "--open or --again leaves such out, --instead gives them the new bytes"
+                )
+                raise PlanError(f"stream {source.name!r}: record {_shown(sorted(done))} was fixed before; {how}.")
+            if not left:
+                return None
+            return replay(spark, layout, app, source, left, reason=reason, by=by, again=again, instead=instead)
+        number = interventions.keep_records(spark, layout, rows)
+    finally:
+        rows.unpersist()
+    wanted_here = Wanted("fixed", tuple(readers), {"stream": source.name}, reason, number, person(by))
+    return intervene(spark, layout, app, wanted_here)
+
+
+def _refuse_before_restore(spark: SparkSession, layout: Layout, table: Table, rows: DataFrame) -> None:
+    """Of a table that was restored: what its changelog covered counts, or does not, as the other lake decided."""
+    if not exists(spark, layout.silver(table.name)):
+        return
+    skip = tables.skipped_offsets(spark, layout, table)
+    if skip is None:
+        return
+    if held := fixed.identities(rows.where(skipped(skip))):
+        raise PlanError(
+            f"table {table.name!r} was restored from a topic that covers record {_shown(held)}: whether it counts was "
+            "decided in the lake that published, which may have fixed it, and this one can't tell. Fix it there and "
+            "restore again; or leave it out here: records that came after the restore can be fixed."
+        )
+    refold.beginning(spark, layout, table)  # what the fix is folded upon must be there, before anything is written
+
+
+def _shown(identities: Sequence[Identity]) -> str:
+    shown = [f"{partition}@{offset} (topic id {topic_id})" for topic_id, partition, offset in identities[:5]]
+    return ", ".join(shown) + (", ..." if len(identities) > len(shown) else "")

@@ -1,0 +1,177 @@
+"""Fixes: quarantined records with other bytes, decoded by the stream's present declaration. Nothing is written here.
+
+What a fix makes of a record is a way from the record to the record: a function of the user's, an edit of one record,
+or nothing at all, where the declaration has changed and takes the bytes as they are. Only key and value may differ; the
+record keeps its place, so that a replay can put it where it belongs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from typing import Any, Literal
+
+from lakehouse.errors import ConfigError, NeedsSpark, NotFound, PlanError
+from lakehouse.formats.decode import decode
+from lakehouse.formats.encode import encode_key
+from lakehouse.formats.text_value import from_text
+from lakehouse.formats.unfit import Unfit
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.record.quarantine import Choice, Quarantined, records
+from lakehouse.model import model
+from lakehouse.plan.app import App
+from lakehouse.plan.schema import base_type
+from lakehouse.plan.step import Source
+from lakehouse.semantics.record import Record
+
+# Gives the record with other key or value bytes; bytes alone are the value; None leaves it in the quarantine.
+Fix = Callable[[Record], Any]
+PACKED = ("int", "bigint", "double")
+
+
+class Keep(Enum):
+    """The key, or the value, as it was."""
+
+    KEEP = "keep"
+
+
+KEEP = Keep.KEEP
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A fix of one record: its new key and value; None is a null."""
+
+    key: bytes | Literal[Keep.KEEP] | None = KEEP
+    value: bytes | Literal[Keep.KEEP] | None = KEEP
+
+    def __call__(self, record: Record) -> Record:
+        changed = {name: new for name in ("key", "value") if not isinstance(new := getattr(self, name), Keep)}
+        return replace(record, **changed)
+
+
+def unchanged(record: Record) -> Record:
+    """The fix of a record whose stream is declared otherwise now: its bytes as they are."""
+    return record
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A record that fits now, with these bytes. `was`: as it is in the quarantine, with the reason and its place."""
+
+    was: Quarantined
+    key: bytes | None
+    value: bytes | None
+
+    @property
+    def record(self) -> Record:
+        """The record as it is to be seen from now on, at its original position."""
+        return replace(self.was.record, key=self.key, value=self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class StillBad:
+    """A record that a fix did not help: why not, and what the fix made of it; the bytes as they were if nothing."""
+
+    was: Quarantined
+    key: bytes | None
+    value: bytes | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fixes:
+    """What a fix made of the chosen records, in the lake's order."""
+
+    fixed: tuple[Fixed, ...]
+    bad: tuple[StillBad, ...]
+
+
+def fixed_records(layout: Layout, app: App, stream: str, choice: Choice, how: Fix) -> Fixes:
+    """Return what a fix makes of a stream's quarantined records, each decoded as the application declares it now.
+
+    Raises NotFound when none is chosen, PlanError for a stream that the application does not have, ConfigError for an
+    edit of several records, NeedsSpark where only Spark can tell whether a record fits.
+    """
+    source = source_of(app, stream)
+    chosen = records(layout, stream, choice)
+    if not chosen:
+        raise NotFound(
+            f"stream {stream!r}: no quarantined record was chosen. `lakehouse look quarantine {stream}` lists them."
+        )
+    if isinstance(how, Edit) and len(chosen) > 1:
+        ids = ", ".join(f"{one.place}, {one.record.topic_id}, tick {one.record.tick}" for one in chosen[:3])
+        raise ConfigError(
+            f"stream {stream!r}: an edit is of one record, found {len(chosen)}: {ids}. Choose one: by its place, and "
+            "by its time where a topic was made anew."
+        )
+    tried = [(was, *_tried(how, was.record)) for was in chosen]
+    why = _why_bad(source, [record for _, record, reason in tried if reason is None])
+    fixed, bad = [], []
+    for was, record, reason in tried:
+        reason = reason or why.get(record.identity)
+        if reason is None:
+            fixed.append(Fixed(was, record.key, record.value))
+        else:
+            bad.append(StillBad(was, record.key, record.value, reason))
+    return Fixes(tuple(fixed), tuple(bad))
+
+
+def source_of(app: App, stream: str) -> Source:
+    """Return a stream's source by the stream's name; PlanError if the application does not have it."""
+    for source in app.sources:
+        if source.name == stream:
+            return source
+    known = ", ".join(source.name for source in app.sources)
+    raise PlanError(f"stream {stream!r} is not in this application. There are: {known}.")
+
+
+def bytes_of(source: Source, part: Literal["key", "value"], text: str) -> bytes:
+    """Return the bytes that a text stands for: its UTF-8; of a stream of numbers (format kafka) the number's.
+
+    Raises ConfigError for a text that is no such number.
+    """
+    format, columns = (source.key_format, source.key) if part == "key" else (source.value_format, source.value)
+    kind = base_type(columns[0].type)
+    if format != "kafka" or kind not in PACKED:
+        return text.encode("utf-8", "surrogateescape")
+    try:
+        return encode_key(format, columns, {columns[0].name: from_text(kind)(text)}) or b""
+    except Unfit as error:
+        raise ConfigError(f"{part} {text!r}: {error}.") from error
+
+
+def _tried(how: Fix, record: Record) -> tuple[Record, str | None]:
+    """Return what a fix made of a record, or the record and why it made nothing of it."""
+    try:
+        made = how(record)
+    except Exception as error:  # one record's: the others are tried all the same
+        return record, f"the fix failed: {type(error).__name__}: {error}"
+    if isinstance(made, bytes):
+        made = replace(record, value=made)
+    if made is None:
+        return record, "the fix gave nothing for it"
+    if not isinstance(made, Record):
+        return record, f"the fix gave {type(made).__name__}; expected a record, bytes (its value) or None"
+    changed = [f.name for f in fields(Record) if getattr(made, f.name) != getattr(record, f.name)]
+    if others := [name for name in changed if name not in ("key", "value")]:
+        return record, f"the fix changed {', '.join(others)}; only key and value may change"
+    for name in changed:
+        if not isinstance(data := getattr(made, name), bytes | None):
+            return record, f"the fix gave {type(data).__name__} as the {name}; expected bytes or None"
+    return made, None
+
+
+def _why_bad(source: Source, fixed: list[Record]) -> dict[Any, str]:
+    """Return why records do not fit a source, by their identity; those that fit are not there."""
+    elsewhere = f"it is not of topic {source.topic!r}, which the stream reads now"
+    why: dict[Any, str] = {record.identity: elsewhere for record in fixed if record.topic != source.topic}
+    try:
+        result = model.run(App((), (), (source,)), fixed, decode)
+    except NeedsSpark as error:
+        raise NeedsSpark(
+            f"stream {source.name!r}: its event time {source.event_time} can't be told without Spark, so neither "
+            f"whether a fixed record fits: {error}"
+        ) from error
+    return why | {record.identity: reason for record, reason in result.quarantine[source.name]}

@@ -1,0 +1,126 @@
+"""Interventions asked for: while no job runs they are done here; else the jobs that hold bronze and the tables do them.
+
+The job that ingests gives an intervention its tick, since it alone writes bronze: it is asked by a file below
+control/requests, which it takes up between two ticks. The job that keeps a table applies it when it comes to that
+tick. So nothing is stopped, and whoever asked waits for what it asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakehouse.durable import write_durably
+from lakehouse.errors import LeaseHeld, StorageError
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.lease import Lease
+from lakehouse.plan.app import App
+from lakehouse.plan.table import Table
+from lakehouse.spark.bronze import interventions
+from lakehouse.spark.bronze.interventions import Wanted
+from lakehouse.spark.silver.query import Silver
+from lakehouse.spark.silver.writer import latest_complete_tick
+from lakehouse.spark.table import tables
+from lakehouse.spark.transaction import read_progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POLL_SECONDS = 0.5
+STANDSTILL_SECONDS = 600.0
+REFUSED = ".refused"
+
+
+def intervene(spark: SparkSession, layout: Layout, app: App, wanted: Wanted) -> int:
+    """Decide on an intervention, and bring its tables to it; return its tick.
+
+    Raises StorageError where a killed ingest left a tick half written, or where a running job can't read what is asked
+    for; LeaseHeld where another process holds a table and does not come to the tick.
+    """
+    at = _decide(spark, layout, wanted)
+    for name in wanted.tables:
+        _bring(spark, layout, app.table(name), at)
+    return at
+
+
+def pending(layout: Layout) -> Iterator[tuple[Path, Wanted]]:
+    """Yield what was asked for, with the file that asks; the job that ingests takes it up.
+
+    A file that is no request is put aside, so that no job stumbles over it again.
+    """
+    folder = Path(layout.requests)
+    for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
+        try:
+            said = json.loads(path.read_text())
+            wanted = Wanted(**{**said, "tables": tuple(said["tables"])})
+        except FileNotFoundError:
+            continue  # it was withdrawn
+        except (ValueError, TypeError, KeyError):
+            path.replace(path.with_suffix(REFUSED))
+        else:
+            yield path, wanted
+
+
+def _decide(spark: SparkSession, layout: Layout, wanted: Wanted) -> int:
+    path = Path(layout.requests, f"{wanted.id}.json")
+    asked = False
+    try:
+        while True:
+            with ExitStack() as stack:
+                try:
+                    stack.enter_context(Lease(layout.lease("ingest"), "bronze"))
+                except LeaseHeld:
+                    if not asked:
+                        _ask(path, wanted)
+                        asked = True
+                else:
+                    return _decide_here(spark, layout, wanted)
+            # A tick that is not complete was left by a crash: the next writer of bronze makes it.
+            at = interventions.tick_of(spark, layout, wanted.id)
+            if at is not None and latest_complete_tick(spark, layout) >= at:
+                return at
+            if path.with_suffix(REFUSED).exists():
+                raise StorageError(
+                    "the running job could not read what was asked of it. Stop it, and start it with this release."
+                )
+            time.sleep(POLL_SECONDS)
+    finally:
+        for file in (path, path.with_suffix(REFUSED)):
+            file.unlink(missing_ok=True)
+
+
+def _decide_here(spark: SparkSession, layout: Layout, wanted: Wanted) -> int:
+    """Decide as the writer of bronze, unless the one before has decided already."""
+    state = interventions.take_over(spark, layout)
+    if (at := interventions.tick_of(spark, layout, wanted.id)) is not None:
+        return at
+    return interventions.decide(spark, layout, state, wanted).tick
+
+
+def _ask(path: Path, wanted: Wanted) -> None:
+    """Write the file whole or not at all."""
+    write_durably(path, json.dumps(asdict(wanted)))
+
+
+def _bring(spark: SparkSession, layout: Layout, table: Table, at: int) -> None:
+    alone = App((table,), (), table.stream.sources)
+    place = tables.visible(layout, table)
+    stands, since = -1, time.monotonic()
+    while (tick := read_progress(spark, place.path, place.name).tick) < at:
+        if tick > stands:
+            stands, since = tick, time.monotonic()
+        try:
+            with Silver(spark, layout, alone, lambda tick, records: None) as silver:
+                silver.catch_up(at)
+        except LeaseHeld as held:
+            if time.monotonic() - since > STANDSTILL_SECONDS:
+                raise LeaseHeld(
+                    f"table {table.name!r}: the intervention is decided, at tick {at}, and the table stands at tick "
+                    f"{tick} for {STANDSTILL_SECONDS:g} s. It takes effect when its job comes to that tick. {held}"
+                ) from held
+            time.sleep(POLL_SECONDS)

@@ -1,0 +1,200 @@
+"""A moment of a table as a new table: from a version, from bronze alone, from the published changelog alone.
+
+A new table is nobody's: no application writes it. The three ways must give the same content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from lakehouse.errors import ConfigError, NotFound, StorageError
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.lease import Lease
+from lakehouse.lake.moment.cut import Cut
+from lakehouse.plan.schema import check_name
+from lakehouse.plan.table import Table
+from lakehouse.run.repair.backfill import Progress, build, silent
+from lakehouse.run.repair.restore import changelog
+from lakehouse.semantics.moment import At, AtTick
+from lakehouse.spark import folders
+from lakehouse.spark.operators.content import Content, Differing, content, differing, examples
+from lakehouse.spark.past import reading
+from lakehouse.spark.past.moments import Past
+from lakehouse.spark.table import tables
+from lakehouse.spark.table.travel import read_version
+from lakehouse.spark.transaction import exists, properties, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Origin = Literal["version", "bronze", "changelog"]
+ORIGINS: tuple[Origin, ...] = ("version", "bronze", "changelog")
+MADE_OF = "lakehouse.made_of"
+EXAMPLES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """One way to a table's content, and the seconds that it took; `refused` says why it can't tell the moment."""
+
+    origin: Origin
+    content: Content | None
+    seconds: float
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Backtested:
+    """What two declarations make of the same records, up to a tick: by how many keys the second differs, and some."""
+
+    tick: int
+    first: Content
+    second: Content
+    differing: Differing
+    examples: list[dict[str, Any]]
+
+
+def checkout(
+    spark: SparkSession, layout: Layout, table: Table, name: str, at: At | None, *, again: bool = False
+) -> Content:
+    """Make a new table of what people see of a table at a moment; return its content.
+
+    again: a table of that name which was made of the same moment is kept, and its content returned: for who can't know
+    whether an earlier try got so far. Raises StorageError when there is another table of that name, NotFound for a
+    moment that can't be had.
+    """
+    said = {"at": str(at or "now")}
+    path = layout.silver(check_name(name, "table"))
+    if again and exists(spark, path) and properties(spark, path).get(MADE_OF) == _made_of(table, said):
+        return content(read_version(spark, path))
+    return _made(spark, layout, table, name, reading.read(spark, layout, table, at), said)
+
+
+def rebuild(
+    spark: SparkSession,
+    layout: Layout,
+    table: Table,
+    name: str,
+    origin: Origin,
+    at: At | None = None,
+    topic: str | None = None,
+    kafka: tuple[str, Mapping[str, str]] | None = None,
+    into: Layout | None = None,
+) -> Content:
+    """Make a new table of a table's content at a moment, from one origin alone; return its content.
+
+    version: Delta's own time travel. bronze: records and interventions, folded from the first one. changelog: what was
+    published to `topic`, read from the Kafka in `kafka` (servers, options). into: where the new table lies, the lake
+    if left out. Raises ConfigError for an origin that can't tell the moment.
+    """
+    into = into or layout
+    if origin not in ORIGINS:
+        raise ConfigError(f"rebuild from {origin!r}: expected {', '.join(ORIGINS)}.")
+    cut = reading.cut(spark, layout, table, at or AtTick(reading.applied_tick(spark, layout, table)))
+    said = {"at": str(at or "now"), "from": origin}
+    if origin == "version":
+        return _made(spark, into, table, name, reading.version(spark, layout, table, at), said)
+    if origin == "bronze":
+        return _made(spark, into, table, name, Past(spark, layout, table).seen(cut, anchored=False), said)
+    if topic is None or kafka is None:
+        raise ConfigError("rebuild from changelog: expected the topic that the changelog was published to.")
+    if not cut.whole:
+        raise ConfigError(
+            f"rebuild from changelog at {at}: a changelog tells ticks, versions and commit times; expected one of them."
+        )
+    return _made(spark, into, table, name, changelog(spark, layout, *kafka, table, topic, cut.tick), said)
+
+
+def prove(
+    spark: SparkSession,
+    layout: Layout,
+    table: Table,
+    at: At | None = None,
+    topic: str | None = None,
+    kafka: tuple[str, Mapping[str, str]] | None = None,
+) -> list[Proof]:
+    """Rebuild a table at a moment in every way that there is, into tables that are removed again.
+
+    Equal contents prove that Delta's versions, bronze and the changelog tell the same. Without a moment it is the last
+    tick that the table has taken in. Raises NotFound for a table, or a moment, that does not exist.
+    """
+    at = at or AtTick(reading.applied_tick(spark, layout, table))
+    reading.cut(spark, layout, table, at)
+    into, proofs = replace(layout, beside=_beside("prove", table)), []
+    with Lease(layout.lease(f"prove-{table.name}"), f"table {table.name!r}, by a proof,"):
+        folders.remove(spark, into.tables)  # a proof that was killed
+        try:
+            for origin in ORIGINS if topic is not None else ORIGINS[:-1]:
+                began = time.monotonic()
+                try:
+                    found = rebuild(spark, layout, table, origin, origin, at, topic, kafka, into)
+                    proofs.append(Proof(origin, found, time.monotonic() - began))
+                except (ConfigError, NotFound) as error:
+                    proofs.append(Proof(origin, None, time.monotonic() - began, str(error)))
+        finally:
+            folders.remove(spark, into.tables)
+    return proofs
+
+
+def backtest(
+    spark: SparkSession,
+    layout: Layout,
+    table: Table,
+    other: Table,
+    *,
+    to: int | None = None,
+    listen: Progress = silent,
+) -> Backtested:
+    """Fold the same records under two declarations of one table, up to a tick; the live table is not touched.
+
+    Raises ConfigError for tables whose keys differ, NotFound for a tick that bronze does not have.
+    """
+    if table.key != other.key:
+        raise ConfigError(
+            f"backtest: keys {', '.join(table.key)} and {', '.join(other.key)} can't be compared; expected the same."
+        )
+    complete = reading.complete_tick(spark, layout) if exists(spark, layout.records) else 0
+    tick = to if to is not None else complete
+    if tick > complete:
+        raise NotFound(f"backtest to tick {tick}: bronze has ticks up to {complete}. Run the application first.")
+    with Lease(layout.lease(f"backtest-{table.name}"), f"table {table.name!r}, by a backtest,"):
+        places = [
+            build(spark, layout, one, _beside(f"backtest_{number}", table), to=tick, listen=listen)
+            for number, one in enumerate((table, other))
+        ]
+        before, after = (
+            Past(spark, place, one).seen(Cut(tick)) for place, one in zip(places, (table, other), strict=True)
+        )
+        differs = differing(table.key, before, after)
+        some = [] if differs.equal else examples(table.key, before, after, EXAMPLES)
+        made = Backtested(tick, content(before), content(after), differs, some)
+        for place in places:
+            folders.remove(spark, place.tables)
+        return made
+
+
+def _beside(purpose: str, table: Table) -> str:
+    """A name for what is built beside the live tables; a table's own may be as long as a name can be."""
+    return f"{purpose}_{hashlib.sha256(table.name.encode()).hexdigest()[:12]}"
+
+
+def _made(
+    spark: SparkSession, layout: Layout, table: Table, name: str, frame: DataFrame, said: Mapping[str, str]
+) -> Content:
+    path = layout.silver(check_name(name, "table"))
+    with Lease(layout.lease(f"silver-{name}"), f"table {name!r}"):
+        if exists(spark, path):
+            raise StorageError(f"table {name!r} exists in {layout.root}. Give the new table another name.")
+        seen = frame.select(*[f"`{column}`" for column in frame.columns if not column.startswith("_")])
+        writer = seen.writeTo(f"delta.{quoted(path)}").using("delta")
+        writer.tableProperty(tables.KEY, ",".join(table.key)).tableProperty(MADE_OF, _made_of(table, said)).create()
+    return content(read_version(spark, path))
+
+
+def _made_of(table: Table, said: Mapping[str, str]) -> str:
+    return json.dumps({"table": table.name, **said})

@@ -1,0 +1,228 @@
+"""What puts a lake right, or makes something new of its past; part of `lakehouse.run.lake.Lake`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+from lakehouse.plan.app import App
+from lakehouse.plan.table import Table
+from lakehouse.run.start.opened import Opened
+from lakehouse.semantics.moment import At, Clock
+from lakehouse.semantics.moment import at as moment_of
+
+if TYPE_CHECKING:
+    from lakehouse.run.repair.backfill import Backfilled, Progress, Range
+    from lakehouse.run.repair.correct import Corrected
+    from lakehouse.run.repair.fixes import Fixed
+    from lakehouse.run.repair.rebuild import Backtested, Origin, Proof
+    from lakehouse.run.repair.rehydrate import Rehydrated
+    from lakehouse.spark.operators.content import Content
+
+
+class Repairs(Opened):
+    """Corrections, backfills, reverts, rebuilds, restores.
+
+    reason, by: why, and who decided it, beside the operating system's user; both stand in the interventions.
+    """
+
+    def correct(
+        self,
+        app: App,
+        table: Table,
+        *,
+        key: str | None = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        reason: str = "",
+        by: str | None = None,
+        dry_run: bool = False,
+    ) -> Corrected:
+        """Take late records of a windowed table in after all: of one key, of windows that begin in [start, end).
+
+        The windows are refolded with them, as an intervention at a tick of its own; the next run publishes the changes.
+        See `lakehouse.run.repair.correct`. Raises PlanError, NotFound, LeaseHeld.
+        """
+        from lakehouse.run.repair.correct import correct
+
+        return correct(
+            self.spark, self._layout, app, table,
+            key=key, start=start, end=end, reason=reason, by=by, dry_run=dry_run,
+        )  # fmt: skip
+
+    def backfill(
+        self,
+        app: App,
+        table: Table,
+        *,
+        of: Range | None = None,
+        reason: str = "",
+        by: str | None = None,
+        dry_run: bool = False,
+        listen: Progress | None = None,
+    ) -> Backfilled:
+        """Make a table's rows anew from bronze: those that a range of records touches, or all, with new logic too.
+
+        The live job goes on. dry_run: only say what would change. listen: is told of the phase, and of the records done
+        of all. See `lakehouse.run.repair.backfill`. Raises PlanError for a declaration that the table can't take,
+        LeaseHeld where another backfill, or a job with another declaration, holds it.
+        """
+        from lakehouse.run.repair import backfill
+
+        if of is not None:
+            return backfill.backfill_range(
+                self.spark, self._layout, app, table, of, reason=reason, by=by, dry_run=dry_run
+            )  # fmt: skip
+        return backfill.backfill(
+            self.spark, self._layout, app, table,
+            reason=reason, by=by, dry_run=dry_run, listen=listen or backfill.silent,
+        )  # fmt: skip
+
+    def discard(self, table: Table) -> bool:
+        """Remove what a dry run, or a killed backfill, built beside a table; return whether there was something.
+
+        Raises LeaseHeld while a backfill works on it.
+        """
+        from pathlib import Path
+
+        from lakehouse.run.repair import backfill
+
+        root = self._layout.root
+        if "://" not in root and not Path(root, "beside", table.name).is_dir():
+            return False  # without Spark: most often there is nothing
+        return backfill.discard(self.spark, self._layout, table)
+
+    def replay(
+        self,
+        app: App,
+        stream: str,
+        fixed: Iterable[Fixed],
+        *,
+        reason: str = "",
+        by: str | None = None,
+        again: bool = False,
+        instead: bool = False,
+    ) -> int | None:
+        """Let quarantined records of a stream count with other bytes, at their original positions; return the tick.
+
+        again: those that were fixed before are left out; None where nothing is left. instead: they count with the new
+        bytes from now on. Without these they are refused.
+        fixed: of `lakehouse.run.repair.fixes.fixed_records`. The rows that depend on them are made anew, in all tables
+        of the application that read the stream; the live job goes on. Raises NotFound, PlanError.
+        """
+        from lakehouse.run.repair.fix import replay
+        from lakehouse.run.repair.fixes import source_of
+        from lakehouse.spark.past.fixed import Fix
+
+        records = [(one.was.record, one) for one in fixed]
+        fixes = [Fix(was.topic_id, was.partition, was.offset, one.key, one.value) for was, one in records]
+        return replay(
+            self.spark,
+            self._layout,
+            app,
+            source_of(app, stream),
+            fixes,
+            reason=reason,
+            by=by,
+            again=again,
+            instead=instead,
+        )
+
+    def revert(
+        self, app: App, table: Table, at: At, *, reason: str = "", by: str | None = None, dry_run: bool = False
+    ) -> Backfilled:
+        """Make the live table what it was at a moment; its job goes on from there. Raises NotFound, ConfigError."""
+        from lakehouse.run.repair.backfill import revert
+        from lakehouse.spark.past import reading
+
+        cut = reading.cut(self.spark, self._layout, table, at)
+        version = reading.version_meant(self.spark, self._layout, table, at)
+        return revert(
+            self.spark, self._layout, app, table, cut, version=version, reason=reason, by=by, dry_run=dry_run
+        )  # fmt: skip
+
+    def checkout(self, table: Table, name: str, at: At | None = None, *, again: bool = False) -> Content:
+        """Make a new table of what people see of a table at a moment; return its row count and hash.
+
+        again: where the table is there already, made of this moment, it is kept, and its content returned.
+        """
+        from lakehouse.run.repair.rebuild import checkout
+
+        return checkout(self.spark, self._layout, table, name, at, again=again)
+
+    def rebuild(
+        self, table: Table, name: str, origin: Origin, at: At | None = None, *, topic: str | None = None
+    ) -> Content:
+        """Make a new table of a table at a moment from one origin: "version", "bronze" or "changelog" (of `topic`)."""
+        from lakehouse.run.repair.rebuild import rebuild
+        from lakehouse.run.start.kafka import kafka
+
+        if topic is None:
+            return rebuild(self.spark, self._layout, table, name, origin, at)
+        with kafka(self.settings) as servers:
+            return rebuild(
+                self.spark, self._layout, table, name, origin, at, topic, (servers, self.settings.kafka.options)
+            )
+
+    def prove(self, table: Table, at: At | None = None, *, topic: str | None = None) -> list[Proof]:
+        """Rebuild a table at a moment in every way that there is, into tables that are removed: are they equal?"""
+        from lakehouse.run.repair.rebuild import prove
+        from lakehouse.run.start.kafka import kafka
+
+        if topic is None:
+            return prove(self.spark, self._layout, table, at)
+        with kafka(self.settings) as servers:
+            return prove(self.spark, self._layout, table, at, topic, (servers, self.settings.kafka.options))
+
+    def backtest(
+        self, table: Table, other: Table, *, to: int | None = None, listen: Progress | None = None
+    ) -> Backtested:
+        """Fold the same records under two declarations of a table, up to a tick; the live table is not touched."""
+        from lakehouse.run.repair import backfill
+        from lakehouse.run.repair.rebuild import backtest
+
+        return backtest(self.spark, self._layout, table, other, to=to, listen=listen or backfill.silent)
+
+    def restore(self, table: Table, topic: str) -> int:
+        """Make a table from its published changelog; return its rows. Running its application goes on from there."""
+        from lakehouse.run.repair.restore import restore
+        from lakehouse.run.start.kafka import kafka
+
+        with kafka(self.settings) as servers:
+            return restore(self.spark, self._layout, servers, self.settings.kafka.options, table, topic)
+
+    def rehydrate(
+        self,
+        topic: str,
+        to: str,
+        *,
+        at: str | datetime | date | None = None,
+        clock: Clock = "event",
+        tick: int | None = None,
+        offsets: str | Mapping[str, Mapping[int, int]] | None = None,
+        from_tick: int | None = None,
+        partitions: int | None = None,
+        append: bool = False,
+        positions: bool = False,
+        listen: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Rehydrated:
+        """Write a topic's records in bronze back into a Kafka topic, up to a moment; without Spark.
+
+        at, clock, tick, offsets: the moment, see `lakehouse.semantics.moment.at`. from_tick: records from this tick on.
+        The rest: see `lakehouse.run.repair.rehydrate`. Run again, it goes on where it ended. Raises ConfigError,
+        NotFound, LeaseHeld, KafkaUnavailable.
+        """
+        from lakehouse.lake.record.bronze_rows import BronzeRows
+        from lakehouse.plan.schema import check_topic
+        from lakehouse.run.repair.rehydrate import rehydrate
+        from lakehouse.run.start.kafka import kafka
+
+        when = moment_of(at, clock=clock, tick=tick, offsets=offsets)
+        check_topic(to)
+        source = BronzeRows(self._layout, check_topic(topic), when, from_tick)
+        with kafka(self.settings) as servers:
+            return rehydrate(
+                self._layout, servers, self.settings.kafka.options, source, to, partitions=partitions, append=append,
+                positions=positions, listen=listen,
+            )  # fmt: skip

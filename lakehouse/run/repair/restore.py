@@ -1,0 +1,275 @@
+"""A table from its published changelog alone: the duality, used. The application then goes on from there.
+
+The topic's last record of each key is the row; its headers carry the accumulators and the position. The newest cover,
+in the topic beside it, says which source offsets the changelog covers: the restored table takes in what comes after
+them, whatever the new lake's bronze holds.
+
+Ticks are a lake's own, so positions of two lakes can't be compared. What is restored lies before all that the new lake
+brings: its ticks are counted back from 0, the last one, through all lakes that published to the topic.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Message
+
+from lakehouse.errors import KafkaUnavailable, NotFound, PlanError, StorageError
+from lakehouse.formats.decode import decode_columns
+from lakehouse.formats.unfit import Unfit
+from lakehouse.kafka import covers
+from lakehouse.kafka.covers import Cover
+from lakehouse.kafka.drain import drain
+from lakehouse.kafka.headers import LIMIT, Said, said_by
+from lakehouse.kafka.topics import Cluster
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.lease import Lease
+from lakehouse.plan.evolution.change import DECLARATION, change_of
+from lakehouse.plan.table import Table
+from lakehouse.run.start.standing import Restored, restored_of
+from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.moment import moment
+from lakehouse.spark import folders
+from lakehouse.spark.bronze import interventions
+from lakehouse.spark.changelog import changefeed, published
+from lakehouse.spark.table import tables
+from lakehouse.spark.transaction import exists, properties
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A changelog: its cover, and the last record of each key with what it says of itself."""
+
+    cover: Cover
+    last: Mapping[bytes, tuple[Said, Message]]
+
+
+def restore(
+    spark: SparkSession, layout: Layout, bootstrap_servers: str, options: Mapping[str, str], table: Table, topic: str
+) -> int:
+    """Make a table from its changelog in a topic; return the number of rows.
+
+    Raises PlanError for a table that keeps more than its changelog tells, or that another declaration published;
+    StorageError when the lake has something of the table already, or the topic does not tell all that it needs;
+    NotFound when the topic does not exist, or has a record that is not of the changelog.
+    """
+    if table.has_state:
+        raise PlanError(
+            f"table {table.name!r} keeps more than its changelog tells (final results, HAVING, order_by). Build it "
+            "from bronze: run its application on a lake that has the topic's records."
+        )
+    path = layout.silver(table.name)
+    with Lease(layout.lease(f"silver-{table.name}"), f"table {table.name!r}"):
+        if exists(spark, path):
+            raise StorageError(
+                f"table {table.name!r} exists in {layout.root}. Restore into another lake, or remove the table first."
+            )
+        _refuse_remains(spark, layout, table)
+        cluster = Cluster(bootstrap_servers, options)
+        found = _whole(cluster, options, table, topic)
+        schema = tables.schema(spark, table)
+        rows = _rows(spark, table, found, schema, going_on=True)
+        cover = found.cover
+        restored = Restored(cover.topic, (*cover.before, (cover.origin, cover.tick)))
+        begins = {tables.SKIP: json.dumps(cover.next), tables.RESTORED: restored.text()}
+        if cover.clock is not None:
+            begins[tables.CLOCK] = json.dumps(cover.clock)
+        tables.create_filled(spark.createDataFrame(rows, schema), layout, table, begins)
+    return len(rows)
+
+
+def changelog(
+    spark: SparkSession,
+    layout: Layout,
+    bootstrap_servers: str,
+    options: Mapping[str, str],
+    table: Table,
+    topic: str,
+    tick: int,
+) -> DataFrame:
+    """Return what a table's changelog in a topic makes of it up to a tick.
+
+    What compaction has removed can't be had: at a tick that is long past, the row of a key that changed since may be
+    missing. Raises NotFound where the topic does not exist, has another table's changelog, or ends before the tick.
+    """
+    cluster = Cluster(bootstrap_servers, options)
+    cover = _newest(cluster, options, topic)
+    restored = restored_of(properties(spark, layout.silver(table.name)).get(tables.RESTORED))
+    ends, mine = dict(cover.before) | {cover.origin: cover.tick}, published.origin_of(spark, layout, table)
+    if restored is not None and restored.before == tuple(ends.items()):
+        ends[mine] = NO_TICK  # nothing was published since the restore
+    if cover.of != table.name or mine not in ends:
+        raise NotFound(f"topic {topic!r} has no changelog of table {table.name!r} by this lake. Name the table's own.")
+    until = ends[mine]
+    if until < tick and not changefeed.per_event(spark, layout, table, until, tick).isEmpty():
+        raise NotFound(f"topic {topic!r} covers tick {until}, no more; later changes were not published. Run its job.")
+    ends = {origin: tick if origin == mine else end for origin, end in _up_to(ends, mine).items()}
+    schema = tables.schema(spark, table)
+    found = _Read(cover, _last(cluster, options, topic, cover, ends))
+    return spark.createDataFrame(_rows(spark, table, found, schema), schema)
+
+
+def _up_to(ends: Mapping[str, int], mine: str) -> dict[str, int]:
+    names = list(ends)
+    return {origin: ends[origin] for origin in names[: names.index(mine) + 1]}
+
+
+def _refuse_remains(spark: SparkSession, layout: Layout, table: Table) -> None:
+    """What an earlier table of the name left would count as this one's."""
+    places = (layout.state(table.name), layout.late(table.name), layout.anchors(table.name))
+    if left := [place for place in places if folders.exists(spark, place)]:
+        raise StorageError(
+            f"table {table.name!r}: {', '.join(left)} is left of an earlier one. Restore into another lake, or move it "
+            "away first."
+        )
+    if interventions.of(spark, layout, table.name):
+        raise StorageError(
+            f"table {table.name!r}: this lake has interventions in a table of that name, which would be made a second "
+            "time. Restore into another lake."
+        )
+
+
+def _newest(cluster: Cluster, options: Mapping[str, str], topic: str) -> Cover:
+    topic_id = cluster.topics([topic])[topic].id
+    cover = covers.newest(cluster, options, topic)
+    if cover is None or cover.topic != topic_id:
+        raise NotFound(
+            f"topic {topic!r}: {covers.name_of(topic)!r} does not say what it covers; expected a changelog that "
+            "lakehouse published. Check the name; if nothing was published yet, run the application."
+        )
+    return cover
+
+
+def _whole(cluster: Cluster, options: Mapping[str, str], table: Table, topic: str) -> _Read:
+    """Read a changelog with the cover that belongs to it. Nobody may publish meanwhile."""
+    cover = _newest(cluster, options, topic)
+    for _ in range(TRIES):
+        _check(cluster, cover, table, topic)
+        refused = None
+        try:
+            last = _last(cluster, options, topic, cover)
+        except NotFound as error:
+            refused = error
+        if (now := _newest(cluster, options, topic)) == cover:
+            if refused is not None:
+                raise refused
+            return _Read(cover, last)
+        cover = now
+    raise KafkaUnavailable(f"topic {topic!r} is being published to. Stop the job that does, then restore.")
+
+
+def _last(
+    cluster: Cluster, options: Mapping[str, str], topic: str, cover: Cover, until: Mapping[str, int] | None = None
+) -> dict[bytes, tuple[Said, Message]]:
+    """Return the last record of each key. Raises NotFound for a record that the cover does not know.
+
+    until: the last tick of each origin; records of others, and later ones, are left out.
+    """
+    last: dict[bytes, tuple[Said, Message]] = {}
+    ends = cover.ends()
+    for message in drain(cluster, options, topic):
+        said = said_by(message)
+        if said.of != cover.of or said.origin not in ends:
+            raise NotFound(
+                f"record {said.where} is of {said.origin}/{said.of}, expected {cover.of!r} of {', '.join(ends)}: "
+                f"another lake, or another program, writes to the topic. Find out who. {_INSTEAD}"
+            )
+        if until is None and said.position.tick > ends[said.origin]:
+            raise NotFound(
+                f"record {said.where} is of tick {said.position.tick}, and the topic is covered up to "
+                f"{ends[said.origin]}: somebody else wrote it, or {covers.name_of(topic)!r} was cut. {_INSTEAD}"
+            )
+        within = until is None or said.position.tick <= until.get(said.origin, said.position.tick - 1)
+        if (key := message.key()) is not None and within:
+            last[key] = said, message
+    return last
+
+
+_INSTEAD = "Build the table from bronze; or delete the topic, so that its lake publishes it anew, and restore then."
+
+
+def _check(cluster: Cluster, cover: Cover, table: Table, topic: str) -> None:
+    """Refuse a cover that is not of this table, or can't be true."""
+    if cover.of != table.name:
+        raise NotFound(f"topic {topic!r} has the changelog of {cover.of!r}, not of {table.name!r}. Check the names.")
+    if cover.declared is not None and not (change := change_of({DECLARATION: cover.declared}, table)).can_go_on:
+        reasons = "\n".join(f"  {reason}" for reason in change.reasons)
+        raise PlanError(
+            f"topic {topic!r} was published by table {table.name!r} under another declaration:\n{reasons}\n"
+            "Restore it under that one, then change it; or build the new one from bronze."
+        )
+    if cover.sent:
+        raise StorageError(
+            f"topic {topic!r}: the changes after tick {cover.tick} are published in part ({cover.sent:,} records). Let "
+            "the job that publishes them come to an end, then restore; if its lake is lost, build from bronze."
+        )
+    there = set(cluster.names())
+    facts = cluster.topics([name for name in table.stream.topics if name in there])
+    for name, fact in facts.items():
+        known = cover.next.get(fact.id, {})
+        ends = cluster.offsets((name, partition) for partition in range(fact.partitions))
+        for partition, offset in known.items():
+            if int(partition) >= fact.partitions or offset > ends[name, int(partition)][1]:
+                raise StorageError(
+                    f"topic {covers.name_of(topic)!r} says that {name}/{partition} is covered up to offset {offset:,}, "
+                    f"which the topic does not have. Records would be left out without a word. {_INSTEAD}"
+                )
+
+
+def _rows(
+    spark: SparkSession, table: Table, found: _Read, schema: StructType, *, going_on: bool = False
+) -> list[tuple[Any, ...]]:
+    """The rows that the records make; going_on: with all that the table needs to take in more."""
+    key, value = published.columns_of(spark, table)
+    hidden = published.accumulators_of(spark, table)
+    back = _ticks_back(found.cover)
+    rows = []
+    for key_bytes, (said, message) in found.last.items():
+        try:
+            shown = decode_columns("json", value, message.value())
+            if shown is None:
+                continue
+            kept = decode_columns("json", hidden, said.accumulators or b"{}") or {}
+            names = decode_columns(published.key_format(key), key, key_bytes) or {}
+        except Unfit as error:
+            raise NotFound(f"record {said.where} is no row of table {table.name!r}: {error}. {_INSTEAD}") from None
+        if going_on and hidden and said.accumulators is None:
+            raise StorageError(
+                f"record {said.where} has no accumulators: they have {said.left_out or 0:,} bytes and did not fit, so "
+                f"table {table.name!r} could not go on. Raise {LIMIT} of its topic above that and let the key change "
+                "once more, or build the table from bronze."
+            )
+        by = back.get(said.origin, 0)
+        row = {
+            **names, **shown, **_moved(table, kept, by), "_event_time": moment(said.event_ms),
+            "_position": tuple(said.position._replace(tick=said.position.tick - by)),
+        }  # fmt: skip
+        rows.append(tuple(row.get(field.name) for field in schema))
+    return rows
+
+
+def _ticks_back(cover: Cover) -> dict[str, int]:
+    """By origin, what is taken off its ticks, so that all of them end at 0, and stay in their order."""
+    back, total = {}, 0
+    for origin, end in reversed(cover.ends().items()):
+        total += end
+        back[origin] = total
+    return back
+
+
+def _moved(table: Table, kept: dict[str, Any], by: int) -> dict[str, Any]:
+    """The accumulators of LATEST and EARLIEST hold positions, too."""
+    for item in table.aggregations:
+        if item.kind in ("latest", "earliest") and (marked := kept.get(f"_acc_{item.name}")) is not None:
+            at = {**marked["at"], "tick": marked["at"]["tick"] - by}
+            kept[f"_acc_{item.name}"] = {**marked, "at": at}
+    return kept

@@ -1,0 +1,226 @@
+"""What a scenario expects against what an engine gave, and the difference as text.
+
+Outputs are compared in order, tables in any. Doubles compare within 1e-6, decimals exactly, scale included.
+Timestamps, dates and binaries are compared as the text that they have in JSON. A row of a windowed table has its
+window beside its key: "window": {"start": ms, "end": ms, "type": "time"}, or "session" for a session window.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from lakehouse.formats.json_text import java_double, timestamp_text, write
+from lakehouse.model.keyed_table import Late, unhashable
+from lakehouse.model.model import Result
+from lakehouse.plan.app import App
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
+from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.moment import milliseconds
+from lakehouse.semantics.window import Session
+
+DOUBLE_TOLERANCE = 1e-6
+_KEPT = "  "
+_MISSING = "- "
+_EXTRA = "+ "
+
+
+def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
+    """Return one text for each topic, table, quarantine, counter and list of late records that is not as expected.
+
+    `expected` holds "outputs", "tables", "quarantine", "null_keys" and "late" as a scenario file has them; what is
+    not named there is not checked. In a difference, "-" is what was expected and "+" what was found.
+    """
+    failures = []
+    outputs: dict[str, list[dict[str, Any]]] = {}
+    for item in expected.get("outputs", []):
+        outputs.setdefault(item["topic"], []).append(item)
+    for topic, wanted in outputs.items():
+        found = result.topics.get(topic, result.changelogs.get(topic))
+        known = {**result.changelogs, **result.topics}
+        if found is None:
+            failures += _missing("topic", topic, known)
+        else:
+            failures += _outputs(topic, _published(app, topic), wanted, found)
+    for name, rows in expected.get("tables", {}).items():
+        table = result.tables.get(name)
+        if table is None:
+            failures += _missing("table", name, result.tables)
+        else:
+            failures += _table(name, keys_of(app.table(name)), rows, table)
+    for name, bad in expected.get("quarantine", {}).items():
+        kept = result.quarantine.get(name)
+        if kept is None:
+            failures += _missing("quarantine", name, result.quarantine)
+        else:
+            failures += _quarantine(name, bad, [(r.partition, r.offset, reason) for r, reason in kept])
+    for name, count in expected.get("null_keys", {}).items():
+        if (ignored := result.null_keys.get(name, 0)) != count:
+            failures.append(f"table {name}: expected {count} records ignored for a null key, found {ignored}")
+    for name, wanted in expected.get("late", {}).items():
+        late = result.late.get(name)
+        if late is None:
+            failures += _missing("table", name, result.late)
+        else:
+            failures += _late(name, keys_of(app.table(name)), wanted, late)
+    return failures
+
+
+def _missing(what: str, name: str, known: Iterable[str]) -> list[str]:
+    return [f"{what} {name}: does not exist. There are: {', '.join(sorted(known)) or 'none'}"]
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """How a scenario writes keys: the columns without those of the window, and the type of the windows if any."""
+
+    columns: tuple[str, ...]
+    window: str | None = None
+
+    def shown(self, key: Key | None) -> dict[str, Any]:
+        """Return a key, with its window beside it."""
+        if key is None or self.window is None:
+            return {"key": key_value(self.columns, key)}
+        *columns, start, end = key
+        return {"key": key_value(self.columns, tuple(columns)), "window": self.bounds(*map(milliseconds, (start, end)))}
+
+    def bounds(self, start: int, end: int) -> dict[str, Any]:
+        """Return a window of milliseconds."""
+        return {"start": start, "end": end, "type": self.window}
+
+
+def keys_of(of: Stream | Table) -> Keys:
+    """Return how the keys of a stream or a table are written."""
+    if isinstance(of, Stream) or of.window is None:
+        return Keys(of.key)
+    return Keys(of.key[:-2], "session" if isinstance(of.window, Session) else "time")
+
+
+def _published(app: App, topic: str) -> Keys:
+    """The keys of what is published to a topic, or of the table that is named instead of one."""
+    return keys_of(next((sink.of for sink in app.sinks if sink.topic == topic), None) or app.table(topic))
+
+
+def _outputs(topic: str, key: Keys, wanted: list[dict[str, Any]], found: list[Change]) -> list[str]:
+    lines: list[str] = []
+    equal = True
+    for number in range(max(len(wanted), len(found))):
+        want = wanted[number] if number < len(wanted) else None
+        change = _shown(found[number], key) if number < len(found) else None
+        if want is not None and change is not None and _fits(want, change):
+            lines.append(_KEPT + write(change))
+            continue
+        equal = False
+        if want is not None:
+            lines.append(_MISSING + write({name: value for name, value in want.items() if name != "topic"}))
+        if change is not None:
+            lines.append(_EXTRA + write(change))
+    header = f"topic {topic}: expected {len(wanted)} records, found {len(found)}"
+    return [] if equal else ["\n".join([header, *lines])]
+
+
+def _shown(change: Change, key: Keys) -> dict[str, Any]:
+    """A change in the form in which a scenario writes it."""
+    return {**key.shown(change.key), "value": plain(change.value), "timestamp": change.timestamp}
+
+
+def _fits(want: dict[str, Any], found: dict[str, Any]) -> bool:
+    same = all(_equal(want.get(name), found.get(name)) for name in ("key", "window", "value"))
+    return same and ("timestamp" not in want or want["timestamp"] == found["timestamp"])
+
+
+def _table(name: str, key: Keys, wanted: list[dict[str, Any]], found: dict[Key, Any]) -> list[str]:
+    left = [{**key.shown(values), "value": plain(row)} for values, row in found.items()]
+    missing = []
+    for want in wanted:
+        match = next((n for n, row in enumerate(left) if _fits(want, row)), None)
+        if match is None:
+            missing.append(_MISSING + write(want))
+        else:
+            left.pop(match)
+    if not missing and not left:
+        return []
+    header = f"table {name}: expected {len(wanted)} rows, found {len(found)}"
+    return ["\n".join([header, *missing, *(_EXTRA + write(row) for row in left)])]
+
+
+def _quarantine(name: str, wanted: list[dict[str, Any]], found: list[tuple[int, int, str]]) -> list[str]:
+    fits = len(wanted) == len(found) and all(
+        (want.get("partition", 0), want["offset"]) == (partition, offset) and want.get("reason contains", "") in reason
+        for want, (partition, offset, reason) in zip(wanted, found, strict=True)
+    )
+    if fits:
+        return []
+    lines = [_MISSING + write(want) for want in wanted]
+    lines += [_EXTRA + write({"offset": o, "partition": p, "reason": reason}) for p, o, reason in found]
+    return ["\n".join([f"quarantine {name}: expected {len(wanted)} records, found {len(found)}", *lines])]
+
+
+def _late(name: str, key: Keys, wanted: list[dict[str, Any]], late: list[Late]) -> list[str]:
+    """Late records in position order; one that came too late for several windows stands there for each of them."""
+    found: list[dict[str, Any]] = [
+        {"offset": item.identity.offset, "partition": item.identity.partition} for item in late
+    ]
+    for line, item in zip(found, late, strict=True):
+        if item.span is not None:
+            line["window"] = key.bounds(*item.span)
+    if [{"partition": 0, **want} for want in wanted] == found:
+        return []
+    lines = [_MISSING + write(want) for want in wanted] + [_EXTRA + write(line) for line in found]
+    return ["\n".join([f"table {name}: expected {len(wanted)} late records, found {len(found)}", *lines])]
+
+
+def key_value(columns: tuple[str, ...], key: Key | None) -> Any:
+    """Return a key as a scenario writes it: one column as its value, several, or a struct, as an object."""
+    if key is None:
+        return None
+    parts = {name: plain(unhashable(part)) for name, part in zip(columns, key, strict=True)}
+    return parts if len(parts) > 1 else parts[columns[0]]
+
+
+def plain(value: Any) -> Any:
+    """Return a row's value as JSON would have it, with decimals and doubles left as they are."""
+    match value:
+        case datetime():
+            return timestamp_text(value)
+        case date():
+            return value.isoformat()
+        case bytes() | bytearray():
+            return base64.b64encode(value).decode("ascii")
+        case Mapping():
+            return {str(name): plain(item) for name, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+    return value
+
+
+def same(one: Any, other: Any) -> bool:
+    """Say whether two values of `plain` are the same, doubles within the tolerance."""
+    if isinstance(one, float) and not math.isfinite(one):
+        one = java_double(one)
+    return _equal(one, other)
+
+
+def _equal(want: Any, found: Any) -> bool:
+    match found:
+        case float():
+            if isinstance(want, str):  # "NaN", "Infinity", "-Infinity"
+                return want == java_double(found)
+            number = isinstance(want, int | Decimal | float) and not isinstance(want, bool)
+            return number and abs(float(want) - found) <= DOUBLE_TOLERANCE
+        case Decimal():
+            exact = isinstance(want, int | Decimal) and not isinstance(want, bool)
+            return exact and Decimal(want).as_tuple() == found.as_tuple()
+        case dict():
+            return (
+                isinstance(want, dict) and want.keys() == found.keys() and all(same(want[k], found[k]) for k in found)
+            )
+        case list():
+            return isinstance(want, list) and len(want) == len(found) and all(map(same, want, found))
+    return type(want) is type(found) and bool(want == found)

@@ -1,0 +1,100 @@
+"""Many small applications in one lake: each under names of its own, so that one run takes in a tick of all of them.
+
+On Spark a run costs seconds however little is in it, and each tick of it too; those that are packed share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from lakehouse.model.keyed_table import Late
+from lakehouse.model.model import Result
+from lakehouse.plan.app import App
+from lakehouse.plan.step import Merge, Source
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Sink, Table
+from lakehouse.semantics.changelog import Change
+from lakehouse.semantics.record import Record
+
+
+class Part(NamedTuple):
+    """An application and the records that it is run over."""
+
+    app: App
+    records: list[Record]
+
+
+def pack(parts: Sequence[Part]) -> Part:
+    """Return one application and one history that hold those of all parts. `unpack` takes their results out again."""
+    tables: list[Table] = []
+    sinks: list[Sink] = []
+    sources: list[Source] = []
+    history: list[Record] = []
+    for number, part in enumerate(parts):
+        app = _renamed(part.app, _prefix(number))
+        tables += app.tables
+        sinks += app.sinks
+        sources += app.sources
+        history += [
+            replace(record, topic=_prefix(number) + record.topic, topic_id=_prefix(number) + record.topic_id)
+            for record in part.records
+        ]
+    return Part(App(tuple(tables), tuple(sinks), tuple(sources)), history)
+
+
+def unpack(result: Result, parts: Sequence[Part]) -> list[Result]:
+    """Return what the run of a pack gave for each of its parts, under the names that the parts have themselves."""
+    return [_own(result, _prefix(number), part.records) for number, part in enumerate(parts)]
+
+
+def _prefix(number: int) -> str:
+    return f"s{number}_"
+
+
+def _renamed(app: App, prefix: str) -> App:
+    def source(item: Source) -> Source:
+        return replace(item, name=prefix + item.name, topic=prefix + item.topic)
+
+    def stream(item: Stream) -> Stream:
+        if isinstance(item.source, Merge):
+            return replace(item, source=Merge(tuple(map(stream, item.source.streams))))
+        return replace(item, source=source(item.source))
+
+    def table(item: Table) -> Table:
+        return replace(item, name=prefix + item.name, stream=stream(item.stream))
+
+    def sink(item: Sink) -> Sink:
+        of = table(item.of) if isinstance(item.of, Table) else stream(item.of)
+        return replace(item, topic=prefix + item.topic, of=of)
+
+    return App(tuple(map(table, app.tables)), tuple(map(sink, app.sinks)), tuple(map(source, app.sources)))
+
+
+def _own(result: Result, prefix: str, records: Sequence[Record]) -> Result:
+    def own(values: dict[str, Any]) -> dict[str, Any]:
+        return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
+
+    def change(item: Change) -> Change:
+        return replace(item, position=item.position._replace(topic=item.position.topic.removeprefix(prefix)))
+
+    def late(item: Late) -> Late:
+        identity = item.identity._replace(topic_id=item.identity.topic_id.removeprefix(prefix))
+        return replace(
+            item, identity=identity, position=item.position._replace(topic=item.position.topic.removeprefix(prefix))
+        )
+
+    original = {record.identity: record for record in records}
+
+    def bad(record: Record, reason: str) -> tuple[Record, str]:
+        return original[record.identity._replace(topic_id=record.topic_id.removeprefix(prefix))], reason
+
+    return Result(
+        tables=own(result.tables),
+        changelogs={name: list(map(change, items)) for name, items in own(result.changelogs).items()},
+        topics={name: list(map(change, items)) for name, items in own(result.topics).items()},
+        quarantine={name: [bad(*pair) for pair in pairs] for name, pairs in own(result.quarantine).items()},
+        null_keys=own(result.null_keys),
+        late={name: list(map(late, items)) for name, items in own(result.late).items()},
+    )

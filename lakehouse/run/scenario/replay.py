@@ -1,0 +1,151 @@
+"""Replay: records through an application on real Spark and Delta, without Kafka; an `Engine` like the model.
+
+The records are written into a bronze of their own as the ticks that they carry, by the code that ingest uses; then the
+tables take the ticks in by the code that the silver query uses. What comes out is read back from Delta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakehouse.lake import reader
+from lakehouse.lake.layout import Layout
+from lakehouse.model.keyed_table import Late, hashable
+from lakehouse.model.model import Result
+from lakehouse.plan.app import App
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
+from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.moment import milliseconds, moment
+from lakehouse.semantics.position import Identity, Position
+from lakehouse.semantics.record import Record
+from lakehouse.semantics.window import Span
+from lakehouse.spark.bronze import bronze
+from lakehouse.spark.bronze.tick import append_tick
+from lakehouse.spark.changelog import changefeed, published, stream_feed
+from lakehouse.spark.silver.query import Silver
+from lakehouse.spark.silver.writer import own_topics
+from lakehouse.spark.table import tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+KAFKA_SCHEMA = (
+    "topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
+    "headers array<struct<key: string, value: binary>>, key binary, value binary"
+)
+
+
+class SparkReplay:
+    """The Spark engine. Every call replays into a folder of its own below `folder`."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self._spark, self._folder = spark, folder
+        self._calls = 0
+
+    def __call__(self, app: App, records: list[Record], batches: Iterable[int] | None = None) -> Result:
+        """Replay records, whose ticks become those of bronze.
+
+        batches: the ticks up to which the tables take them in, each by a new writer, as after a restart. Without it one
+        writer takes in tick by tick.
+        """
+        self._calls += 1
+        layout = Layout(str(self._folder / f"replay-{self._calls}"))
+        last = write_bronze(self._spark, layout, app, records)
+        writers = [range(1, last + 1)] if batches is None else [[tick] for tick in (*batches, last)]
+        for ticks in writers:
+            with Silver(self._spark, layout, app, lambda tick, count: None) as silver:
+                for tick in ticks:
+                    silver.catch_up(tick)
+        return read_result(self._spark, layout, app, records, last)
+
+
+def write_bronze(spark: SparkSession, layout: Layout, app: App, records: Iterable[Record]) -> int:
+    """Write records into bronze, one commit a tick; return the last tick. What is there already stays before them."""
+    own = own_topics(app)
+    bronze.create(spark, layout, own)
+    state = bronze.take_over(spark, layout)
+    ordered = sorted(records, key=lambda record: (record.tick, record.topic, record.partition, record.offset))
+    known = {topic: stands for topic, stands in state.topics.items() if stands.id in {r.topic_id for r in ordered}}
+    new = {record.topic: bronze.TopicState(record.topic_id) for record in ordered}
+    state = replace(state, topics={**new, **known})
+    for tick, group in groupby(ordered, key=lambda record: record.tick):
+        rows = list(group)
+        ends: dict[str, dict[int, int]] = {}
+        for record in rows:
+            ends.setdefault(record.topic, {})[record.partition] = record.offset + 1
+        frame = spark.createDataFrame([_kafka_row(record) for record in rows], KAFKA_SCHEMA)
+        state, _ = append_tick(frame, layout, state, ends, "replay", own)
+        if state.tick != tick:
+            raise ValueError(f"tick {tick} follows tick {state.tick - 1}: expected ticks from 1 on, without a hole")
+    return state.tick
+
+
+def _kafka_row(record: Record) -> tuple[Any, ...]:
+    headers = [*record.headers] or None
+    place = (record.topic, record.partition, record.offset)
+    return (*place, moment(record.timestamp), record.timestamp_type, headers, record.key, record.value)
+
+
+def read_result(spark: SparkSession, layout: Layout, app: App, records: Iterable[Record], last: int) -> Result:
+    """Read what an application made of its records up to tick `last`, in the model's form."""
+    result = Result()
+    for table in app.tables:
+        rows = reader.dataset(layout.silver(table.name)).to_table().to_pylist(maps_as_pydicts="strict")
+        result.tables[table.name] = rows_of(table, rows)
+        changes = changefeed.per_event(spark, layout, table, 0, last)
+        result.changelogs[table.name] = [_change(table.key, row) for row in published.rows(changes)]
+        commits = reader.open_table(tables.state(layout, table).path, table.name).history()
+        result.null_keys[table.name] = sum(reader.user_metadata(commit).get("null_keys", 0) for commit in commits)
+    for sink in app.sinks:
+        if isinstance(sink.of, Stream):
+            events = stream_feed.stream_events(spark, layout, sink.of, 0, last)
+            result.topics[sink.topic] = [_change(sink.of.key, row) for row in published.rows(events)]
+        else:
+            result.topics[sink.topic] = result.changelogs[sink.of.name]
+    by_identity = {record.identity: record for record in records}
+    for table in app.tables:
+        result.late[table.name] = _late(layout, table, by_identity)
+    for source in app.sources:
+        bad = reader.dataset(layout.quarantine(source.name)).to_table().to_pylist()
+        found = [(by_identity[Identity(r["topic_id"], r["partition"], r["offset"])], r["reason"]) for r in bad]
+        result.quarantine[source.name] = sorted(found, key=lambda pair: pair[0].position)
+    return result
+
+
+def rows_of(table: Table, rows: Iterable[dict[str, Any]]) -> dict[Key, dict[str, Any]]:
+    """Return rows of a table in the model's form: by key, without hidden columns."""
+    return {_key(table.key, row): _value(table.key, row) for row in rows}
+
+
+def _late(layout: Layout, table: Table, by_identity: dict[Identity, Record]) -> list[Late]:
+    """The late records, in position order; those of one record by their windows."""
+    if not Path(layout.late(table.name)).exists():
+        return []
+    records = {(r.tick, r.topic, r.partition, r.offset): r for r in by_identity.values()}
+    found = []
+    for row in reader.dataset(layout.late(table.name)).to_table().to_pylist():
+        record = records[row["tick"], row["topic"], row["partition"], row["offset"]]
+        windowed = row["window_start"] is not None
+        span = Span(milliseconds(row["window_start"]), milliseconds(row["window_end"])) if windowed else None
+        found.append(Late(record.identity, record.position._replace(ordinal=row["ordinal"]), span))
+    return sorted(found, key=lambda late: (late.position, late.span or ()))
+
+
+def _key(names: tuple[str, ...], row: dict[str, Any]) -> Key:
+    return tuple(hashable(row[name]) for name in names)
+
+
+def _value(key: tuple[str, ...], row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in key and not name.startswith("_")}
+
+
+def _change(key: tuple[str, ...], row: dict[str, Any]) -> Change:
+    value = None if row["_tombstone"] else _value(key, row)
+    position = Position(**row["_position"])
+    return Change(None if row.get("_null_key") else _key(key, row), value, row["_event_time_ms"], position)

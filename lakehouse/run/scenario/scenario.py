@@ -1,0 +1,210 @@
+"""Scenario files: with this application and this input, exactly this comes out. Read, run, compared.
+
+An engine is anything that runs an application over records: the model (`lakehouse.model.model`) or Spark. The
+same file is run under several batchings, and must give the same under each of them.
+
+Beside the fields of every scenario (name, app, inputs, outputs, tables, error) these are understood:
+
+    "quarantine": {"stream": [{"offset": 3, "partition": 0, "reason contains": "expected int"}]}
+    "null_keys":  {"table": 2}
+    "late":       {"table": [{"offset": 5, "partition": 0, "window": {"start": 0, "end": 10, "type": "time"}}]}
+    "key_hex", "value_hex" in an input: the bytes themselves, where no value could be written down
+
+A record that came too late for several windows is listed once for each; without windows (order_by) none is given.
+
+The order of the inputs is the position of the records. In one batch, records of several partitions stand in
+the order of their order times (the running maximum of the timestamps in each partition), so a scenario with
+several partitions or topics must list its inputs in that order; `records` refuses one that does not.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, Protocol
+
+from lakehouse.errors import ConfigError, LakehouseError
+from lakehouse.formats.decode import decode
+from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.written import key_bytes, value_bytes
+from lakehouse.model import model
+from lakehouse.model.model import Result
+from lakehouse.plan.app import App
+from lakehouse.run.scenario.compare import compare
+from lakehouse.semantics.record import Record
+
+CHECKS = ("outputs", "tables", "quarantine", "null_keys", "late")
+
+Batch = Literal["one", "all"] | int
+
+
+class Engine(Protocol):
+    """Runs an application over records, whose ticks say which of them arrive in one batch."""
+
+    def __call__(self, app: App, records: list[Record]) -> Result: ...
+
+
+def on_model(app: App, records: list[Record]) -> Result:
+    """The model as an engine: no Spark, no Kafka, milliseconds. Raises NeedsSpark for what only Spark can evaluate."""
+    return model.run(app, records, decode)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A scenario file as it was read. `expected` holds those of `CHECKS` that it gives."""
+
+    path: Path
+    name: str
+    app: str
+    inputs: list[dict[str, Any]]
+    expected: dict[str, Any] = field(default_factory=dict)
+    error: str | None = None
+
+
+def read(path: Path) -> Scenario:
+    """Return the scenario in a file; ConfigError if it is not one, or needs what does not exist yet."""
+    try:
+        content = json.loads(path.read_text("utf-8"), parse_float=Decimal)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: can't be read as a scenario: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: expected a JSON object, found {type(content).__name__}.")
+    if "app" not in content and "statements" in content:
+        raise ConfigError(f'{path}: SQL statements are not run yet. Name an application: "app": "module:name".')
+    if not isinstance(content.get("app"), str) or content["app"].count(":") != 1:
+        raise ConfigError(f'{path}: app={content.get("app")!r}, expected "module:name".')
+    expected = {name: content[name] for name in CHECKS if name in content}
+    if not expected and "error" not in content:
+        raise ConfigError(f"{path}: checks nothing. Give it {', '.join(CHECKS)} or error.")
+    name, inputs = content.get("name", path.stem), content.get("inputs", [])
+    return Scenario(path, name, content["app"], inputs, expected, content.get("error"))
+
+
+def find(*paths: Path) -> list[Path]:
+    """Return the scenario files in files and folders, sorted; ConfigError for a path that does not exist."""
+    files: list[Path] = []
+    for path in paths:
+        if not path.exists():
+            raise ConfigError(f"{path}: no such file or folder.")
+        files += sorted(path.rglob("*.json")) if path.is_dir() else [path]
+    return files
+
+
+def application(scenario: Scenario) -> App:
+    """Return the application that a scenario names: a value, or a function that returns one.
+
+    The module is looked for beside the scenario's file first. Raises what the declaration raises, and
+    ConfigError when there is no such module or application.
+    """
+    module_name, name = scenario.app.split(":")
+    beside = scenario.path.parent / f"{module_name}.py"
+    try:
+        module = _load(beside) if beside.exists() else importlib.import_module(module_name)
+    except ImportError as error:
+        raise ConfigError(f"{scenario.path}: app={scenario.app!r}: {error}") from error
+    found = getattr(module, name, None)
+    app = found() if callable(found) else found
+    if not isinstance(app, App):
+        raise ConfigError(f"{scenario.path}: app={scenario.app!r}: expected an application (lh.app), found {app!r}.")
+    return app
+
+
+def _load(path: Path) -> ModuleType:
+    """Load a module from its file, once; under a name of its own: two folders may hold the same name."""
+    name = f"_scenario_{path.resolve()}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        sys.modules[name] = module
+    return sys.modules[name]
+
+
+def parse_batch(text: str) -> Batch:
+    """Return a batch mode: "one", "all", or how many records a batch takes; ConfigError otherwise."""
+    if text in ("one", "all"):
+        return "one" if text == "one" else "all"
+    if not text.isdecimal() or int(text) < 1:
+        raise ConfigError(f'batch {text!r}: expected "one", "all", or a number of records from 1.')
+    return int(text)
+
+
+def records(scenario: Scenario, app: App, batch: Batch = "all") -> list[Record]:
+    """Return a scenario's inputs as bronze holds them, cut into ticks by `batch`. Raises ConfigError."""
+    size = 1 if batch == "one" else max(len(scenario.inputs), 1) if batch == "all" else batch
+    made = [_record(scenario, app, number, item) for number, item in enumerate(scenario.inputs)]
+    offsets: Counter[tuple[str, int]] = Counter()
+    highest: dict[tuple[str, int], int] = {}
+    placed: list[Record] = []
+    for number, (topic, partition, timestamp, key, value, headers) in enumerate(made):
+        place = (topic, partition)
+        highest[place] = max(highest.get(place, timestamp), timestamp)
+        placed.append(
+            Record(
+                topic, f"scenario-{topic}", partition, offsets[place], timestamp, key, value,
+                tick=number // size + 1, order_time=highest[place], headers=headers,
+            )
+        )  # fmt: skip
+        offsets[place] += 1
+    _check_order(scenario, placed)
+    return placed
+
+
+def _check_order(scenario: Scenario, placed: list[Record]) -> None:
+    for before, after in pairwise(placed):
+        # Without the tick: in one batch the records must stand as they are listed, too.
+        if before.position[1:] > after.position[1:]:
+            raise ConfigError(
+                f"{scenario.path}: the inputs {before.position} and {after.position} would change places "
+                "when they come in one batch: records of several partitions are put in the order of their order "
+                "times, then topic and partition. List them in that order, or change their timestamps."
+            )
+
+
+_Parts = tuple[str, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+
+
+def _record(scenario: Scenario, app: App, number: int, item: dict[str, Any]) -> _Parts:
+    what = f"{scenario.path}: input {number}"
+    topic = item.get("topic")
+    source = next((source for source in app.sources if source.topic == topic), None)
+    if topic is None or source is None:
+        raise ConfigError(f"{what}: topic={topic!r}; the application reads {', '.join(app.topics)}.")
+    headers = tuple((str(name), None if text is None else str(text).encode()) for name, text in item.get("headers", []))
+    place = (int(item.get("partition", 0)), int(item.get("timestamp", 0)))
+    raw_key, raw_value = item.get("key_hex"), item.get("value_hex")
+    try:
+        key = key_bytes(source, item.get("key")) if raw_key is None else bytes.fromhex(raw_key)
+        value = value_bytes(source, item.get("value")) if raw_value is None else bytes.fromhex(raw_value)
+        return topic, *place, key, value, headers
+    except (Unfit, TypeError, ValueError) as error:
+        raise ConfigError(f"{what}: can't be encoded: {error}") from error
+
+
+def check(scenario: Scenario, engine: Engine, batch: Batch = "all") -> list[str]:
+    """Run a scenario and return what failed, as text for a reader; an empty list when it passed.
+
+    Raises ConfigError when the scenario itself can't be used; what the engine raises goes through.
+    """
+    if scenario.error is not None:
+        return _refusal(scenario, scenario.error)
+    app = application(scenario)
+    return compare(app, engine(app, records(scenario, app, batch)), scenario.expected)
+
+
+def _refusal(scenario: Scenario, text: str) -> list[str]:
+    try:
+        application(scenario)
+    except LakehouseError as error:
+        return [] if text in str(error) else [f"refused, but not with {text!r}: {error}"]
+    return [f"expected a refusal with {text!r}; the application was accepted"]

@@ -1,0 +1,257 @@
+"""Many scenarios on one engine or both: what `lakehouse test run` runs.
+
+The model runs one after the other. Spark runs them packed into one lake (`lakehouse.run.scenario.packing`): a pack that
+raises is halved until the scenario at fault stands alone, so that it fails no other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from lakehouse.errors import ConfigError, LakehouseError, NeedsSpark
+from lakehouse.lake.layout import Layout
+from lakehouse.model.model import Result
+from lakehouse.plan.app import App
+from lakehouse.run.scenario.packing import Part, pack, unpack
+from lakehouse.run.scenario.scenario import Batch, Engine, Scenario, application, check, find, on_model, read, records
+from lakehouse.semantics.record import Record
+from lakehouse.settings.config import Options, Settings, load
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EngineName = Literal["model", "spark"]
+# So many scenarios share a lake: more would save little, and plans and threads of a thousand tables take memory.
+PACKED_MAX = 100
+# What ends a trace of a Python worker: the first line after it that is not indented.
+PYTHON_ERROR = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S.*)", re.MULTILINE)
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+# Thousands of small plans: code that compiles quickly beats code that runs quickly. With the first alone the room for
+# compiled code is 48 MB, which one batch of scenarios fills; after that nothing is compiled at all.
+QUICK_TO_COMPILE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one scenario on one engine under one batching. `passed` is None where it was skipped.
+
+    `seconds`: on Spark its share of the run of its pack.
+    """
+
+    file: str
+    name: str
+    engine: EngineName
+    batch: Batch
+    passed: bool | None
+    message: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A file, and its scenario, or why it can't be read."""
+
+    file: Path
+    scenario: Scenario | None
+    refused: str = ""
+
+
+def cases(paths: Iterable[Path], but: Path | None = None) -> list[Case]:
+    """Return the scenarios in files and folders, each file once; `but` is a file that is none: the report.
+
+    In a folder, lakes are left out, and folders that begin with a dot or an underscore (.venv, _delta_log). A path that
+    is not there, or a folder without scenarios, is a case that fails: nothing tested is nothing passed.
+    """
+    found: dict[Path, Case] = {}
+    for path in paths:
+        try:
+            files = [file for file in find(path) if file == path or not _is_apart(path, file)]
+            files = [file for file in files if but is None or file.resolve() != but.resolve()]
+            if not files:
+                raise ConfigError(f"{path}: no scenario in this folder; expected files *.json.")
+        except (ConfigError, OSError) as error:
+            found[path] = Case(path, None, message(error))
+            continue
+        for file in files:
+            if file.resolve() not in found:
+                found[file.resolve()] = _case(file)
+    return list(found.values())
+
+
+def _is_apart(root: Path, file: Path) -> bool:
+    """True where a JSON file below `root` is somebody else's: of a tool, of Delta, of a lake."""
+    folders = [folder for folder in file.parents if folder.is_relative_to(root)]
+    return any(folder.name.startswith((".", "_")) for folder in folders[:-1]) or any(map(_is_lake, folders))
+
+
+@lru_cache
+def _is_lake(folder: Path) -> bool:
+    return Path(Layout(str(folder)).records, "_delta_log").is_dir()
+
+
+def _case(file: Path) -> Case:
+    try:
+        return Case(file, read(file))
+    except Exception as error:  # whatever stands in the file: it fails alone
+        return Case(file, None, message(error))
+
+
+def message(error: BaseException) -> str:
+    """Return an error as a reader needs it: lakehouse's own as they are, others with their kind; never a trace."""
+    return str(error) if isinstance(error, LakehouseError) else f"{type(error).__name__}: {error}"
+
+
+def run_on_model(cases: Sequence[Case], batch: Batch, *, skip: bool = False) -> Iterator[Outcome]:
+    """Run each case on the model. `skip`: what needs Spark is skipped, because Spark runs it too; else it fails."""
+    for case in cases:
+        started = time.perf_counter()
+        passed, said = _checked(case, on_model, batch)
+        if passed is None and not skip:
+            passed, said = False, f"{said.rstrip('.')}; run with --engine spark"
+        yield _outcome(case, "model", batch, passed, said, time.perf_counter() - started)
+
+
+def run_on_spark(cases: Sequence[Case], batch: Batch, engine: Engine) -> Iterator[Outcome]:
+    """Run the cases on Spark, packed; in the cases' order."""
+    for first in range(0, len(cases), PACKED_MAX):
+        yield from _run_pack(cases[first : first + PACKED_MAX], batch, engine)
+
+
+def _run_pack(cases: Sequence[Case], batch: Batch, engine: Engine) -> Iterator[Outcome]:
+    started = time.perf_counter()
+    parts = {number: part for number, case in enumerate(cases) if (part := _part(case, batch)) is not None}
+    results = dict(zip(parts, _halving(list(parts.values()), engine), strict=True))
+    share = (time.perf_counter() - started) / max(len(parts), 1)
+    for number, case in enumerate(cases):
+        # What has no part is checked without an engine: it is refused, as it may have to be, or it fails.
+        result = results.get(number, LakehouseError("not run"))
+        passed, said = _checked(case, _given(result), batch)
+        yield _outcome(case, "spark", batch, bool(passed), said, share if number in parts else 0.0)
+
+
+def _part(case: Case, batch: Batch) -> Part | None:
+    """Return what an engine runs of a case; None if that can't be had, which `_checked` finds too and says."""
+    if case.scenario is None or case.scenario.error is not None:
+        return None
+    try:
+        app = application(case.scenario)
+        return Part(app, records(case.scenario, app, batch))
+    except (Exception, SystemExit):
+        return None
+
+
+def _halving(parts: list[Part], engine: Engine) -> list[Result | LakehouseError]:
+    """Return the result of each part, or what it raised."""
+    if not parts:
+        return []
+    try:
+        return list(unpack(engine(*pack(parts)), parts))
+    except Exception as error:
+        if len(parts) == 1:
+            return [LakehouseError(_spark_message(error))]
+        middle = len(parts) // 2
+        return [*_halving(parts[:middle], engine), *_halving(parts[middle:], engine)]
+
+
+def _spark_message(error: Exception) -> str:
+    """Return Spark's error as one line: of a Python worker's trace the error itself, of Java's the cause."""
+    from lakehouse.spark.failure import cause
+
+    if isinstance(error, LakehouseError):
+        return str(error)
+    in_python = PYTHON_ERROR.search(str(error))
+    return f"{type(error).__name__}: {in_python.group(1) if in_python else cause(str(error))}"
+
+
+def _given(result: Result | LakehouseError) -> Engine:
+    """An engine that has run already."""
+
+    def engine(app: App, records: list[Record]) -> Result:
+        if isinstance(result, LakehouseError):
+            raise result
+        return result
+
+    return engine
+
+
+def _checked(case: Case, engine: Engine, batch: Batch) -> tuple[bool | None, str]:
+    """Check a case; return whether it passed, None where it needs Spark, and what is said of it. Raises nothing."""
+    if case.scenario is None:
+        return False, case.refused
+    try:
+        failures = check(case.scenario, engine, batch)
+    except NeedsSpark as error:
+        return None, f"needs Spark: {error}"
+    except (Exception, SystemExit) as error:  # of the user's application, or the engine: it fails this scenario alone
+        return False, message(error)
+    return not failures, "\n".join(failures)
+
+
+def _outcome(case: Case, engine: EngineName, batch: Batch, passed: bool | None, said: str, seconds: float) -> Outcome:
+    name = case.file.stem if case.scenario is None else case.scenario.name
+    return Outcome(str(case.file), name, engine, batch, passed, said, round(seconds, 3))
+
+
+def run(
+    cases: Sequence[Case],
+    engines: Sequence[EngineName],
+    batches: Sequence[Batch],
+    spark: Callable[[], AbstractContextManager[Engine]],
+) -> Iterator[Outcome]:
+    """Run every case on every engine under every batching, the model first.
+
+    spark: gives the Spark engine; entered once, and only when Spark is asked for. If it can't be had, all that it was
+    to run fails with that message.
+    """
+    if "model" in engines:
+        for batch in batches:
+            yield from run_on_model(cases, batch, skip="spark" in engines)
+    if "spark" in engines:
+        with ExitStack() as stack:
+            try:
+                engine = stack.enter_context(spark())
+            except Exception as error:
+                engine = _given(LakehouseError(f"Spark did not start: {_spark_message(error)}"))
+            for batch in batches:
+                yield from run_on_spark(cases, batch, engine)
+
+
+def session_for_tests(settings: Settings | None = None) -> SparkSession:
+    """Return the process's Spark session, started if there is none yet, set up for many small plans."""
+    from lakehouse.spark.session import open_session
+
+    settings = load() if settings is None else settings
+    java = f"{QUICK_TO_COMPILE} {settings.spark.options.get(JAVA_OPTIONS, '')}".strip()
+    options = Options({**settings.spark.options, JAVA_OPTIONS: java})
+    return open_session(replace(settings, spark=replace(settings.spark, options=options)))
+
+
+@contextmanager
+def spark_engine() -> Iterator[Engine]:
+    """The Spark engine: a session and a temporary folder; at the end both are gone."""
+    from lakehouse.run.scenario.replay import SparkReplay
+
+    session = session_for_tests()
+    try:
+        with tempfile.TemporaryDirectory(prefix="lakehouse-test-", ignore_cleanup_errors=True) as folder:
+            yield SparkReplay(session, Path(folder))
+    finally:
+        session.stop()
+
+
+def write_report(file: Path, outcomes: Iterable[Outcome]) -> None:
+    """Write the outcomes that count, passed and failed, as a JSON list. Raises ConfigError for a file that can't be."""
+    lines = [json.dumps(asdict(outcome), ensure_ascii=False) for outcome in outcomes if outcome.passed is not None]
+    try:
+        file.write_text("[" + ",\n ".join(lines) + "]\n", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--report {file}: can't be written: {error}") from error

@@ -1,0 +1,76 @@
+"""What an application's declarations mean for the lake as it is: found without Spark, before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from deltalake import DeltaTable
+
+from lakehouse.errors import PlanError
+from lakehouse.lake import reader
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.layout import misplaced as misplaced_text
+from lakehouse.plan.app import App
+from lakehouse.plan.evolution.change import Change, change_of, refusal
+from lakehouse.plan.evolution.differences import KINDS
+from lakehouse.plan.table import Table
+from lakehouse.settings.config import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A table, and what its declaration means for it; `change` is None for a table that does not exist yet."""
+
+    table: Table
+    change: Change | None
+
+    @property
+    def kind(self) -> Literal["new", "same", "compatible", "refold", "new_table"]:
+        return "new" if self.change is None else self.change.kind
+
+    @property
+    def can_go_on(self) -> bool:
+        return self.change is None or self.change.can_go_on
+
+
+def planned(layout: Layout, app: App) -> list[Planned]:
+    """Compare every table of an application with the lake. Raises ConfigError for a lake that is not a local folder."""
+    reader.local_root(layout)
+    return [Planned(table, _change(layout, table)) for table in app.tables]
+
+
+def _change(layout: Layout, table: Table) -> Change | None:
+    """What people see and what is kept are two tables: the one that can go on least counts."""
+    places = [layout.silver(table.name), *([layout.state(table.name)] if table.has_state else [])]
+    known = [path for path in places if Path(path, "_delta_log").is_dir()]
+    changes = [change_of(DeltaTable(path).metadata().configuration, table) for path in known]
+    return max(changes, key=lambda change: KINDS.index(change.kind), default=None)
+
+
+def misplaced(layout: Layout, app: App) -> list[str]:
+    """Say which topics' rows lie elsewhere in bronze than `own_table` declares: their tables would not find them."""
+    own = {source.topic for source in app.sources if source.own_table}
+    there = {topic for topic in app.topics if Path(layout.own_records(topic), "_delta_log").is_dir()}
+    if own == there:
+        return []
+    known = reader.bronze_covers(layout).get("topics", {})
+    wrong = [topic for topic in sorted(own ^ there) if known.get(topic, {}).get("next")]
+    return [misplaced_text(topic, own=topic in there) for topic in wrong]
+
+
+def check(settings: Settings, app: App, parts: tuple[str, ...] | None) -> None:
+    """Raise PlanError when the lake's tables can't go on under their declarations: before ingest, and before Spark.
+
+    parts: those that will run; None for all. A lake on an object store is looked at by the run itself,
+    when it opens its tables.
+    """
+    layout = Layout(settings.lake.path)
+    if "://" in layout.root:
+        return
+    said = misplaced(layout, app)
+    if parts is None or "silver" in parts:
+        said += [refusal(of.table.name, of.change) for of in planned(layout, app) if of.change and not of.can_go_on]
+    if said:
+        raise PlanError("\n".join(said))

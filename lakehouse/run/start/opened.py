@@ -1,0 +1,50 @@
+"""A lake that is opened: its settings, where it lies, and its Spark session, which starts when something needs it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakehouse.errors import ConfigError
+from lakehouse.settings.config import PREFIX, Settings, load
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse.lake.layout import Layout
+
+
+class Opened:
+    """A lake, by its settings: a file, lakehouse.toml of the current folder, or defaults with another path.
+
+    Raises ConfigError for settings that can't be used.
+    """
+
+    def __init__(
+        self, path: str | Path | None = None, *, config: str | Path | None = None, settings: Settings | None = None
+    ) -> None:
+        if settings is None:
+            environ = dict(os.environ)
+            if path is not None:
+                # As a variable, so that what lies beside the lake by default (the broker's folder) follows it.
+                environ[f"{PREFIX}LAKE_PATH"] = (
+                    str(path) if "://" in str(path) else str(Path(path).expanduser().resolve())
+                )
+            settings = load(Path(config) if config is not None else None, environ)
+        elif path is not None or config is not None:
+            raise ConfigError("Lake: found settings beside a path or a config; expected either.")
+        self.settings = settings
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session; started on the first use."""
+        from lakehouse.spark.session import open_session
+
+        return open_session(self.settings)
+
+    @property
+    def _layout(self) -> Layout:
+        from lakehouse.lake.layout import Layout
+
+        return Layout(self.settings.lake.path)

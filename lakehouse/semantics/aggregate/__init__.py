@@ -1,0 +1,1 @@
+"""Aggregates: what adding a value to a group means, and what a group shows."""

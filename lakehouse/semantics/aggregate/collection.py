@@ -1,0 +1,132 @@
+"""Aggregates that keep many values: lists, sets, distinct counts, the largest k, histograms.
+
+Their accumulators are lists (a histogram's: a map) and grow with the group: the row of a table holds them, and every
+change rewrites the row. While a batch is folded they are `Values` and `Counts`, so that a record costs the same however
+many values its group has; a row that was read brings a plain list, or dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakehouse.semantics.aggregate.aggregate import Shown, sort_key
+from lakehouse.semantics.aggregate.growing import Counts, Values
+
+Kept = Sequence[Any]
+
+
+def frozen(value: Any) -> Any:
+    """Return a value in a form that can be compared and hashed: structs and arrays become tuples."""
+    if isinstance(value, dict):
+        return tuple((name, frozen(item)) for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(frozen(item) for item in value)
+    return "NaN" if isinstance(value, float) and value != value else value
+
+
+def _growing(accumulator: Kept) -> Values:
+    return accumulator if isinstance(accumulator, Values) else Values(accumulator)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectList:
+    """COLLECT_LIST(column): every value, nulls too, in first-seen order (rule 7). `limit`: so many at the most."""
+
+    limit: int | None = None
+
+    def zero(self) -> Kept:
+        return Values()
+
+    def add(self, accumulator: Kept, value: Any, order: object) -> Kept:
+        if self.limit is not None and len(accumulator) >= self.limit:
+            return accumulator
+        return self.one_more(_growing(accumulator), value)
+
+    def one_more(self, values: Values, value: Any) -> Values:
+        """Return what a value makes of those before it."""
+        return values.added(value)
+
+    def merge(self, earlier: Kept, later: Kept) -> Kept:
+        if not earlier:
+            return later
+        for value in later:
+            earlier = self.add(earlier, value, None)
+        return earlier
+
+    def result(self, accumulator: Kept) -> list[Any]:
+        return list(accumulator)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectSet(CollectList):
+    """COLLECT_SET(column): every different value, null too, in first-seen order (rule 7)."""
+
+    def one_more(self, values: Values, value: Any) -> Values:
+        return values.added_once(value, frozen)
+
+
+@dataclass(frozen=True, slots=True)
+class CountDistinct:
+    """COUNT_DISTINCT(column): how many different values that are not null; exact (ksqlDB's is an estimate)."""
+
+    def zero(self) -> Kept:
+        return Values()
+
+    def add(self, accumulator: Kept, value: Any, order: object) -> Kept:
+        return accumulator if value is None else CollectSet().add(accumulator, value, order)
+
+    def merge(self, earlier: Kept, later: Kept) -> Kept:
+        return CollectSet().merge(earlier, later)
+
+    def result(self, accumulator: Kept) -> int:
+        return len(accumulator)
+
+
+@dataclass(frozen=True, slots=True)
+class TopK(Shown):
+    """TOPK(column, k): the k largest values, the largest first; nulls are skipped. `distinct`: each value once."""
+
+    k: int
+    distinct: bool = False
+
+    def zero(self) -> list[Any]:
+        return []
+
+    def add(self, accumulator: list[Any], value: Any, order: object) -> list[Any]:
+        return accumulator if value is None else self.merge(accumulator, [value])
+
+    def merge(self, earlier: list[Any], later: list[Any]) -> list[Any]:
+        values = _different([*earlier, *later]) if self.distinct else [*earlier, *later]
+        return sorted(values, key=sort_key, reverse=True)[: self.k]
+
+
+def _different(values: list[Any]) -> list[Any]:
+    """The values, the first one of equals."""
+    return list({frozen(value): value for value in reversed(values)}.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """HISTOGRAM(column): how often each text came, as a map; nulls are skipped."""
+
+    def zero(self) -> Mapping[str, int]:
+        return Counts()
+
+    def add(self, accumulator: Mapping[str, int], value: str | None, order: object) -> Mapping[str, int]:
+        if value is None:
+            return accumulator
+        counts = accumulator if isinstance(accumulator, Counts) else Counts(accumulator)
+        return counts.added(value)
+
+    def merge(self, earlier: Mapping[str, int], later: Mapping[str, int]) -> Mapping[str, int]:
+        if not earlier:
+            return later
+        counts = dict(earlier)
+        for text, count in later.items():
+            counts[text] = counts.get(text, 0) + count
+        return Counts(counts)
+
+    def result(self, accumulator: Mapping[str, int]) -> dict[str, int]:
+        return dict(accumulator)

@@ -1,0 +1,77 @@
+"""Aggregates that users write in Python: a reduce, or a zero and an add.
+
+The functions must give the same again for the same input, and must not change their arguments. A record on which one
+raises, or gives what does not fit its type, is left out of the aggregate as one with a null is: one record must not
+stop a table. `fit` brings a value to its type, or raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lakehouse.semantics.aggregate.aggregate import Shown
+
+
+def unchanged(value: Any) -> Any:
+    """Return the value: what there is of a fit where the type is not known."""
+    return value
+
+
+def attempt(fit: Callable[[Any], Any], function: Callable[[Any, Any], Any], before: Any, new: Any) -> Any:
+    """Return what a function makes of an accumulator and something new; the accumulator as it was where it fails."""
+    try:
+        return fit(function(before, new))
+    except Exception:  # a user's function may raise anything
+        return before
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce(Shown):
+    """REDUCE(column): function(so far, value); the first value that is not null begins. Nulls are skipped (rule 2)."""
+
+    function: Callable[[Any, Any], Any]
+    fit: Callable[[Any], Any] = unchanged
+
+    def zero(self) -> None:
+        return None
+
+    def add(self, accumulator: Any, value: Any, order: object) -> Any:
+        return accumulator if value is None else self.merge(accumulator, value)
+
+    def merge(self, earlier: Any, later: Any) -> Any:
+        if earlier is None or later is None:
+            return later if earlier is None else earlier
+        return attempt(self.fit, self.function, earlier, later)
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """A user-defined aggregate. `undo` takes a value out again, for aggregates over tables."""
+
+    initial: Any
+    function: Callable[[Any, Any], Any]
+    shown: Callable[[Any], Any] | None = None
+    merged: Callable[[Any, Any], Any] | None = None
+    undo: Callable[[Any, Any], Any] | None = None
+    fit: Callable[[Any], Any] = unchanged
+    fit_shown: Callable[[Any], Any] = unchanged
+
+    def zero(self) -> Any:
+        return self.fit(self.initial)
+
+    def add(self, accumulator: Any, value: Any, order: object) -> Any:
+        return attempt(self.fit, self.function, accumulator, value)
+
+    def merge(self, earlier: Any, later: Any) -> Any:
+        assert self.merged is not None, "a session window is refused when it is declared without a merge"
+        return attempt(self.fit, self.merged, earlier, later)
+
+    def result(self, accumulator: Any) -> Any:
+        if self.shown is None:
+            return accumulator
+        try:
+            return self.fit_shown(self.shown(accumulator))
+        except Exception:  # a user's function may raise anything: nothing can be shown
+            return None

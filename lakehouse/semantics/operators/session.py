@@ -1,0 +1,62 @@
+"""Sessions: a record joins every session that it comes near enough to; they become one (rules 14 and 17).
+
+    gap 5        o-o      o-o            two sessions: [1, 3] and [10, 12]
+    record at 7      \\ o /               3 + 5 >= 7 and 7 + 5 >= 10: both are absorbed
+                 o-o   o  o-o            one: [1, 12]. Changelog: two tombstones, then the merged one
+
+Kafka Streams: `KStreamSessionWindowAggregate`. A gap exactly equal to the limit still merges. The session that the
+record would become part of is judged, not the record.
+
+Two choices make the result independent of when old rows are taken away. A session that a record alone could not join
+any more (its store's retention in Kafka Streams) is not joined through a later session either. And where results are
+final a closed session takes nothing more: a record that comes near it, and is not late itself, begins its own, so that
+it counts in one final row. (Kafka Streams would emit the merged session beside the one that it has emitted already.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakehouse.semantics.operators.cell import Cell, Cells, Input, Outcome, Rules, Step, zero
+from lakehouse.semantics.window import Session, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """Session windows: one row a key and session, by the times of its first and last record."""
+
+    rules: Rules
+    window: Session
+    final: bool = False
+
+    def apply(self, cells: Cells, record: Input) -> Outcome:
+        gap = self.window.gap
+        reached = cells.reaching(record.time - gap, record.time + gap)
+        near = [span for span in reached if self._is_open(span, record)]
+        span = Span(
+            min([record.time, *(found.start for found in near)]), max([record.time, *(found.end for found in near)])
+        )
+        if self.window.closes(span) <= record.horizon:
+            return [], [span]
+        accumulators = zero(self.rules)
+        steps = []
+        for found in near:
+            absorbed = cells[found]
+            del cells[found]
+            accumulators = tuple(
+                rule.merge(a, b) for rule, a, b in zip(self.rules, accumulators, absorbed.accumulators, strict=True)
+            )
+            # A record at the very time of a session of one moment only adds to it.
+            if span != Span(record.time, record.time):
+                steps.append(Step(found, None, found.end))
+        new = tuple(
+            rule.add(a, value, record.order)
+            for rule, a, value in zip(self.rules, accumulators, record.values, strict=True)
+        )
+        cells[span] = cell = Cell(new, span.end, record.order)
+        return [*steps, Step(span, cell, span.end)], []
+
+    def _is_open(self, span: Span, record: Input) -> bool:
+        if self.final:
+            return self.window.closes(span) > record.horizon
+        return span.end + self.window.needed >= record.horizon

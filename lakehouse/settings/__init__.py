@@ -1,0 +1,1 @@
+"""Settings: `lakehouse.toml` and the environment, as frozen values."""

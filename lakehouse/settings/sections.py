@@ -1,0 +1,114 @@
+"""The sections of the settings as frozen values, for lakehouse.settings.config, which reads and checks them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+SECRET = re.compile(
+    r"pass|secret|token|jaas|credential|private|access[._]?key|key[._]pem|keystore[._]key|user[._]info", re.I
+)
+MASK = "********"
+
+
+class Options(Mapping[str, str]):
+    """Properties that are handed on to Kafka or Spark. Read only; secrets do not appear in its repr."""
+
+    def __init__(self, values: Mapping[str, str] | None = None) -> None:
+        self._values = dict(values or {})
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._values.items()))
+
+    def masked(self) -> dict[str, str]:
+        """The properties with the values of secrets replaced."""
+        return {name: MASK if SECRET.search(name) else value for name, value in self._values.items()}
+
+    def __repr__(self) -> str:
+        return f"Options({self.masked()})"
+
+
+@dataclass(frozen=True)
+class Lake:
+    """Where the lake lies: an absolute path, or a Hadoop URI."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """Which Kafka; ``port`` and ``folder`` are the embedded broker's. Reads are always read_committed."""
+
+    folder: Path
+    bootstrap_servers: str | None = None
+    options: Options = field(default_factory=Options)
+    port: int | None = None
+    topics: tuple[str, ...] = ()
+    topic_pattern: str | None = None
+
+    @property
+    def embedded(self) -> bool:
+        """True when no Kafka is configured, so that lakehouse starts its own."""
+        return self.bootstrap_servers is None
+
+
+@dataclass(frozen=True)
+class Spark:
+    """How Spark is started; ``memory`` is the driver's."""
+
+    master: str = "local[*]"
+    memory: str = "3g"
+    options: Options = field(default_factory=Options)
+
+
+@dataclass(frozen=True)
+class Run:
+    """How ingest runs. ``trigger_seconds`` 0.0 means as soon as there is something."""
+
+    trigger_seconds: float = 0.0
+    max_records_per_tick: int = 500_000
+    max_bytes_per_tick: int = 268_435_456
+    max_record_bytes: int = 33_554_432
+    on_data_loss: Literal["fail", "record"] = "fail"
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """How tables are kept small, and their past readable: see docs/upkeep.md. Durations are text."""
+
+    enabled: bool = True
+    every_ticks: int = 50
+    every_seconds: float = 600.0
+    optimize_files: int = 32
+    keep_versions: str = "7 days"
+    anchors_every: str = "1 day"
+    keep_anchors: str = "90 days"
+
+
+@dataclass(frozen=True)
+class Airflow:
+    """The Airflow that `lakehouse airflow` runs. ``database`` is a URL that may hold a password: never shown.
+
+    ``home``: its folder. ``port`` None: its last one, 8080 or a free one. ``workers``: tasks at a time. ``users``: name
+    to role. ``options``: further settings of Airflow, "section.name" to value.
+    """
+
+    home: Path
+    host: str = "127.0.0.1"
+    port: int | None = None
+    database: str | None = field(default=None, repr=False)
+    workers: int = 2
+    users: Options = field(default_factory=lambda: Options({"admin": "admin"}))
+    options: Options = field(default_factory=Options)

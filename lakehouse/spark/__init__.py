@@ -1,0 +1,1 @@
+"""The lake on Spark: the only package that imports pyspark."""

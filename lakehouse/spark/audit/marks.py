@@ -1,0 +1,296 @@
+"""What is said of every offset that a table has taken in: marks, one row each, from which its fate is told.
+
+Each row of these frames says one thing of one offset: `_part` (the partition's number in `known`), `offset`, `kind`,
+and a hash, by which what should stand somewhere is compared with what stands there.
+
+    row                  bronze has it; hash: of the whole row
+    restored             the changelog that the table was restored from held it
+    bad, bad_before      it does not fit a source's schema; before: that stream had another name then
+    quarantined          it stands in a quarantine; hash: of the whole row
+    null_key, tombstone  a record of the stream is left out for this
+    taken, expired       a record of the stream is applied (to a window, of which there is a mark each); expired: the
+                         row of that window has left by its retention
+    taken_back           it was applied, and a revert took the table back to before it
+    fixed                it counts with other bytes, by an intervention
+    late, forced         a record of the stream came too late for this window; forced: and was taken in after all
+    kept                 it stands in late/<table>
+    decided              it stands in the interventions, and came too late by the present logic
+    last, shown          `latest`: its key's last record, no delete, or what the interventions made of that; a row of
+                         the table shows it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.lake.in_effect import in_effect
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment.cut import Cut, cut_of
+from lakehouse.plan.step import Source
+from lakehouse.plan.table import WINDOW_COLUMNS, Table
+from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.window import Hopping, Session, Sliding
+from lakehouse.semantics.years import FIRST_MS
+from lakehouse.spark.audit.offsets import Partition, numbered, topic_id_at
+from lakehouse.spark.bronze import bronze, interventions
+from lakehouse.spark.bronze.interventions import Decision
+from lakehouse.spark.operators import keyed
+from lakehouse.spark.operators.aggregates import Form
+from lakehouse.spark.operators.arrivals import disorder, in_windows, null_key
+from lakehouse.spark.operators.fold import ended
+from lakehouse.spark.operators.streams import decoded
+from lakehouse.spark.past import past, refold
+from lakehouse.spark.past.counts import in_time
+from lakehouse.spark.past.moments import Past
+from lakehouse.spark.table import late, quarantine, tables, travel
+from lakehouse.spark.table.input import Input, not_skipped, skipped
+from lakehouse.spark.transaction import exists
+
+KINDS = (
+    "row", "restored", "bad", "bad_before", "quarantined", "null_key", "tombstone", "taken", "expired", "taken_back",
+    "fixed", "late", "forced", "kept", "decided", "last", "shown",
+)  # fmt: skip
+
+
+PUT_RIGHT = ("revert", "fixed")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is audited: a table at its tick and version, the partitions of its stream, and how thoroughly.
+
+    deep: what came too late is judged anew also where only the rules in Python can tell (sessions, sliding windows).
+    redeclared: the declaration has changed since the table was made. decisions: the interventions up to the tick.
+    """
+
+    table: Table
+    tick: int
+    version: int
+    known: list[Partition]
+    deep: bool = False
+    redeclared: bool = False
+    skip: str | None = None
+    decisions: Sequence[Decision] = ()
+
+    @property
+    def judges_in_sql(self) -> bool:
+        """Whether all that is late can be told in SQL; of sessions and sliding windows only the rules in Python can."""
+        return not isinstance(self.table.window, Session | Sliding)
+
+    @property
+    def judges_in_python(self) -> bool:
+        return self.deep and not self.judges_in_sql
+
+    @property
+    def in_effect(self) -> list[Decision]:
+        """The interventions whose effect the table has: not those that a revert took back."""
+        return in_effect(self.decisions, self.tick)
+
+    @property
+    def put_right(self) -> bool:
+        """Whether it was reverted, or has fixed records: its rows are not what the records alone lead to."""
+        return any(at.kind in PUT_RIGHT for at in self.in_effect)
+
+
+def marks(spark: SparkSession, layout: Layout, subject: Subject) -> Iterator[DataFrame]:
+    """Yield the marks, frame by frame."""
+    made = _Marks(spark, layout, subject)
+    yield from made.rows()
+    yield from made.bad()
+    yield from made.seen()
+    yield from made.written()
+    if subject.table.is_latest:
+        yield from made.current()
+
+
+class _Marks:
+    """The marks of one table; of bronze's rows those that the table has taken in itself."""
+
+    def __init__(self, spark: SparkSession, layout: Layout, subject: Subject) -> None:
+        self._spark, self._layout, self._subject, self._table = spark, layout, subject, subject.table
+        self._input = Input(spark, layout, self._table.stream, subject.skip)
+        self._all = replace(self._input, skip=None).rows(NO_TICK, subject.tick)
+        self._own = self._input.rows(NO_TICK, subject.tick)
+        self._stream = self._input.frame(NO_TICK, subject.tick)
+        self._decided = self._places("late", subject.in_effect)
+        self._held = held(subject.decisions, subject.tick)
+
+    def rows(self) -> Iterator[DataFrame]:
+        yield self._of_rows(self._all, "row")
+        if self._subject.skip:
+            yield self._of_rows(self._all.where(skipped(self._subject.skip)), "restored")
+
+    def bad(self) -> Iterator[DataFrame]:
+        """The records that do not fit, and those that stand in the quarantines of the stream's sources."""
+        for source in self._table.stream.sources:
+            path = self._layout.quarantine(source.name)
+            begins = self._quarantine_begins(source, path)
+            flagged = decoded(source, self._own.where(F.col("topic") == source.topic)).where("_bad")
+            before = F.col("_position.tick") <= begins
+            yield self._of_positions(flagged, F.when(before, _code("bad_before")).otherwise(_code("bad")))
+            if exists(self._spark, path):
+                rows = self._spark.read.format("delta").load(path).where(F.col("tick") <= self._subject.tick)
+                yield self._of_rows(not_skipped(rows, self._subject.skip), "quarantined")
+        if (fixed := self._decided_records("fixed", self._subject.in_effect)) is not None:
+            yield self._of_rows(fixed, "fixed")
+
+    def _quarantine_begins(self, source: Source, path: str) -> int:
+        """The tick after which a quarantine has the stream's bad records; an earlier name's quarantine has the rest."""
+        if not self._subject.redeclared or not exists(self._spark, path):
+            return NO_TICK
+        commits = travel.commits(self._spark, path, quarantine.name_of(source))
+        return min((commit.from_tick for commit in commits if "from_tick" in commit.said), default=NO_TICK)
+
+    def seen(self) -> Iterator[DataFrame]:
+        """What becomes of the stream's records at the table's door, and in its windows."""
+        table = self._table
+        ignored = null_key(table, self._stream)
+        outside = F.when(ignored, _code("null_key"))
+        if not table.is_latest:
+            outside = F.when(F.col("_tombstone"), _code("tombstone")).when(ignored, _code("null_key"))
+        name = F.concat_ws("/", "_position.topic", "_topic_id", "_position.partition")
+        if table.order_by is None and not isinstance(table.window, Hopping | Sliding):
+            yield self._of_positions(self._stream, outside.otherwise(self._taken()), name)
+        else:
+            left_out = self._stream.withColumn("_kind", outside).where("_kind IS NOT NULL")
+            yield self._of_positions(left_out, F.col("_kind"), name)
+            yield self._judged()
+        if self._subject.judges_in_python:
+            forms = tables.forms(self._spark, table)
+            found = keyed.late(table, keyed.keyed(table, forms, self._arrived(forms), None))
+            yield self._of_positions(found, _code("late"))
+
+    def _arrived(self, forms: list[Form]) -> DataFrame:
+        begin = past.clock_at(self._spark, self._layout, self._table, NO_TICK)
+        return self._input.records(self._table, forms, begin, NO_TICK, self._subject.tick)
+
+    def _judged(self) -> DataFrame:
+        """The records that reach the table, judged by what SQL can tell."""
+        table, window, rows = self._table, self._table.window, self._arrived([])
+        too_late, taken = _code("late"), self._taken()
+        is_late = F.col("_late")
+        if table.order_by is not None:
+            is_late = F.coalesce(disorder(table), F.lit(False))
+        elif isinstance(window, Sliding):
+            # A record is late itself when the last window that it could be in has closed, or when it has none.
+            closed = F.coalesce(F.col("_time") + window.difference + window.grace < F.col("_horizon"), F.lit(False))
+            is_late = closed | ~F.col("_time").between(*window.room)
+            bounds = (F.greatest(F.col("_time") - window.difference, F.lit(FIRST_MS)), F.col("_time"))
+            rows = rows.withColumns(dict(zip(WINDOW_COLUMNS, map(F.timestamp_millis, bounds), strict=True)))
+            if self._subject.judges_in_python:
+                rows = rows.where(~is_late)
+        else:
+            rows = in_windows(table, rows)
+            if self._decided is not None:
+                rows = refold.marked(rows, self._decided, late.PLACE, "_forced")
+                too_late = F.when(F.col("_forced"), _code("forced")).otherwise(too_late)
+            if (bound := self._expired_before()) is not None:
+                taken = F.when(ended(bound), _code("expired")).otherwise(taken)
+        return self._of_positions(rows, F.when(is_late, too_late).otherwise(taken), F.col("_part"))
+
+    def _taken(self) -> Column:
+        if self._held is None:
+            return _code("taken")
+        return F.when(self._held, _code("taken")).otherwise(_code("taken_back"))
+
+    def _expired_before(self) -> int | None:
+        """The time, in milliseconds, before which windows that ended have left by the table's retention."""
+        if self._table.retention is None:
+            return None
+        clock = past.clock_at(self._spark, self._layout, self._table, self._subject.tick)
+        return None if clock is None or clock.watermark is None else clock.watermark - self._table.retention
+
+    def written(self) -> Iterator[DataFrame]:
+        """What stands in late/<table> and in the interventions."""
+        subject = self._subject
+        swaps = [at.at for at in interventions.of(self._spark, self._layout, self._table.name) if at.kind == "swap"]
+        rows = late.rows_at(self._spark, self._layout, self._table, subject.tick, swaps)
+        if rows is not None:
+            yield self._of_positions(_with_position(rows), _code("kept"))
+        # What came too late by earlier logic may be in time by the present one.
+        begin = max((at.at for at in subject.decisions if at.details.get("changed")), default=NO_TICK)
+        decided = self._places("late", [at for at in subject.in_effect if at.at > begin])
+        if decided is not None:
+            yield self._of_positions(_with_position(decided), _code("decided"))
+
+    def current(self) -> Iterator[DataFrame]:
+        """`latest`: the last record of each key, if it is no delete, and the records that the table's rows show."""
+        rows = self._arrived([])
+        order = F.struct("_position")
+        if self._table.order_by is not None:
+            rows = rows.where(~F.coalesce(disorder(self._table), F.lit(False)))
+            order = F.struct("_order", "_position")
+        last = rows.groupBy(*self._table.key).agg(F.max(F.struct(order.alias("at"), "_tombstone")).alias("_last"))
+        kept = last.where("NOT _last._tombstone").select(F.col("_last.at._position").alias("_position"))
+        found = travel.read_version(self._spark, self._layout.silver(self._table.name), self._subject.version)
+        found = found.select("_position")
+        if self._subject.put_right:
+            # What a restored table began with is in no bronze: its rows are believed.
+            kept = found if self._subject.skip else self._refolded()
+        yield self._of_positions(kept, _code("last"))
+        yield self._of_positions(found, _code("shown"))
+
+    def _refolded(self) -> DataFrame:
+        """The positions that the rows have by bronze and the interventions."""
+        past = Past(self._spark, self._layout, self._table)
+        return past.seen(Cut(self._subject.tick), anchored=False).select("_position")
+
+    def _decided_records(self, kind: str, decisions: Iterable[Decision]) -> DataFrame | None:
+        return interventions.records(self._spark, self._layout, [at for at in decisions if at.kind == kind])
+
+    def _places(self, kind: str, decisions: Iterable[Decision]) -> DataFrame | None:
+        found = self._decided_records(kind, decisions)
+        return None if found is None else found.select(*late.PLACE).distinct()
+
+    def _of_rows(self, rows: DataFrame, kind: str) -> DataFrame:
+        """Marks of rows that have bronze's columns."""
+        hashed = F.xxhash64(*bronze.COLUMNS)
+        return self._marks(rows, F.concat_ws("/", "topic", "topic_id", "partition"), F.col("offset"), kind, hashed)
+
+    def _of_positions(self, rows: DataFrame, kind: Column, name: Column | None = None) -> DataFrame:
+        """Marks of rows with `_position`, and with windows where they have some; name: of their partition."""
+        at = F.col("_position")
+        if name is None:
+            topic_id = topic_id_at(self._subject.known, at["topic"], at["tick"])
+            name = F.concat(at["topic"], F.lit("/"), topic_id, F.lit("/"), at["partition"].cast("string"))
+        windows = [n for n in WINDOW_COLUMNS if self._table.window is not None and n in rows.columns]
+        return self._marks(rows, name, at["offset"], kind, F.xxhash64(at["tick"], at["ordinal"], *windows))
+
+    def _marks(self, rows: DataFrame, name: Column, offset: Column, kind: Column | str, hashed: Column) -> DataFrame:
+        part = numbered(self._subject.known, name)
+        code = _code(kind) if isinstance(kind, str) else kind
+        return rows.select(part.alias("_part"), offset.alias("offset"), code.alias("kind"), hashed.alias("hash"))
+
+
+def _code(kind: str) -> Column:
+    return F.lit(KINDS.index(kind))
+
+
+def _with_position(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("_position", F.struct(*late.PLACE))
+
+
+def held(decisions: Sequence[Decision], tick: int) -> Column | None:
+    """Return which of the records that it had taken in a table has at a tick, by their positions; None for all.
+
+    What a revert took back, and a refold of single keys brought again, is not told apart.
+    """
+    whole = [at for at in decisions if at.at <= tick and at.kind in ("revert", "swap")]
+    if not whole or whole[-1].kind == "swap":
+        return None
+    back, cut = whole[-1], cut_of(whole[-1].details)
+    then = F.col("_position.tick") <= cut.tick
+    if (before := held(decisions, cut.tick)) is not None:
+        then &= before
+    if (keep := in_time(cut)) is not None:
+        then &= keep
+    for topic, of in (cut.offsets or {}).items():
+        inside = F.col("_position.topic") != topic
+        for partition, offset in of.items():
+            inside |= (F.col("_position.partition") == partition) & (F.col("_position.offset") < offset)
+        then &= inside
+    return then | (F.col("_position.tick") > back.at)

@@ -1,0 +1,141 @@
+"""The offsets that a stream's topics have in bronze up to a tick, by partition, and the holes between them.
+
+A partition is one of a topic id: a topic that was deleted and made anew has others. Its offsets go from 0 to the next
+one that bronze expected when the tick was complete; a hole is a range of them that is no row of bronze.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from itertools import groupby
+
+from pyspark.sql import Column, SparkSession, Window
+from pyspark.sql import functions as F
+
+from lakehouse.lake.layout import Layout
+from lakehouse.plan.stream import Stream
+from lakehouse.spark.bronze import bronze, gaps
+from lakehouse.spark.functions import literal_map
+
+Range = tuple[int, int]  # half-open
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition's rows in bronze, and the ticks that they came in; first and last are None where it has no row."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    records: int
+    first: int | None
+    last: int | None
+    next: int
+    first_tick: int = 0
+    last_tick: int = 0
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        return self.topic, self.topic_id, self.partition
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}/{self.topic_id}/{self.partition}"
+
+
+def partitions(spark: SparkSession, layout: Layout, stream: Stream, tick: int) -> list[Partition]:
+    """Return the partitions that bronze has of a stream's topics, up to a complete tick."""
+    rows = bronze.between(bronze.of_stream(spark, layout, stream), 0, tick)
+    groups = rows.groupBy("topic", "topic_id", "partition").agg(
+        F.count(F.lit(1)), F.min("offset"), F.max("offset"), F.min("tick"), F.max("tick")
+    )
+    covers = bronze.last_covers(spark, layout.records, tick) or {"topics": {}}
+    ends = {
+        (topic, said["id"], int(number)): int(end)
+        for topic, said in covers["topics"].items()
+        if topic in stream.topics
+        for number, end in said["next"].items()
+    }
+    found = []
+    for topic, topic_id, number, records, first, last, first_tick, last_tick in map(tuple, groups.collect()):
+        end = max(ends.pop((topic, topic_id, number), 0), last + 1)
+        found.append(Partition(topic, topic_id, number, records, first, last, end, first_tick, last_tick))
+    found += [Partition(*place, 0, None, None, end) for place, end in ends.items()]
+    return sorted(found, key=lambda item: (item.topic, item.first_tick, item.topic_id, item.partition))
+
+
+def numbered(known: list[Partition], name: Column) -> Column:
+    """Return a partition's number in `known` from its name, "topic/topic id/partition"; null for another one."""
+    return F.element_at(literal_map({item.name: number for number, item in enumerate(known)}, "int"), name)
+
+
+def topic_id_at(known: list[Partition], topic: Column, tick: Column) -> Column:
+    """Return the id that a topic had at a tick, from the rows that bronze has; null where it has none."""
+    ticks: dict[tuple[str, str], list[Partition]] = {}
+    for item in known:
+        if item.records:
+            ticks.setdefault((item.topic, item.topic_id), []).append(item)
+    found = [
+        F.when(
+            (topic == name)
+            & tick.between(min(item.first_tick for item in items), max(item.last_tick for item in items)),
+            F.lit(topic_id),
+        )
+        for (name, topic_id), items in ticks.items()
+    ]
+    return reduce(lambda one, other: F.coalesce(one, other), found, F.lit(None).cast("string"))
+
+
+def holes(
+    spark: SparkSession, layout: Layout, stream: Stream, tick: int, known: Iterable[Partition], interior: bool
+) -> Iterator[tuple[Partition, Iterator[Range]]]:
+    """Yield the partitions with their holes, in order; read one partition's to their end before the next one.
+
+    interior: whether any of them has holes between its rows; looking for them reads and sorts all offsets.
+    """
+    left = {item.place: item for item in known}
+    if interior:
+        columns = ("topic", "topic_id", "partition")
+        rows = bronze.between(bronze.of_stream(spark, layout, stream), 0, tick).select(*columns, "offset")
+        after = F.lead("offset").over(Window.partitionBy(*columns).orderBy("offset"))
+        between = rows.withColumn("_next", after).where("_next > offset + 1")
+        for place, found in groupby(between.toLocalIterator(), key=lambda row: tuple(row[:3])):
+            if (item := left.pop(place, None)) is not None:
+                yield item, _around(item, ((row["offset"] + 1, row["_next"]) for row in found))
+    for item in left.values():
+        yield item, _around(item, ())
+
+
+def _around(item: Partition, between: Iterable[Range]) -> Iterator[Range]:
+    """The holes of a partition: before its rows, between them, and after them."""
+    first = item.next if item.first is None else item.first
+    if first > 0:
+        yield 0, first
+    yield from between
+    if item.last is not None and item.next > item.last + 1:
+        yield item.last + 1, item.next
+
+
+def without(found: Iterable[Range], noted: Iterable[Range]) -> Iterator[Range]:
+    """Yield the parts of ranges, which are in order, that lie in none of the noted ones."""
+    ordered = sorted(noted)
+    for begin, end in found:
+        for low, high in ordered:
+            if high <= begin or low >= end:
+                continue
+            if low > begin:
+                yield begin, low
+            begin = max(begin, high)
+        if begin < end:
+            yield begin, end
+
+
+def noted(spark: SparkSession, layout: Layout) -> Mapping[tuple[str, str, int], list[Range]]:
+    """Return the ranges that bronze/gaps says were lost before they were ingested, by partition."""
+    found: dict[tuple[str, str, int], list[Range]] = {}
+    for gap in gaps.accepted(spark, layout):
+        if gap.to_offset is not None:
+            found.setdefault((gap.topic, gap.topic_id, gap.partition), []).append((gap.from_offset, gap.to_offset))
+    return found

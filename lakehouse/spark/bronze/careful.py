@@ -1,0 +1,132 @@
+"""Batches that Spark can't take in as they are: too many bytes are cut, a record on which it fails is read otherwise.
+
+Spark's Kafka source bounds a batch by records alone, reads each record whole into the JVM, and fails on a timestamp
+beyond its own range. So a batch of many bytes is made several ticks, by the size of the records of the tick before;
+and one that holds such a record is read again, with librdkafka, in pieces of bounded size (`lakehouse.kafka.ranges`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.durable import read_object, write_durably
+from lakehouse.kafka.ranges import Raw
+from lakehouse.semantics.kafka_time import held
+from lakehouse.spark.bronze.bronze import TopicState
+from lakehouse.spark.bronze.feed import Feed, Offsets
+
+GONE = (
+    "Spark's process ended while it read tick {tick}; most often a record, or many together, needed more than its "
+    "memory ([spark] memory). Nothing was skipped. Start again: what it was reading is then read record by record, and "
+    "one that is too large is named."
+)
+# Before the first tick of a run nothing is known of the records' size.
+FIRST_RECORDS = 1_000
+TOO_LARGE = "lakehouse: a record is larger than max_record_bytes"
+# What Spark says where a record is what it can't take in; everything else is no matter of records.
+REASONS = (TOO_LARGE, "long overflow", "OutOfMemoryError", "Requested array size exceeds VM limit")
+_SCHEMA = pa.schema(
+    {
+        "topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "timestamp": pa.timestamp("us", "UTC"),
+        "timestampType": pa.int32(), "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+        "key": pa.binary(), "value": pa.binary(),
+    }
+)  # fmt: skip
+
+
+class Suspect:
+    """Where a batch ended in which Spark's process died, remembered in a file for the next start; it may be lost.
+
+    Up to there records are read one by one. On an object store nothing is remembered: only a JVM writes there.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = None if "://" in path else Path(path)
+        said = (read_object(self._path) if self._path is not None else None) or {}
+        self._ends: Offsets = {topic: {int(p): int(end) for p, end in of.items()} for topic, of in said.items()}
+
+    def remember(self, ends: Offsets) -> None:
+        """Remember a batch's end for the next start."""
+        if self._path is not None:
+            write_durably(self._path, json.dumps(ends))
+
+    def reaches(self, topics: Mapping[str, TopicState]) -> bool:
+        """Say whether some of it is not in bronze yet; once all is, forget it."""
+        ends = [(topic, p, end) for topic, of in self._ends.items() for p, end in of.items()]
+        left = any(topic in topics and end > topics[topic].next.get(p, 0) for topic, p, end in ends)
+        if self._ends and not left:
+            self._ends = {}
+            if self._path is not None:
+                self._path.unlink(missing_ok=True)
+        return left
+
+
+def records_of(feed: Feed, record_bytes: float | None) -> int:
+    """Return how many records a tick may have, if they are so large; None where nothing is known of them yet."""
+    if record_bytes is None:
+        return min(FIRST_RECORDS, feed.max_records_per_tick)
+    return max(1, min(feed.max_records_per_tick, int(feed.max_bytes_per_tick / max(record_bytes, 1.0))))
+
+
+def count(starts: Offsets, ends: Offsets) -> int:
+    """Return how many offsets lie in ranges."""
+    return sum(end - starts[topic][p] for topic, of in ends.items() for p, end in of.items())
+
+
+def is_of_a_record(error: Exception) -> bool:
+    """Say whether Spark failed on what a record is, so that reading it otherwise can help."""
+    text = f"{error}\n{getattr(error, '_stackTrace', '')}"  # Spark's own message may leave the cause out
+    return any(reason in text for reason in REASONS)
+
+
+def none_larger(frame: DataFrame, bytes_max: int) -> DataFrame:
+    """Return rows from Kafka; reading them fails with TOO_LARGE on a record that is larger.
+
+    A filter, so that it comes before the rows are moved: a large one is then held once, as the client read it.
+    """
+    size = sum((F.coalesce(F.length(name), F.lit(0)) for name in ("key", "value")), _headers_size())
+    return frame.where(F.when(size > bytes_max, F.raise_error(F.lit(TOO_LARGE)).cast("boolean")).otherwise(F.lit(True)))
+
+
+def _headers_size() -> Column:
+    return F.coalesce(
+        F.aggregate(
+            "headers",
+            F.lit(0),
+            lambda total, item: total + F.octet_length(item["key"]) + F.coalesce(F.length(item["value"]), F.lit(0)),
+        ),
+        F.lit(0),
+    )
+
+
+def frame_of(spark: SparkSession, records: Iterable[Raw]) -> DataFrame:
+    """Return records as the rows that Spark's Kafka source gives."""
+    rows = []
+    for record in records:
+        time, more = held(record.timestamp)
+        headers = [{"key": name, "value": value} for name, value in (*record.headers, *more)]
+        rows.append(
+            {
+                "topic": record.topic, "partition": record.partition, "offset": record.offset,
+                "timestamp": time * 1000, "timestampType": record.timestamp_type, "headers": headers or None,
+                "key": record.key, "value": record.value,
+            }
+        )  # fmt: skip
+    return spark.createDataFrame(pa.Table.from_pylist(rows, _SCHEMA))
+
+
+def first_of(starts: Offsets, ends: Offsets, records: int) -> Offsets:
+    """Return where the first so many offsets of ranges end, in equal parts: one of each that has any at least."""
+    total = count(starts, ends)
+    return {
+        topic: {
+            p: min(end, starts[topic][p] + -(-(end - starts[topic][p]) * records // total)) for p, end in of.items()
+        }
+        for topic, of in ends.items()
+    }

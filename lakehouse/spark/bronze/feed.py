@@ -1,0 +1,75 @@
+"""What is ingested, and how: the topics, the limits, and how Spark and we are given their records."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from lakehouse.kafka.ranges import Raw
+from lakehouse.spark.bronze.gaps import TopicNow
+
+Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
+Offsets = Mapping[str, Mapping[int, int]]
+# Answers what Kafka has now, of the topics in a list or matching a pattern.
+Look = Callable[[], Mapping[str, TopicNow]]
+# Gives the records at the offsets [start, end) of each partition, one by one.
+Read = Callable[[Offsets, Offsets], Iterator[Raw]]
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What is ingested, and how. `options` are Kafka client properties; `look` asks Kafka what it has now.
+
+    max_bytes_per_tick: of keys and values, as the ticks before let expect it. max_record_bytes: a larger record is not
+    taken in; it stops the run, or is left out and written down (`on_data_loss`).
+    """
+
+    bootstrap_servers: str
+    options: Mapping[str, str]
+    topics: tuple[str, ...]
+    look: Look
+    read: Read
+    pattern: str | None = None
+    own: tuple[str, ...] = ()
+    max_records_per_tick: int = 500_000
+    max_bytes_per_tick: int = 2**28
+    max_record_bytes: int = 2**25
+    on_data_loss: str = "fail"
+
+    def stream(self, reader: DataStreamReader, starts: Offsets) -> DataFrame:
+        """Return the stream of all topics, from these offsets on."""
+        reader = self._kafka(reader, self._subscription()).option("startingOffsets", _text(starts))
+        return reader.option("maxOffsetsPerTrigger", str(self.max_records_per_tick)).load()
+
+    def ranges(self, spark: SparkSession, starts: Offsets, ends: Offsets) -> DataFrame:
+        """Return the rows at the offsets [start, end) of each partition that `ends` names."""
+        assigned = json.dumps({name: list(partitions) for name, partitions in ends.items()})
+        reader = self._kafka(spark.read, {"assign": assigned})
+        return reader.options(startingOffsets=_text(starts), endingOffsets=_text(ends)).load()
+
+    def _kafka(self, reader: Reader, topics: Mapping[str, str]) -> Reader:
+        options = {f"kafka.{name}": value for name, value in self.options.items()}
+        options |= {
+            "kafka.bootstrap.servers": self.bootstrap_servers,
+            "kafka.isolation.level": "read_committed",
+            "includeHeaders": "true",
+            "failOnDataLoss": "true",
+        }
+        return reader.format("kafka").options(**options, **topics)
+
+    def _subscription(self) -> dict[str, str]:
+        if self.pattern:
+            # Spark looks for the pattern anywhere in a name; here a pattern stands for whole names.
+            listed = "|".join([*map(re.escape, self.topics), self.pattern])
+            return {"subscribePattern": f"^(?:{listed})$"}
+        return {"subscribe": ",".join(self.topics)}
+
+
+def _text(starts: Offsets) -> str:
+    return json.dumps({name: {str(p): offset for p, offset in of.items()} for name, of in starts.items()})

@@ -1,0 +1,1 @@
+"""A table's changelog, per event and net, and as records for Kafka."""

@@ -1,0 +1,88 @@
+"""The rows that a changelog begins from: what a table keeps at a tick, of the keys that the later records touch.
+
+Files that can't hold such keys are left out, as a MERGE does: what it costs to publish a batch does not grow with the
+table where the batch's keys, or windows, lie together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment.cut import Cut
+from lakehouse.plan.table import Table
+from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.window import Span
+from lakehouse.spark.operators import keyed
+from lakehouse.spark.operators.aggregates import same_key
+from lakehouse.spark.operators.bounds import Bounds, held, within
+from lakehouse.spark.operators.clock import ClockState
+from lakehouse.spark.past import past
+from lakehouse.spark.past.moments import Past
+from lakehouse.spark.table import tables
+from lakehouse.spark.transaction import snapshot
+
+SMALL_BYTES = 8 << 20  # some hundred thousand rows
+
+
+class Begun:
+    """What a table keeps at a tick. `nothing`: it has nothing yet, and no frame is to be asked for."""
+
+    def __init__(
+        self, spark: SparkSession, layout: Layout, table: Table, after: int, skip: str | None, clock: ClockState | None
+    ) -> None:
+        """clock: where the table's clock stands at the tick, if it has one."""
+        self._spark, self._layout, self._table, self._after, self._clock = spark, layout, table, after, clock
+        self.nothing = after == NO_TICK and not skip
+
+    @cached_property
+    def rows(self) -> DataFrame:
+        """All of it."""
+        return Past(self._spark, self._layout, self._table).kept(Cut(self._after)).rows
+
+    def touched(self, records: DataFrame, *, anywhere: bool = False) -> DataFrame | None:
+        """Return the rows whose keys, windows too, are among the records'; None where there is nothing yet.
+
+        anywhere: the records are too dear to be looked at once more, only to leave files out.
+        """
+        if self.nothing:
+            return None
+        key = self._table.key
+        rows = self.rows.alias("b").where(within({} if anywhere else self._bounds(records, key), "b"))
+        return rows.join(records.select(*key).distinct().alias("k"), same_key(key, "b", "k"), "left_semi")
+
+    def reached(self, records: DataFrame) -> DataFrame | None:
+        """Return the rows that the records may change by the rules in Python, and some more; None for nothing yet."""
+        if self.nothing:
+            return None
+        names = [*(item.name for item in self._table.group_by), "_time"]
+        return self.rows.alias("t").where(keyed.reach(self._table, self._bounds(records, names)))
+
+    def closing(self, to: int) -> DataFrame | None:
+        """Return the rows of the windows that close until a later tick; None where there is nothing yet."""
+        if self.nothing:
+            return None
+        clocks = (self._clock, past.clock_at(self._spark, self._layout, self._table, to))
+        before, then = (None if clock is None else clock.watermark for clock in clocks)
+        if then is None:
+            return self.rows.limit(0)
+        assert self._table.window is not None
+        closes = self._table.window.closes(Span(0, 0))
+        rows = self.rows.where(F.col("window_end") <= F.timestamp_millis(F.lit(then - closes)))
+        if before is None:
+            return rows
+        return rows.where(F.col("window_end") > F.timestamp_millis(F.lit(before - closes)))
+
+    def _bounds(self, records: DataFrame, names: Iterable[str]) -> Bounds:
+        """The bounds of the records' keys; none for a small table: they cost a look at the records."""
+        checksum = snapshot(self._spark, tables.state(self._layout, self._table).path).checksumOpt()
+        if checksum.isDefined() and checksum.get().tableSizeBytes() < SMALL_BYTES:
+            return {}
+        names = list(names)
+        found = held(records.select(*names), names)
+        found.frame.unpersist()
+        return found.bounds

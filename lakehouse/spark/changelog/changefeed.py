@@ -1,0 +1,280 @@
+"""A table's changelog. Per event it is derived from bronze when asked; net per commit it is Delta's change data feed.
+
+Per event: one change a record that reached the table, as batches of one record would have given them, whatever the
+batches were (SEMANTICS.md, rule 24). For `latest` that is a copy of the input. For aggregates each record's change is
+the accumulator after it: it begins at the table's own row. What HAVING leaves out, and what changes nothing where that
+is suppressed, is taken out of the changes of what the table keeps.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from lakehouse.errors import NotFound
+from lakehouse.lake.keys import without_window
+from lakehouse.lake.layout import Layout
+from lakehouse.plan.schema import POSITION_TYPE
+from lakehouse.plan.table import WINDOW_COLUMNS, Table
+from lakehouse.spark.bronze import interventions
+from lakehouse.spark.bronze.interventions import Decision
+from lakehouse.spark.changelog.begun import Begun
+from lakehouse.spark.expressions import column_of
+from lakehouse.spark.functions import literal_map
+from lakehouse.spark.key_column import is_key
+from lakehouse.spark.operators import keyed
+from lakehouse.spark.operators.aggregates import in_sql, same_key
+from lakehouse.spark.operators.arrivals import disorder, in_windows
+from lakehouse.spark.operators.closing import closings
+from lakehouse.spark.operators.content import image
+from lakehouse.spark.past import past
+from lakehouse.spark.past.moments import Past
+from lakehouse.spark.table import tables, travel
+from lakehouse.spark.table.input import input_of
+
+# Beside the key and value columns: is it a delete, the event time in milliseconds, and what caused it.
+CHANGE_COLUMNS = ("_tombstone", "_event_time_ms", "_position")
+
+
+def per_event(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> DataFrame:
+    """Return the changes of the ticks in (after, to], in position order: key, values, accumulators, CHANGE_COLUMNS."""
+    parts = []
+    for at in interventions.of(spark, layout, table.name):
+        if after < at.at <= to:
+            tick = at.at
+            parts += [
+                _Changes(spark, layout, table, after, tick - 1),
+                _Changes(spark, layout, table, tick - 1, tick, at),
+            ]
+            after = tick
+    parts.append(_Changes(spark, layout, table, after, to))
+    frames = [part.frame() for part in parts if part.to > part.after] or [parts[-1].frame()]
+    return reduce(DataFrame.unionByName, frames)  # each part is in order, and it is read part by part
+
+
+class _Changes:
+    """The changes of one table between two ticks.
+
+    A frame of changes has, beside the columns of `per_event`, `_step`: the order of the changes of one record. The rows
+    that the changes begin from stand in it, too, with a null `_position`, until they are not needed any more.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        layout: Layout,
+        table: Table,
+        after: int,
+        to: int,
+        intervention: Decision | None = None,
+    ) -> None:
+        self._spark, self._layout, self._table, self._intervention = spark, layout, table, intervention
+        self.after, self.to = after, to
+        self._input = input_of(spark, layout, table)
+        self._forms = tables.forms(spark, table)
+        self._clock = past.clock_at(spark, layout, table, after)
+        self._begun = Begun(spark, layout, table, after, self._input.skip, self._clock)
+
+    def frame(self) -> DataFrame:
+        table = self._table
+        if self._intervention is not None:
+            changes = self._decided(self._intervention)
+        elif table.is_latest:
+            changes = self._ordered() if table.order_by is not None else self._latest()
+        else:
+            changes = self._in_sql() if in_sql(table) else self._keyed()
+        if table.is_final and self._intervention is None:
+            changes = self._final(changes)
+        if table.having is not None:
+            changes = _having(table, changes)
+        if table.suppress:
+            changes = _suppressed(table, changes)
+        order = ["_position", *(["window_start"] if table.window is not None else [])]
+        if table.is_final:
+            order = ["_position", "window_end", "window_start", *(item.name for item in table.group_by)]
+        names = [name for name in changes.columns if name not in (*CHANGE_COLUMNS, "_step")]
+        order = ["_position", "_step"] if "_step" in changes.columns else order
+        return changes.where(F.col("_position").isNotNull()).orderBy(*order).select(*names, *CHANGE_COLUMNS)
+
+    def _arrived(self, *, units: bool = False) -> DataFrame:
+        return self._input.records(self._table, self._forms, self._clock, self.after, self.to, units=units)
+
+    def _latest(self) -> DataFrame:
+        rows = self._arrived().withColumn("_event_time_ms", F.col("rowtime")).drop("rowtime")
+        base = self._begun.touched(rows) if self._table.suppress else None
+        return rows if base is None else rows.unionByName(_as_changes(base, rows), allowMissingColumns=True)
+
+    def _ordered(self) -> DataFrame:
+        """The records that were not older than what their key had then."""
+        rows = self._arrived().where(~F.coalesce(disorder(self._table), F.lit(False)))
+        rows = rows.withColumn("_event_time_ms", F.col("rowtime")).drop("rowtime", "_part", "_time")
+        rows = rows.select(*[name for name in rows.columns if name not in ("_horizon", "_tail", "_watermark")])
+        base = self._begun.touched(rows)
+        if base is not None:
+            old = _as_changes(base.withColumn("_tombstone", F.col("_deleted")), rows)
+            rows = rows.unionByName(old, allowMissingColumns=True)
+        highest = F.max("_order").over(_running(self._table))
+        return (
+            rows.withColumn("_highest", highest).where(F.col("_order") >= F.col("_highest")).drop("_order", "_highest")
+        )
+
+    def _in_sql(self) -> DataFrame:
+        table, forms = self._table, self._forms
+        records = self._arrived(units=True)
+        if table.window is not None:
+            records = in_windows(table, records).where(~F.col("_late"))
+        records = records.select(*table.key, *[f"_in_{form.name}" for form in forms], "rowtime", "_position")
+        base = self._begun.closing(self.to) if table.is_final else self._begun.touched(records)
+        if base is not None:
+            units = [F.col(form.accumulator).alias(f"_in_{form.name}") for form in forms]
+            none = F.lit(None).cast(dict(base.dtypes)["_position"]).alias("_position")
+            records = base.select(*table.key, *units, F.unix_millis("_event_time").alias("rowtime"), none).unionByName(
+                records
+            )
+        window = _running(table)
+        totals = {f"_total_{form.name}": form.running(F.col(f"_in_{form.name}"), window) for form in forms}
+        frame = records.withColumns({**totals, "_event_time_ms": F.max("rowtime").over(window)})
+        shown = [form.shown(F.col(f"_total_{form.name}")).alias(form.name) for form in forms]
+        kept = [F.col(f"_total_{form.name}").alias(form.accumulator) for form in forms if form.bound.accumulator]
+        frame = frame.withColumn("_tombstone", F.lit(False))
+        return frame.select(*table.key, *shown, *kept, *CHANGE_COLUMNS)
+
+    def _keyed(self) -> DataFrame:
+        table, forms = self._table, self._forms
+        arrived = self._arrived()
+        base = self._begun.reached(arrived)
+        folded = keyed.keyed(table, forms, arrived, base, every=True)
+        frame = keyed.steps(table, forms, folded)
+        frame = frame.withColumn("_event_time_ms", F.unix_millis("_event_time")).drop("_event_time")
+        if base is None or not (table.is_final or table.having is not None or table.suppress):
+            return frame
+        old = self._begun.closing(self.to) if table.is_final else self._touched_groups(base, folded)
+        assert old is not None
+        return frame.unionByName(
+            _as_changes(old.withColumn("_tombstone", F.lit(False)), frame), allowMissingColumns=True
+        )
+
+    def _decided(self, at: Decision) -> DataFrame:
+        """An intervention's changes, at positions of its own: (tick, 0, "", -1, n, 0)."""
+        table = self._table
+        frame = Past(self._spark, self._layout, table).changed(at, seen=table.is_final)
+        if table.order_by is not None:
+            frame = frame.withColumn("_tombstone", F.col("_tombstone") | F.coalesce("_deleted", F.lit(False)))
+            frame = frame.drop("_order", "_deleted")
+        names = [*reversed(WINDOW_COLUMNS)] if table.window is not None else []
+        number = F.row_number().over(Window.orderBy(*names, *[n for n in table.key if n not in names])) - 1
+        place = [F.lit(at.at), F.lit(0), F.lit(""), F.lit(-1), number, F.lit(0)]
+        time = F.unix_millis("_event_time")
+        frame = frame.withColumns({"_position": F.struct(*place).cast(POSITION_TYPE), "_event_time_ms": time})
+        frame = frame.drop("_event_time")
+        base = None if table.is_final else self._begun.touched(frame, anywhere=True)
+        if base is None:
+            return frame
+        if table.order_by is not None:
+            base = base.withColumn("_tombstone", F.col("_deleted"))
+        return frame.unionByName(_as_changes(base, frame), allowMissingColumns=True)
+
+    def _touched_groups(self, base: DataFrame, folded: DataFrame) -> DataFrame:
+        names = tuple(item.name for item in self._table.group_by)
+        keys = folded.select(*names)
+        return base.alias("b").join(keys.alias("k"), same_key(names, "b", "k"), "left_semi")
+
+    def _final(self, changes: DataFrame) -> DataFrame:
+        """Of every window that closed, its last row, at the position of the record that closed it."""
+        assert self._clock is not None
+        order = Window.partitionBy(*self._table.key)
+        order = order.orderBy(*[F.col(n).desc_nulls_last() for n in ("_position", "_step") if n in changes.columns])
+        last = changes.withColumn("_number", F.row_number().over(order)).where("_number = 1 AND NOT _tombstone")
+        rows = last.drop("_number", "_position", *(["_step"] if "_step" in changes.columns else []))
+        return closings(self._table, rows, self._arrived(), self._clock)
+
+
+def _running(table: Table) -> WindowSpec:
+    window = Window.partitionBy(*table.key).orderBy(F.col("_position").asc_nulls_first())
+    return window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+
+
+def _as_changes(base: DataFrame, like: DataFrame) -> DataFrame:
+    """Rows of a table in the form of changes, with a null position: what the changes begin from."""
+    kinds = dict(like.dtypes)
+    rows = base.withColumns(
+        {"_event_time_ms": F.unix_millis("_event_time"), "_position": F.lit(None).cast(kinds["_position"])}
+    )
+    if "_tombstone" not in rows.columns:
+        rows = rows.withColumn("_tombstone", F.lit(False))
+    return rows.select(*[name for name in like.columns if name in rows.columns])
+
+
+def _before(table: Table, value: Column, changes: DataFrame) -> Column:
+    steps = [F.col("_step")] if "_step" in changes.columns else []
+    return F.lag(value).over(Window.partitionBy(*table.key).orderBy(F.col("_position").asc_nulls_first(), *steps))
+
+
+def _having(table: Table, changes: DataFrame) -> DataFrame:
+    """Rule 11: a row that stops qualifying is tombstoned; one that never qualified is never seen."""
+    assert table.having is not None
+    qualifies = ~F.col("_tombstone") & F.coalesce(column_of(table.having), F.lit(False))
+    changes = changes.withColumn("_qualifies", qualifies)
+    changes = changes.withColumn("_did", F.coalesce(_before(table, F.col("_qualifies"), changes), F.lit(False)))
+    kept = F.col("_qualifies") | F.col("_did") | F.col("_position").isNull()
+    changes = changes.where(kept).withColumn("_tombstone", ~F.col("_qualifies"))
+    return changes.drop("_qualifies", "_did")
+
+
+def _suppressed(table: Table, changes: DataFrame) -> DataFrame:
+    """Leave out the changes that change nothing of what people see."""
+    values = [name for name in changes.columns if not name.startswith("_") and name not in table.key]
+    changes = changes.withColumn("_image", F.when(~F.col("_tombstone"), image(None, values)))
+    same = F.col("_image").eqNullSafe(_before(table, F.col("_image"), changes))
+    return (
+        changes.withColumn("_same", same).where(~F.col("_same") | F.col("_position").isNull()).drop("_image", "_same")
+    )
+
+
+def of_key(changes: DataFrame, table: Table, key: str) -> DataFrame:
+    """Keep one key's changes. key: its text, see `lakehouse.formats.key_text`. Raises ConfigError."""
+    return changes.where(is_key(changes.schema, without_window(table.key), key))
+
+
+def net(spark: SparkSession, layout: Layout, table: Table, after: int, to: int, *, ticks: bool = False) -> DataFrame:
+    """Return the net changes of the commits in (after, to], from Delta's change data feed, in commit order.
+
+    ticks: with `_tick`, the one that a change's commit came to; null for somebody else's commit. Raises NotFound where
+    Delta has the changes no longer.
+    """
+    path = layout.silver(table.name)
+    known = travel.commits(spark, path, table.name, after)
+    gone = NotFound(
+        f"table {table.name!r}: Delta has the net changes after tick {after} no longer (see keep_versions in "
+        "docs/upkeep.md). The changes per event are derived from bronze: leave net out."
+    )
+    if known and known[0].tick > after:
+        raise gone  # the log begins later
+    versions = {c.version: c.tick for c in known if after < c.tick <= to}
+    if not versions:
+        return net_frame(spark.read.format("delta").load(path).limit(0).withColumns(
+            {"_change_type": F.lit(""), "_commit_version": F.lit(0).cast("bigint")}
+        ), table)  # fmt: skip
+    reader = spark.read.format("delta").option("readChangeFeed", "true")
+    try:
+        travel.read_version(spark, path, min(versions))  # told now, not when the rows are asked for
+    except AnalysisException as error:
+        raise gone from error
+    feed = reader.option("startingVersion", min(versions)).option("endingVersion", max(versions)).load(path)
+    if not ticks:
+        return net_frame(feed, table)
+    of = literal_map({str(version): tick for version, tick in versions.items()}, "bigint")
+    return net_frame(feed.withColumn("_tick", F.element_at(of, F.col("_commit_version").cast("string"))), table)
+
+
+def net_frame(feed: DataFrame, table: Table) -> DataFrame:
+    """Bring Delta's change rows into the form of `per_event`."""
+    changes = feed.where(F.col("_change_type") != "update_preimage")
+    changes = changes.withColumns(
+        {"_tombstone": F.col("_change_type") == "delete", "_event_time_ms": F.unix_millis("_event_time")}
+    )
+    names = [name for name in feed.columns if not name.startswith("_") or name.startswith(("_acc_", "_tick"))]
+    return changes.orderBy("_commit_version", "_position", *table.key).select(*names, *CHANGE_COLUMNS)

@@ -1,0 +1,165 @@
+"""Changes as records for Kafka: key, value or tombstone, and in the headers what another lake needs to go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.formats.encode import encode_key, encode_value
+from lakehouse.kafka.headers import ACCUMULATORS, EVENT_TIME, ORIGIN, POSITION
+from lakehouse.kafka.produce import ProducerRecord
+from lakehouse.lake.layout import Layout
+from lakehouse.plan.schema import Column, base_type
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import WINDOW_COLUMNS, Sink, Table
+from lakehouse.spark import streamed
+from lakehouse.spark.bronze import bronze
+from lakehouse.spark.changelog import changefeed, stream_feed
+from lakehouse.spark.past import past, refold
+from lakehouse.spark.table import tables
+from lakehouse.spark.transaction import table_id
+
+Offsets = Mapping[str, Mapping[str, int]]  # {topic id: {partition: offset}}
+
+
+def key_format(columns: tuple[Column, ...]) -> str:
+    """Return how a key of these columns is written: as Kafka's primitive where it is one, else as JSON."""
+    simple = len(columns) == 1 and base_type(columns[0].type) in ("string", "int", "bigint", "double", "binary")
+    return "kafka" if simple else "json"
+
+
+def columns_of(spark: SparkSession, of: Stream | Table) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+    """Return the key and the value columns of what is published, with Spark's types."""
+    frame = tables.empty_stream(spark, of).schema if isinstance(of, Stream) else tables.schema(spark, of)
+    kinds = {field.name: field.dataType.simpleString() for field in frame}
+    names = [c.name for c in of.columns] if isinstance(of, Stream) else [n for n in kinds if not n.startswith("_")]
+    key = tuple(Column(name, kinds[name]) for name in of.key)
+    return key, tuple(Column(name, kinds[name]) for name in names if name not in of.key)
+
+
+def accumulators_of(spark: SparkSession, table: Table) -> tuple[Column, ...]:
+    """Return the hidden columns without which a table can't go on, with Spark's types."""
+    kinds = {field.name: field.dataType.simpleString() for field in tables.schema(spark, table)}
+    return tuple(Column(name, kind) for name, kind in kinds.items() if name.startswith("_acc_"))
+
+
+def origin_of(spark: SparkSession, layout: Layout, of: Stream | Table) -> str:
+    """Return whose ticks are published: the lake's; those of a restored table are its own."""
+    if isinstance(of, Table) and tables.skipped_offsets(spark, layout, of) is not None:
+        return table_id(spark, layout.silver(of.name))
+    return table_id(spark, layout.records)
+
+
+def next_offsets(spark: SparkSession, layout: Layout, of: Stream | Table, tick: int) -> dict[str, dict[str, int]]:
+    """Return the source's offsets after a tick: {topic id: {partition: offset}}; a restored table's at the least."""
+    stream = of.stream if isinstance(of, Table) else of
+    found: dict[str, dict[str, int]] = {}
+    if isinstance(of, Table) and (skip := tables.skipped_offsets(spark, layout, of)) is not None:
+        found = json.loads(skip)
+    for topic in stream.topics:
+        found = furthest(found, bronze.next_offsets(spark, layout, topic, tick))
+    return found
+
+
+def furthest(one: Offsets, other: Offsets) -> dict[str, dict[str, int]]:
+    """Return the larger offset of each partition."""
+    found = {topic_id: dict(of) for topic_id, of in one.items()}
+    for topic_id, of in other.items():
+        mine = found.setdefault(topic_id, {})
+        for partition, offset in of.items():
+            mine[partition] = max(offset, mine.get(partition, 0))
+    return found
+
+
+def clock_of(
+    spark: SparkSession,
+    layout: Layout,
+    of: Stream | Table,
+    tick: int,
+    since: tuple[int, Mapping[str, Any]] | None = None,
+) -> dict[str, Any] | None:
+    """Return where a table's clock stands at a tick; None for one that has none, and for a stream.
+
+    since: an earlier tick, with where the clock stood then.
+    """
+    clock = past.clock_at(spark, layout, of, tick, since) if isinstance(of, Table) else None
+    return None if clock is None else clock.metadata()
+
+
+def records(
+    spark: SparkSession,
+    layout: Layout,
+    sink: Sink,
+    after: int,
+    to: int,
+    origin: str,
+    *,
+    whole: bool = False,
+    covered: Offsets | None = None,
+) -> Iterator[tuple[int, ProducerRecord]]:
+    """Yield the records that publish the ticks in (after, to], in position order, each with its tick.
+
+    origin: whose ticks they are. whole: what a restored table began with comes first, as a topic that does not have it
+    needs it. covered: of a stream, offsets up to which its records are in the topic already.
+    """
+    of = sink.of
+    write = _Writer(spark, of, origin)
+    if isinstance(of, Stream):
+        frame = stream_feed.stream_events(spark, layout, of, after, to, sink.partition_by, json.dumps(covered or {}))
+    elif sink.mode == "net":
+        frame = changefeed.net(spark, layout, of, after, to, ticks=True)
+    else:
+        frame = changefeed.per_event(spark, layout, of, after, to)
+    if whole and isinstance(of, Table) and (began := _beginning(spark, layout, of)) is not None:
+        yield from ((after, write(row)) for row in streamed.rows(began))
+    tick = after
+    for row in streamed.rows(frame):
+        # Net changes go by their commits: their rows' positions are of any earlier tick.
+        tick = (row["_tick"] or tick) if sink.mode == "net" else row["_position"]["tick"]
+        yield tick, write(row)
+
+
+def _beginning(spark: SparkSession, layout: Layout, table: Table) -> DataFrame | None:
+    """Return what a restored table began with as changes, in position order; None for a table built from bronze."""
+    if (rows := refold.beginning(spark, layout, table)) is None:
+        return None
+    names = [name for name in rows.columns if not name.startswith("_") or name.startswith("_acc_")]
+    made = rows.withColumns({"_tombstone": F.lit(False), "_event_time_ms": F.unix_millis("_event_time")})
+    return made.orderBy("_position", *table.key).select(*names, *changefeed.CHANGE_COLUMNS)
+
+
+def rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield a frame's rows as dicts. Through Arrow: a Row's timestamps would lose their zone."""
+    for batch in frame.toArrow().to_batches(max_chunksize=10_000):
+        yield from batch.to_pylist(maps_as_pydicts="strict")
+
+
+class _Writer:
+    """Rows of changes as records: the key, the value or a tombstone, and in the headers what a restore needs."""
+
+    def __init__(self, spark: SparkSession, of: Stream | Table, origin: str) -> None:
+        self._origin = f"{origin}/{of.name if isinstance(of, Table) else ''}".encode()
+        self._key, self._value = columns_of(spark, of)
+        self._kept = () if isinstance(of, Stream) else accumulators_of(spark, of)
+        windowed = isinstance(of, Table) and of.window is not None
+        # The windows of one key stay in its partition.
+        self._placed_by = self._key[: -len(WINDOW_COLUMNS)] if windowed else None
+
+    def __call__(self, row: dict[str, Any]) -> ProducerRecord:
+        headers: list[tuple[str, bytes | None]] = [
+            (POSITION, json.dumps(list(row["_position"].values())).encode()),
+            (EVENT_TIME, str(row["_event_time_ms"]).encode()),
+            (ORIGIN, self._origin),
+        ]
+        if self._kept and not row["_tombstone"]:
+            headers.append((ACCUMULATORS, encode_value("json", self._kept, row)))
+        key = None if row.get("_null_key") else encode_key(key_format(self._key), self._key, row)
+        value = None if row["_tombstone"] else encode_value("json", self._value, row)
+        place: bytes | int | None = row.get("_place")
+        if self._placed_by is not None:
+            place = encode_key(key_format(self._placed_by), self._placed_by, row)
+        return ProducerRecord(key, value, row["_event_time_ms"], tuple(headers), place=place)

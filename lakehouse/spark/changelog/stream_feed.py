@@ -1,0 +1,37 @@
+"""A stream's own records, as they are published: those of bronze that fit, and bad ones from when they were fixed."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.lake.layout import Layout
+from lakehouse.plan.expression import Expression
+from lakehouse.plan.stream import Stream
+from lakehouse.spark.bronze import interventions
+from lakehouse.spark.changelog.changefeed import CHANGE_COLUMNS
+from lakehouse.spark.expressions import column_of
+from lakehouse.spark.past.refold import unfixed
+from lakehouse.spark.table.input import Input, not_skipped
+
+
+def stream_events(
+    spark: SparkSession, layout: Layout, stream: Stream, after: int, to: int,
+    place: Expression | None = None, covered: str | None = None,
+) -> DataFrame:  # fmt: skip
+    """Return a stream's records of the ticks in (after, to], in position order, with `_null_key` and CHANGE_COLUMNS.
+
+    Bad records that were fixed in these ticks are there as well, at their own positions. place: a custom partitioner's
+    number, as `_place`. covered: offsets before which records are left out, as JSON.
+    """
+    sources = [source.name for source in stream.sources]
+    fixed = interventions.fixed_in_stream(spark, layout, sources, after, to)
+
+    def counting(rows: DataFrame) -> DataFrame:
+        return rows if fixed is None else unfixed(rows, fixed).unionByName(not_skipped(fixed, covered))
+
+    frame = Input(spark, layout, stream, covered, counting).frame(after, to)
+    frame = frame.withColumn("_event_time_ms", F.col("rowtime"))
+    placed = [] if place is None else [column_of(place).cast("bigint").alias("_place")]
+    names = [column.name for column in stream.columns]
+    return frame.select(*names, *placed, "_null_key", *CHANGE_COLUMNS).orderBy("_position")

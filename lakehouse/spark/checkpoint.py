@@ -1,0 +1,33 @@
+"""Checkpoints of streaming queries: clocks that may be lost. Every start makes a fresh one.
+
+Where a query goes on from stands in its target (DESIGN.md, decision 4); a checkpoint only numbers the batches of one
+run. Its offset log is read for one thing: where the batch that is being written ends.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lakehouse.spark.folders import opened, remove
+
+
+def fresh(spark: SparkSession, path: str) -> str:
+    """Remove a checkpoint and return its path."""
+    remove(spark, path)
+    return path
+
+
+def batch_end(spark: SparkSession, path: str, batch_id: int) -> dict[str, dict[int, int]]:
+    """Return where a batch of the Kafka source ends: the first offset after it, by topic and partition."""
+    file, system = opened(spark, f"{path}/offsets/{batch_id}")
+    jvm: Any = spark._jvm
+    stream = system.open(file)
+    try:
+        text = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+    finally:
+        stream.close()
+    offsets = json.loads(text.splitlines()[-1])
+    return {topic: {int(p): end for p, end in partitions.items()} for topic, partitions in offsets.items()}

@@ -1,0 +1,272 @@
+"""The common aggregates in Spark SQL: what a batch gives, how a row takes it in, what a reader sees.
+
+Each is the second form of a rule in `lakehouse.semantics`, held equal to it by a property test. An aggregation `n` of a
+table uses these columns: `n`, which people see, `_acc_n`, the accumulator where the seen value can't serve as one, and,
+in a batch, `_arg_n` (its argument), `_in_n` (its input, one record) and `_new_n` (what the batch's records of one row
+come to).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, WindowSpec
+from pyspark.sql import functions as F
+
+from lakehouse.plan.aggregation import SQL_KINDS, Bound, NamedAggregation, bind
+from lakehouse.plan.table import Table
+from lakehouse.semantics.aggregate.aggregate import Average, SumDoubles
+from lakehouse.semantics.aggregate.wide_sum import PARTS, SumWideDecimals
+from lakehouse.semantics.window import Hopping
+from lakehouse.spark import wide_decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """An aggregation with the types that Spark gives it. The subclasses are the forms in SQL."""
+
+    name: str
+    item: NamedAggregation
+    bound: Bound
+
+    @property
+    def accumulator(self) -> str:
+        """The column that holds the accumulator."""
+        return self.name if self.bound.accumulator is None else f"_acc_{self.name}"
+
+    @property
+    def accumulator_type(self) -> str:
+        return self.bound.accumulator or self.bound.shown
+
+    def raw(self) -> Column:
+        """What the aggregation reads, of one record: the input of its rule."""
+        return F.lit(1) if self.item.argument is None else F.col(f"_arg_{self.name}")
+
+    def value(self) -> Column:
+        """The input of its form in SQL."""
+        return self.raw()
+
+    def batch(self) -> Column:
+        """What a batch's records of one row come to, from their inputs."""
+        raise NotImplementedError
+
+    def merged(self, old: Column, new: Column) -> Column:
+        """The accumulator after a batch; `old` is null for a new row."""
+        raise NotImplementedError
+
+    def unit(self) -> Column:
+        """One record as an accumulator of its own."""
+        return self.value()
+
+    def running(self, units: Column, window: WindowSpec) -> Column:
+        """The accumulator after each record, over units in a window of one row's records in position order."""
+        raise NotImplementedError
+
+    def shown(self, accumulator: Column) -> Column:
+        """The column that people see, made from the accumulator."""
+        return accumulator
+
+    def total(self, accumulator: Column) -> Column:
+        """A sum's accumulator as a double, however large."""
+        return accumulator.cast("double")
+
+    @property
+    def _input(self) -> Column:
+        return F.col(f"_in_{self.name}")
+
+
+class CountForm(Form):
+    def batch(self) -> Column:
+        return F.count(self._input)
+
+    def merged(self, old: Column, new: Column) -> Column:
+        return F.coalesce(old, F.lit(0)) + new
+
+    def unit(self) -> Column:
+        return F.when(self.value().isNotNull(), F.lit(1)).cast("bigint")
+
+    def running(self, units: Column, window: WindowSpec) -> Column:
+        return F.coalesce(F.sum(units).over(window), F.lit(0)).cast("bigint")
+
+
+class SumForm(Form):
+    """Exact sums: the accumulator is a DECIMAL with more room than what people see, which is null outside of it."""
+
+    def value(self) -> Column:
+        return self.raw().cast(self.accumulator_type)
+
+    def batch(self) -> Column:
+        return F.coalesce(F.sum(self._input), F.lit(0)).cast(self.accumulator_type)
+
+    def merged(self, old: Column, new: Column) -> Column:
+        return (F.coalesce(old, F.lit(0).cast(self.accumulator_type)) + new).cast(self.accumulator_type)
+
+    def running(self, units: Column, window: WindowSpec) -> Column:
+        return F.coalesce(F.sum(units).over(window), F.lit(0)).cast(self.accumulator_type)
+
+    def shown(self, accumulator: Column) -> Column:
+        return accumulator.try_cast(self.bound.shown)
+
+
+class WideSumForm(Form):
+    """Exact sums of decimals that no DECIMAL has room for: three sums, of 18 digits of each value."""
+
+    @property
+    def _scale(self) -> int:
+        rule = self.bound.rule
+        assert isinstance(rule, SumWideDecimals)
+        return rule.scale
+
+    def value(self) -> Column:
+        return wide_decimal.split(self.raw(), self._scale)
+
+    def batch(self) -> Column:
+        return self._parts(lambda name: F.coalesce(F.sum(self._input[name]), F.lit(0)))
+
+    def merged(self, old: Column, new: Column) -> Column:
+        return self._parts(lambda name: F.coalesce(old[name], F.lit(0).cast(wide_decimal.PART_TYPE)) + new[name])
+
+    def running(self, units: Column, window: WindowSpec) -> Column:
+        return self._parts(lambda name: F.coalesce(F.sum(units[name]).over(window), F.lit(0)))
+
+    def shown(self, accumulator: Column) -> Column:
+        return wide_decimal.text(accumulator, self._scale).try_cast(self.bound.shown)
+
+    def total(self, accumulator: Column) -> Column:
+        return wide_decimal.text(accumulator, self._scale).cast("double")
+
+    def _parts(self, sum_of: Callable[[str], Column]) -> Column:
+        return wide_decimal.structure(tuple(map(sum_of, PARTS)))
+
+
+class DoubleSumForm(Form):
+    """Sums of doubles depend on the order of their additions: a batch's values are kept and added one by one."""
+
+    def value(self) -> Column:
+        return self.raw().cast("double")
+
+    def batch(self) -> Column:
+        return in_order(self._input)
+
+    def merged(self, old: Column, new: Column) -> Column:
+        return F.aggregate(new, F.coalesce(old, F.lit(0.0)), lambda total, x: total + x)
+
+    def running(self, units: Column, window: WindowSpec) -> Column:
+        return F.coalesce(F.sum(units).over(window), F.lit(0.0))
+
+
+class AverageForm(Form):
+    """The sum by its own form, and the number of values."""
+
+    @property
+    def _sum(self) -> Form:
+        assert isinstance(self.bound.rule, Average)
+        kind = self.accumulator_type.removeprefix("struct<sum: ").removesuffix(", n: bigint>")
+        return _sum_form(self.bound.rule.sum)(self.name, self.item, Bound(self.bound.rule.sum, kind))
+
+    def value(self) -> Column:
+        return self._sum.value()
+
+    def batch(self) -> Column:
+        return _pair(self._sum.batch(), F.count(self._input))
+
+    def merged(self, old: Column, new: Column) -> Column:
+        return _pair(self._sum.merged(old["sum"], new["sum"]), F.coalesce(old["n"], F.lit(0)) + new["n"])
+
+    def unit(self) -> Column:
+        value = self.value()
+        return F.when(value.isNotNull(), _pair(value, F.lit(1).cast("bigint")))
+
+    def running(self, units: Column, window: WindowSpec) -> Column:
+        n = F.coalesce(F.sum(units["n"]).over(window), F.lit(0)).cast("bigint")
+        return _pair(self._sum.running(units["sum"], window), n)
+
+    def shown(self, accumulator: Column) -> Column:
+        total = self._sum.total(accumulator["sum"])
+        return F.when(accumulator["n"] == 0, 0.0).otherwise(total / accumulator["n"])
+
+
+class ExtremeForm(Form):
+    """MIN and MAX."""
+
+    def batch(self) -> Column:
+        return F.min(self._input) if self.item.kind == "min" else F.max(self._input)
+
+    def merged(self, old: Column, new: Column) -> Column:
+        return F.least(old, new) if self.item.kind == "min" else F.greatest(old, new)
+
+    def running(self, units: Column, window: WindowSpec) -> Column:
+        return (F.min(units) if self.item.kind == "min" else F.max(units)).over(window)
+
+
+class OrderedForm(Form):
+    """LATEST and EARLIEST: the value with its position; null where no record has qualified yet."""
+
+    def value(self) -> Column:
+        value = self.raw()
+        # The cast makes its fields nullable: Arrow does not take a null struct whose fields can't be null.
+        marked = F.struct(F.col("_position").alias("at"), value.alias("value")).cast(self.accumulator_type)
+        return F.when(value.isNotNull(), marked) if dict(self.item.options)["ignore_nulls"] else marked
+
+    def batch(self) -> Column:
+        at = self._input["at"]
+        return F.min_by(self._input, at) if self.item.kind == "earliest" else F.max_by(self._input, at)
+
+    def merged(self, old: Column, new: Column) -> Column:
+        return F.coalesce(old, new) if self.item.kind == "earliest" else F.coalesce(new, old)
+
+    def running(self, units: Column, window: WindowSpec) -> Column:
+        pick = F.first if self.item.kind == "earliest" else F.last
+        return pick(units, ignorenulls=True).over(window)
+
+    def shown(self, accumulator: Column) -> Column:
+        return accumulator["value"]
+
+
+def _pair(total: Column, n: Column) -> Column:
+    return F.struct(total.alias("sum"), n.alias("n"))
+
+
+def in_order(value: Column) -> Column:
+    """Collect a group's values that are not null, in position order."""
+    pair = F.struct(F.col("_position").alias("p"), value.alias("x"))
+    return F.transform(F.array_sort(F.collect_list(F.when(value.isNotNull(), pair))), lambda item: item["x"])
+
+
+def _sum_form(rule: object) -> type[Form]:
+    if isinstance(rule, SumDoubles):
+        return DoubleSumForm
+    return WideSumForm if isinstance(rule, SumWideDecimals) else SumForm
+
+
+def form_of(item: NamedAggregation, kind: str) -> Form:
+    """Return an aggregation's form, for an argument of this Spark type ("" for COUNT(*))."""
+    bound = bind(item, kind)
+    match item.kind:
+        case "count":
+            form: type[Form] = CountForm
+        case "sum":
+            form = _sum_form(bound.rule)
+        case "avg":
+            form = AverageForm
+        case "min" | "max":
+            form = ExtremeForm
+        case "latest" | "earliest":
+            form = OrderedForm
+        case _:
+            form = Form
+    return form(item.name, item, bound)
+
+
+def in_sql(table: Table) -> bool:
+    """Say whether a table aggregates in Spark SQL; the other aggregates run the Python rules over the touched keys."""
+    common = all(item.kind in SQL_KINDS for item in table.aggregations)
+    return not table.is_latest and common and (table.window is None or isinstance(table.window, Hopping))
+
+
+def same_key(names: tuple[str, ...], left: str, right: str) -> Column:
+    """Return the condition under which two aliased rows have one key."""
+    return reduce(and_, [F.col(f"{left}.`{name}`").eqNullSafe(F.col(f"{right}.`{name}`")) for name in names])

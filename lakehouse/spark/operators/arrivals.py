@@ -1,0 +1,116 @@
+"""The records that reach a table: its key, its aggregates' inputs, and the time by which they are judged.
+
+_in_<name>    an aggregation's input
+_part, _time  the partition that they came from, and the time in milliseconds that its clock takes from them
+_horizon, _watermark, _tail   see `lakehouse.spark.operators.clock`; only where the table has a clock
+_order        `order_by`: the order in milliseconds, or the number
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from operator import methodcaller, or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.plan.table import WINDOW_COLUMNS, Table
+from lakehouse.semantics.window import Hopping
+from lakehouse.semantics.years import FIRST_MS, LAST_MS
+from lakehouse.spark.operators.aggregates import Form, in_sql
+from lakehouse.spark.operators.clock import ClockState, timed
+from lakehouse.spark.years import computed
+
+
+def _part() -> Column:
+    return F.concat_ws("/", "_position.topic", "_topic_id", "_position.partition").alias("_part")
+
+
+def null_key(table: Table, rows: DataFrame) -> Column:
+    """The records of a stream's frame that are ignored for a null key, and counted.
+
+    A struct of nulls is not a null (rule 1).
+    """
+    return F.col("_null_key") if table.is_latest else ~F.col("_tombstone") & _any_null(_groups(table, rows))
+
+
+def _groups(table: Table, rows: DataFrame) -> list[Column]:
+    return computed(rows, [item.expression for item in table.group_by])
+
+
+def _any_null(values: list[Column]) -> Column:
+    return reduce(or_, [value.isNull() for value in values])
+
+
+def arrivals(
+    table: Table,
+    forms: list[Form],
+    rows: DataFrame,
+    clock: ClockState | None,
+    *,
+    units: bool = False,
+) -> DataFrame:
+    """Return the records of a stream's frame that reach the table.
+
+    clock: where the table's clock stands before them; None for a table that has none. What is taken for an aggregation
+    is the input of its form in SQL, or, with `units`, its unit; what the Python rules fold, as it stands.
+    """
+    pick = Form.raw if not in_sql(table) else methodcaller("unit" if units else "value")
+    made = _values(table, rows) if table.is_latest else _inputs(table, forms, rows, pick)
+    return made if clock is None else timed(table, made, clock)
+
+
+def _inputs(table: Table, forms: list[Form], rows: DataFrame, pick: Callable[[Form], Column]) -> DataFrame:
+    groups = _groups(table, rows)
+    read = {form.name: form.item.argument for form in forms if form.item.argument is not None}
+    arguments = zip(read, computed(rows, list(read.values())), strict=True)
+    rows = rows.withColumns({f"_arg_{name}": made for name, made in arguments}) if read else rows
+    rows = rows.where(~F.col("_tombstone") & ~_any_null(groups))
+    keys = [made.alias(item.name) for made, item in zip(groups, table.group_by, strict=True)]
+    values = [pick(form).alias(f"_in_{form.name}") for form in forms]
+    time = [_part(), F.col("rowtime").alias("_time")]
+    return rows.select(*keys, *values, "rowtime", "_position", *time)
+
+
+def _values(table: Table, rows: DataFrame) -> DataFrame:
+    names = [column.name for column in table.stream.columns]
+    rows = rows.where(~F.col("_null_key"))
+    if table.order_by is None:
+        return rows.select(*names, "_tombstone", "rowtime", "_position")
+    (order,) = computed(rows, [table.order_by])
+    if dict(rows.select(order.alias("o")).dtypes)["o"] == "timestamp":
+        order = F.unix_millis(order)
+    if table.order_is_time:  # a null value has no columns to take the order from: it keeps the record's own time
+        order = F.coalesce(order, F.col("rowtime"))
+    order = order.cast("bigint")
+    return rows.select(
+        *names, "_tombstone", "rowtime", "_position", order.alias("_order"),
+        _part(), order.alias("_time"),
+    )  # fmt: skip
+
+
+def in_windows(table: Table, rows: DataFrame) -> DataFrame:
+    """Give each record its tumbling or hopping windows, one row each, and `_late` where it is too late for one."""
+    window = table.window
+    assert isinstance(window, Hopping)
+    time, advance = F.col("_time"), F.lit(window.advance)
+    first = time - window.size + window.advance
+    first = first - F.pmod(first, advance)
+    # As in Kafka Streams no window begins before the epoch, but for records that lie before it themselves.
+    first = F.when(time >= 0, F.greatest(first, F.lit(0))).otherwise(first)
+    start = F.explode(F.sequence(first, time, advance.cast("bigint"))).alias("_start")
+    rows = rows.select("*", start)
+    # Cut to the times that there are: see Hopping.
+    end = F.least(F.col("_start") + window.size, F.lit(LAST_MS))
+    begin_end = [F.timestamp_millis(F.greatest(F.col("_start"), F.lit(FIRST_MS))), F.timestamp_millis(end)]
+    rows = rows.withColumns(dict(zip(WINDOW_COLUMNS, begin_end, strict=True)))
+    return rows.withColumn("_late", F.coalesce(end + window.grace <= F.col("_horizon"), F.lit(False))).drop("_start")
+
+
+def disorder(table: Table) -> Column:
+    """`order_by`: the records that can't be taken in, for they have no order, or are older than what is remembered."""
+    late = F.col("_order").isNull()
+    if table.retention is not None:
+        late = late | (F.col("_order") <= F.col("_horizon") - table.retention)
+    return late

@@ -1,0 +1,117 @@
+"""Stream time on Spark: carried from commit to commit, and given to every record of a batch.
+
+A table's commit says where its clock stands after it, in the metadata:
+
+    "clock": {"stream_times": {"topic/topic id/partition": ms}, "order_times": {...}, "watermark": ms}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Observation, Window
+from pyspark.sql import functions as F
+
+from lakehouse.plan.table import Table
+from lakehouse.semantics.clock import Clock, superseded
+from lakehouse.spark.functions import literal_map
+
+
+@dataclass(frozen=True, slots=True)
+class ClockState:
+    """Where a clock stands, in milliseconds, by partition ("topic/topic id/partition"): see semantics/clock.py."""
+
+    stream_times: dict[str, int] = field(default_factory=dict)
+    order_times: dict[str, int] = field(default_factory=dict)
+    watermark: int | None = None
+
+    def metadata(self) -> dict[str, Any]:
+        """Return what a commit says of it."""
+        return {
+            "stream_times": self.stream_times, "order_times": self.order_times, "watermark": self.watermark,
+        }  # fmt: skip
+
+    def after(self, tails: list[Any], watermark: int | None) -> ClockState:
+        """Return the clock after a batch: `tails` are its partitions' last records (part, time, order, tick)."""
+        times, orders = dict(self.stream_times), dict(self.order_times)
+        for tail in sorted(tails, key=lambda tail: tail.tick):
+            for gone in [name for name in times if superseded(name, tail.part)]:
+                del times[gone], orders[gone]
+            times[tail.part], orders[tail.part] = tail.time, tail.order
+        return ClockState(times, orders, watermark if watermark is not None else self.watermark)
+
+
+class Ticking:
+    """A clock on its way through a batch: it watches the records go by, and says where it stands after them."""
+
+    def __init__(self, state: ClockState) -> None:
+        self._state, self._seen = state, Observation()
+
+    def watch(self, rows: DataFrame) -> DataFrame:
+        """Return the records of `timed`, watched; to be computed once."""
+        return rows.observe(self._seen, F.collect_set("_tail").alias("tails"), F.max("_watermark").alias("mark"))
+
+    def after(self) -> ClockState:
+        """Return where the clock stands, once the records were computed."""
+        return self._state.after(self._seen.get["tails"], self._seen.get["mark"])
+
+
+def state_of(said: dict[str, Any]) -> ClockState:
+    """Return the clock of a commit's metadata."""
+    return ClockState(said["stream_times"], said["order_times"], said["watermark"])
+
+
+def needs_watermark(table: Table) -> bool:
+    """Say whether the smallest of the partitions' stream times matters: for final results, and to let rows expire."""
+    return table.lag is not None
+
+
+def timed(table: Table, rows: DataFrame, state: ClockState, moves: Column | None = None) -> DataFrame:
+    """Give records `_horizon`, what they are judged by, `_tail` for the last of a partition, and `_watermark`.
+
+    rows: with `_part`, `_time` (milliseconds), `_position`. Where the table needs no watermark it is null. moves: which
+    records move the clock; all if left out.
+    """
+    partition = Window.partitionBy("_part").orderBy("_position.offset", "_position.ordinal")
+    carried = F.element_at(literal_map(state.stream_times, "bigint"), F.col("_part"))
+    order = F.col("_position.order_time")
+    tail = F.struct(
+        F.col("_part").alias("part"), F.col("_horizon").alias("time"), order.alias("order"), "_position.tick"
+    )  # fmt: skip
+    moving = F.col("_time") if moves is None else F.when(moves, F.col("_time"))
+    rows = rows.withColumn("_horizon", F.greatest(carried, F.max(moving).over(partition)))
+    rows = rows.withColumn(
+        "_tail", F.when(F.lead("_part").over(partition).isNull() & F.col("_horizon").isNotNull(), tail)
+    )
+    if (lag := table.lag) is None:
+        return rows.withColumn("_watermark", F.lit(None).cast("bigint"))
+    # The watermark looks at all partitions, record by record in the order of the lake: one task does.
+    rows = rows.withColumn("_watermark", F.lit(0).cast("bigint")).repartition(1).sortWithinPartitions("_position")
+    rows = rows.mapInArrow(_watermarks(table.idle, state), rows.schema)
+    # What leaves by the watermark must not be begun anew by a partition that lags behind it.
+    return rows.withColumn("_horizon", F.greatest("_horizon", F.col("_watermark") - lag))
+
+
+def _watermarks(idle_ms: int | None, state: ClockState) -> Any:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        clock = Clock(idle_ms, dict(state.stream_times), dict(state.order_times), state.watermark)
+        for batch in batches:
+            found = []
+            parts, times = batch.column("_part").to_pylist(), batch.column("_horizon").to_pylist()
+            for part, time, order in zip(parts, times, _orders(batch), strict=True):
+                if time is not None:  # the first records of `order_by` may have no order
+                    clock.observe(part, time, order)
+                found.append(clock.watermark)
+            place = batch.schema.get_field_index("_watermark")
+            yield batch.set_column(place, batch.schema.field(place), pa.array(found, pa.int64()))
+
+    return run
+
+
+def _orders(batch: pa.RecordBatch) -> list[int]:
+    position = batch.column("_position")
+    orders: list[int] = position.field("order_time").to_pylist()
+    return orders

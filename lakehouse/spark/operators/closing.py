@@ -1,0 +1,28 @@
+"""When windows close: final results appear at the position of the record that moved the watermark past their end."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from lakehouse.plan.table import Table
+from lakehouse.semantics.window import Span
+from lakehouse.spark.operators.clock import ClockState
+
+
+def closings(table: Table, rows: DataFrame, arrived: DataFrame, clock: ClockState) -> DataFrame:
+    """Return those rows, one a window, that arrived records closed, each with the closing record's `_position`.
+
+    rows: the windows, with window_end. arrived: the records, with `_watermark`. clock: where it stood before them.
+    """
+    assert table.window is not None
+    rows = rows.withColumn("_when", F.unix_millis("window_end") + table.window.closes(Span(0, 0)))
+    if clock.watermark is not None:
+        rows = rows.where(F.col("_when") > clock.watermark)
+    passed = arrived.groupBy(F.col("_watermark").alias("_when")).agg(F.min("_position").alias("_at"))
+    # From the latest time down: what was passed last, before a window's end comes, is the first that passed it.
+    order = Window.orderBy(F.desc("_when"), F.col("_at").asc_nulls_last())
+    order = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    both = passed.unionByName(rows, allowMissingColumns=True)
+    closed = both.withColumn("_position", F.last("_at", ignorenulls=True).over(order))
+    return closed.where("window_end IS NOT NULL AND _position IS NOT NULL").drop("_when", "_at")

@@ -1,0 +1,213 @@
+"""One batch into one table: the touched keys are gathered and folded in position order into what becomes of their rows.
+
+The table is the state: the row's own columns are the accumulators that the batch goes on from. Three ways:
+
+    latest    the last record of each key
+    in SQL    the common aggregates, without a window or in tumbling and hopping ones: the batch's part is folded here,
+              and MERGE adds it to the row
+    keyed     everything else: `lakehouse.spark.operators.keyed` reads the rows and gives what they become
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+
+from lakehouse.plan.step import Source
+from lakehouse.plan.table import Table
+from lakehouse.spark.operators import keyed, merge
+from lakehouse.spark.operators.aggregates import Form, in_sql, same_key
+from lakehouse.spark.operators.arrivals import arrivals, disorder, in_windows, null_key
+from lakehouse.spark.operators.bounds import Bounds, Held, held
+from lakehouse.spark.operators.clock import ClockState, Ticking, needs_watermark
+from lakehouse.spark.operators.streams import Count
+
+
+@dataclass(slots=True)
+class Folded:
+    """A batch, folded to one row a touched row of the table. It is held in memory: `release` it.
+
+    bad: the bad records by source. late_rows: the late records (see `lakehouse.spark.table.late`), to be read only if
+    there are some. times: the smallest and the largest event time (milliseconds) of the records that reach the table.
+    """
+
+    batch: Held
+    records: int = 0
+    bad: dict[Source, int] = field(default_factory=dict)
+    null_keys: int = 0
+    late: int = 0
+    late_rows: DataFrame | None = None
+    clock: ClockState | None = None
+    times: tuple[int, int] | None = None
+    held: list[DataFrame] = field(default_factory=list)
+
+    def release(self) -> None:
+        """Free the memory that the batch holds."""
+        for frame in self.held:
+            frame.unpersist()
+
+    def counts(self) -> dict[str, Any]:
+        """Return what a batch saw, for the commit's metadata."""
+        clock = {"clock": self.clock.metadata()} if self.clock is not None else {}
+        late = {"late": self.late} if self.clock is not None or self.late else {}
+        seen = {"records": self.records, "bad": sum(self.bad.values()), "null_keys": self.null_keys}
+        return {**seen, "keys": self.batch.count, **late, **clock}
+
+
+class Counting:
+    """Counts a batch's decoded and bad records on the way, once for each source."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Source, Observation] = {}
+
+    def __call__(self, source: Source, rows: DataFrame) -> DataFrame:
+        if source in self._seen:
+            return rows
+        self._seen[source] = Observation()
+        return rows.observe(self._seen[source], F.count(F.lit(1)).alias("records"), F.count_if("_bad").alias("bad"))
+
+    def result(self) -> tuple[int, dict[Source, int]]:
+        """Return the records, and the bad ones by source."""
+        found = {source: seen.get for source, seen in self._seen.items()}
+        return sum(f["records"] for f in found.values()), {s: f["bad"] for s, f in found.items() if f["bad"]}
+
+
+def fold(
+    table: Table,
+    forms: list[Form],
+    stream: Callable[[Count], DataFrame],
+    rows: Callable[[], DataFrame],
+    clock: ClockState | None,
+    emitted: int | None = None,
+) -> Folded:
+    """Fold records of the table's stream. What is counted on the way is counted in the same pass.
+
+    stream: gives the records, counted by source. rows: gives what the table keeps now, where that is needed. clock:
+    where the table's clock stands, for a table that has one. emitted: the watermark up to which final results are out.
+    """
+    counting, ignored, times = Counting(), Observation(), Observation()
+    records = stream(counting)
+    records = records.observe(ignored, F.count_if(null_key(table, records)).alias("null_keys"))
+    arrived = arrivals(table, forms, records, clock)
+    arrived = arrived.observe(times, F.min("rowtime").alias("first"), F.max("rowtime").alias("last"))
+    ticking = Ticking(clock) if clock is not None else None
+    if ticking is not None:
+        arrived = ticking.watch(arrived)
+    folded = Folded(Held(arrived, 0, {}))
+    in_python = not (table.is_latest or in_sql(table))
+    bounds: Bounds = {}
+    if in_python or needs_watermark(table):
+        # The watermark is needed before it is known which rows have expired; the keyed fold reads the records twice.
+        names = [*(item.name for item in table.group_by), "_time"] if in_python else []
+        watched = held(arrived, names)
+        arrived, bounds = watched.frame, watched.bounds
+        folded.held.append(arrived)
+    late_seen = Observation()
+    if table.is_latest:
+        frame = _latest(table, arrived, folded, late_seen)
+    elif in_python:
+        frame = _keyed(table, forms, arrived, rows().alias("t").where(keyed.reach(table, bounds)), folded)
+    else:
+        frame = _in_sql(table, forms, arrived, folded, late_seen)
+    if needs_watermark(table) and ticking is not None:
+        frame = _expire(table, frame, rows, ticking.after().watermark, emitted, folded)
+    folded.batch = held(frame, table.key)
+    folded.held.append(folded.batch.frame)
+    folded.records, folded.bad = counting.result()
+    folded.null_keys = ignored.get["null_keys"]
+    seen = times.get
+    folded.times = None if seen["first"] is None else (seen["first"], seen["last"])
+    folded.clock = ticking.after() if ticking is not None else None
+    if folded.late_rows is not None and not in_python:
+        folded.late = late_seen.get["late"]
+    return folded
+
+
+def _latest(table: Table, arrived: DataFrame, folded: Folded, late_seen: Observation) -> DataFrame:
+    """The last record of each key, tombstones too. See `lakehouse.semantics.tombstone` for what becomes of them."""
+    values = [c.name for c in table.stream.columns if c.name not in table.key]
+    hidden = [F.timestamp_millis("rowtime").alias("_event_time"), F.col("_position")]
+    order = F.col("_position")
+    if table.order_by is not None:
+        arrived = arrived.withColumn("_late", disorder(table))
+        arrived = arrived.observe(late_seen, F.count_if("_late").alias("late"))
+        folded.late_rows = arrived.where("_late").select(*table.key, "_position")
+        arrived = arrived.where(~F.col("_late"))
+        hidden += [F.col("_order"), F.col("_tombstone").alias("_deleted")]
+        order = F.struct("_order", "_position")
+    row = F.struct(*values, "_tombstone", *hidden)
+    last = F.max_by(row, order).alias("_last")
+    return arrived.groupBy(*table.key).agg(last).select(*table.key, "_last.*")
+
+
+def _in_sql(table: Table, forms: list[Form], arrived: DataFrame, folded: Folded, late_seen: Observation) -> DataFrame:
+    if table.window is not None:
+        arrived = in_windows(table, arrived).observe(late_seen, F.count_if("_late").alias("late"))
+        folded.late_rows = arrived.where("_late").select(*table.key, "_position")
+        arrived = arrived.where(~F.col("_late"))
+    return batch(table, forms, arrived).withColumn("_tombstone", F.lit(False))
+
+
+def rows_after(table: Table, forms: list[Form], rows: DataFrame | None, arrived: DataFrame) -> DataFrame:
+    """Return what a table that keeps `rows` (None: nothing) keeps after records of `arrivals`; no row expires."""
+    if table.order_by is not None:
+        made = _latest(table, arrived, Folded(Held(arrived, 0, {})), Observation()).drop("_tombstone")
+        return made if rows is None else merge.newest(table, rows, made)
+    if table.is_latest:
+        made = _latest(table, arrived, Folded(Held(arrived, 0, {})), Observation())
+    elif in_sql(table):
+        if table.window is not None:
+            arrived = in_windows(table, arrived).where(~F.col("_late"))
+        made = merge.rows(table, forms, batch(table, forms, arrived), rows).withColumn("_tombstone", F.lit(False))
+    else:
+        made = keyed.steps(table, forms, keyed.keyed(table, forms, arrived, rows)).drop("_step")
+    return merge.overlaid(table, rows, made)
+
+
+def batch(table: Table, forms: list[Form], arrived: DataFrame) -> DataFrame:
+    """Fold arrived records to one row a row of the table: its key, `_new_<name>`, `_event_time`, `_position`."""
+    new = [form.batch().alias(f"_new_{form.name}") for form in forms]
+    time = F.timestamp_millis(F.max("rowtime")).alias("_event_time")
+    return arrived.groupBy(*table.key).agg(*new, time, F.max("_position").alias("_position"))
+
+
+def _keyed(table: Table, forms: list[Form], arrived: DataFrame, rows: DataFrame, folded: Folded) -> DataFrame:
+    made = keyed.keyed(table, forms, arrived, rows).persist()
+    folded.held.append(made)
+    if table.window is not None:
+        folded.late = made.agg(F.coalesce(F.sum(F.size("_late")), F.lit(0))).first()[0]  # type: ignore[index]
+        folded.late_rows = keyed.late(table, made)
+    return keyed.steps(table, forms, made).drop("_step")
+
+
+def _expire(
+    table: Table,
+    frame: DataFrame,
+    rows: Callable[[], DataFrame],
+    watermark: int | None,
+    emitted: int | None,
+    folded: Folded,
+) -> DataFrame:
+    """Take away what is not needed any more: rows of windows past their retention, windows whose final results are out
+    (by the watermark `emitted`), and markers of deletes past theirs."""
+    final = table.window.needed if table.window is not None and table.is_final else None
+    now, keep = (watermark, table.retention) if final is None else (emitted, final)
+    if now is None or keep is None:
+        return frame
+    gone = ended(now - keep) if table.window is not None else F.col("_deleted") & (F.col("_order") <= now - keep)
+    if table.window is not None:
+        # What a batch would make of an expired row is gone, too; that of an absent key is not missed.
+        frame = frame.withColumn("_tombstone", F.col("_tombstone") | gone)
+    frame = frame.persist()
+    folded.held.append(frame)
+    old = rows().where(gone).alias("o").join(frame.alias("f"), same_key(table.key, "o", "f"), "left_anti")
+    return frame.unionByName(old.select(*table.key, F.lit(True).alias("_tombstone")), allowMissingColumns=True)
+
+
+def ended(bound_ms: int) -> Column:
+    """The rows of windows that ended before `bound_ms`; the literal lets Delta leave files out."""
+    return F.col("window_end") < F.timestamp_millis(F.lit(bound_ms))

@@ -1,0 +1,220 @@
+"""A stream on Spark: bronze read through a source's schema, and the stateless steps.
+
+The frame of a stream has its visible columns, the pseudo columns, and lakehouse's own:
+
+    _tombstone   the value is null
+    _null_key    the key is null
+    _bad         the record does not fit the schema (checked before the steps, gone after them)
+    _position    struct(tick, order_time, topic, partition, offset, ordinal): compares like semantics' Position
+    _topic_id    the topic's id: a topic made anew is another one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from operator import and_
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, TimestampType
+
+from lakehouse.formats.decode import decode_columns
+from lakehouse.formats.unfit import Unfit
+from lakehouse.plan.expression import Named
+from lakehouse.plan.schema import PSEUDO_COLUMNS
+from lakehouse.plan.schema import Column as PlanColumn
+from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select, Source
+from lakehouse.plan.stream import Stream
+from lakehouse.semantics.position import LEVEL_BITS
+from lakehouse.spark.expressions import column_of
+from lakehouse.spark.functions import mapped, over_arrow, spark_type
+from lakehouse.spark.kafka_times import kafka_said
+from lakehouse.spark.years import any_time, computed, has_time, in_range, known, outside
+
+Count = Callable[[Source, DataFrame], DataFrame]
+OWN_COLUMNS = ("_tombstone", "_null_key", "_position", "_topic_id")
+# What Python's json, and so the model, refuses too.
+JSON_OPTIONS = {
+    "columnNameOfCorruptRecord": "_corrupt",
+    "allowSingleQuotes": "false",
+    "allowComments": "false",
+    # Without this a date "1" would be a day of 1970.
+    "enableDateTimeParsingFallback": "false",
+}
+
+# In a text: see `_no_moment`. Spark leaves out blanks, control characters and a sign before a time.
+MAYBE_NO_MOMENT = r'[0-9]{14}|9[0-9]{12}|"[^"0-9A-Za-z]*(T[0-9]|[0-9]{1,2}:)|\\'
+NO_MOMENT = r"^(-?[0-9]{13}|[^0-9A-Za-z]*(T[0-9]|[0-9]{1,2}:))"
+
+
+def decoded(source: Source, bronze: DataFrame) -> DataFrame:
+    """Return the source's columns over bronze rows of its topic, with `_bad` true where a record does not fit."""
+    key, key_bad, key_null = _decode(source.key_format, source.key, "key")
+    value, value_bad, value_null = _decode(source.value_format, source.value, "value")
+    position = F.struct(
+        "tick",
+        F.unix_millis("order_time").alias("order_time"),
+        "topic",
+        "partition",
+        "offset",
+        F.lit(0).cast("bigint").alias("ordinal"),
+    )
+    frame = bronze.select(
+        key.alias("_k"), value.alias("_v"), F.col("topic_id").alias("_topic_id"),
+        F.coalesce(kafka_said("timestamp", "headers"), F.unix_millis("timestamp")).alias("rowtime"),
+        "partition", "offset", position.alias("_position"),
+        F.col("key").isNull().alias("_key_missing"), F.col("value").isNull().alias("_value_missing"),
+        *[F.col(name).alias(f"_raw_{name}") for name in ("key", "value")],
+    )  # fmt: skip
+    frame = frame.withColumns({"_null_key": key_null, "_tombstone": value_null, "_bad": key_bad | value_bad})
+    visible = [F.col(f"_k.{column.name}").alias(column.name) for column in source.key]
+    visible += [F.col(f"_v.{column.name}").alias(column.name) for column in source.value]
+    frame = frame.select(
+        *visible, "_null_key", "_tombstone", "_bad", "_position", "_topic_id",
+        F.col("rowtime"), F.col("partition").alias("rowpartition"), F.col("offset").alias("rowoffset"),
+    )  # fmt: skip
+    if source.event_time is not None:
+        time = column_of(source.event_time)
+        if dict(frame.select(time.alias("t")).dtypes)["t"] != "bigint":
+            time = F.unix_millis(time)
+        # A null value has no columns to take the time from: it keeps the record's own.
+        own = F.col("_tombstone") | F.col("_bad")
+        frame = frame.withColumn("rowtime", F.when(own, F.col("rowtime")).otherwise(time))
+    no_time = F.coalesce(~in_range(F.col("rowtime")), F.lit(source.event_time is not None))
+    return frame.withColumn("_bad", F.col("_bad") | no_time)
+
+
+def _decode(name: str, columns: tuple[PlanColumn, ...], part: str) -> tuple[Column, Column, Column]:
+    """Return how `key` or `value` bytes become a struct, when they are bad, and when they are null."""
+    missing = F.col(f"_{part}_missing")
+    data = F.col(f"_{part[0]}")
+    if name == "json":
+        # from_json is the fast form of lakehouse.formats.json_value; a property test holds them equal.
+        text = F.col(part).cast("string")
+        schema = ", ".join([*map(_quoted, columns), "_corrupt string"])
+        raw = F.col(f"_raw_{part}").cast("string")
+        trimmed = F.trim(F.translate(raw, "\t\r\n", "   "))
+        literal_null = F.coalesce(trimmed == "null", F.lit(False))
+        open_ended = ~trimmed.endswith("}")
+        kind = cast(StructType, StructType.fromDDL(", ".join(map(_quoted, columns))))
+        unfit = data.isNull() | data["_corrupt"].isNotNull() | ~F.is_valid_utf8(raw) | open_ended
+        if has_time(kind):
+            unfit = unfit | outside(data, kind) | _no_moment(raw, kind)
+        bad = ~missing & ~literal_null & unfit
+        return F.from_json(text, schema, JSON_OPTIONS), bad, missing | literal_null
+    if name == "kafka" and columns[0].type in ("string", "binary"):
+        struct = F.struct(F.col(part).cast(columns[0].type).alias(columns[0].name))
+        bad = (
+            ~missing & ~F.is_valid_utf8(F.col(f"_raw_{part}").cast("string"))
+            if columns[0].type == "string"
+            else F.lit(False)
+        )
+        return struct, bad, missing
+    return _arrow_decoder(name, columns)(F.col(part)), ~missing & data["_unfit"].isNotNull(), missing
+
+
+def _no_moment(raw: Column, kind: StructType) -> Column:
+    """Whether JSON has something for a timestamp from which Spark makes a wrong one, and the Python rule none.
+
+    A time without a date is one of the day on which it is read. Epoch seconds that are too many (they were meant as
+    something less) overflow, and may come out as any time. What may have either is read again, its times as text.
+    """
+    as_text = cast(StructType, _times_as_text(kind))
+    text = F.from_json(F.when(raw.rlike(MAYBE_NO_MOMENT), raw), as_text, JSON_OPTIONS)
+    return any_time(text, kind, lambda time, of: time.rlike(NO_MOMENT) & F.lit(isinstance(of, TimestampType)))
+
+
+def _times_as_text(kind: DataType) -> DataType:
+    match kind:
+        case StructType():
+            return StructType([StructField(field.name, _times_as_text(field.dataType)) for field in kind])
+        case ArrayType():
+            return ArrayType(_times_as_text(kind.elementType))
+        case MapType():
+            return MapType(kind.keyType, _times_as_text(kind.valueType))
+    return StringType() if has_time(kind) else kind
+
+
+def _arrow_decoder(name: str, columns: tuple[PlanColumn, ...]) -> Callable[[Column], Column]:
+    """The Python decoder of lakehouse.formats over Arrow batches: the one rule, run by Spark."""
+    result = cast(StructType, StructType.fromDDL(", ".join([*map(_quoted, columns), "_unfit string"])))
+    arrow = pa.struct(list(to_arrow_schema(result, timezone="UTC")))
+
+    def decode(batch: pa.Array) -> pa.Array:
+        rows: list[dict[str, Any] | None] = []
+        for data in batch.to_pylist():
+            try:
+                rows.append(None if data is None else decode_columns(name, columns, data))
+            except Unfit as error:
+                rows.append({"_unfit": str(error)})
+        return pa.array(rows, type=arrow)
+
+    return over_arrow(decode, result)
+
+
+def _quoted(column: PlanColumn) -> str:
+    return f"`{column.name}` {column.type}"
+
+
+def steps(stream: Stream, frame: DataFrame) -> DataFrame:
+    """Apply a stream's steps to its source's columns, of which the bad records are left out."""
+    key = [c.name for c in stream.source.key] if isinstance(stream.source, Source) else [*stream.key]
+    for step in stream.steps:
+        match step:
+            case Filter(predicate):
+                frame = frame.where(~F.col("_tombstone") & column_of(predicate))
+            case Select(columns):
+                made = [made.alias(name) for name, made in _named(frame, columns).items()]
+                frame = frame.select(*key, *made, *OWN_COLUMNS, *PSEUDO_COLUMNS)
+            case Rekey(columns):
+                key = [item.name for item in columns]
+                frame = frame.withColumns(_named(frame, columns))
+                frame = frame.withColumn("_null_key", reduce(and_, [F.col(name).isNull() for name in key]))
+            case Explode(column):
+                (array,) = computed(frame, [column.expression])
+                item = F.posexplode(array).alias("_number", column.name)
+                frame = frame.where(~F.col("_tombstone")).select("*", item)
+                frame = _numbered(frame, _ordinal() * (1 << LEVEL_BITS) + F.col("_number")).drop("_number")
+            case Map():
+                made_by = mapped(step)(F.struct(*[column_of(a).alias(f"_{n}") for n, a in enumerate(step.arguments)]))
+                frame = frame.withColumn(step.name, F.when(~F.col("_tombstone"), made_by))
+                frame = frame.withColumn(step.name, known(F.col(step.name), spark_type(step.type)))
+    return frame
+
+
+def _named(frame: DataFrame, items: tuple[Named, ...]) -> dict[str, Column]:
+    return dict(zip([item.name for item in items], computed(frame, [item.expression for item in items]), strict=True))
+
+
+def _ordinal() -> Column:
+    return F.col("_position.ordinal")
+
+
+def _numbered(frame: DataFrame, ordinal: Column) -> DataFrame:
+    return frame.withColumn("_position", F.col("_position").withField("ordinal", ordinal.cast("bigint")))
+
+
+def stream_frame(stream: Stream, bronze: DataFrame, count: Count | None = None) -> DataFrame:
+    """Return the stream's records over bronze rows of its topics, without the bad ones.
+
+    count: is given the decoded records of each source, the bad ones too, and returns them: to count on the way.
+    """
+    if isinstance(stream.source, Merge):
+        return steps(stream, _merged(stream, stream.source, bronze, count))
+    rows = decoded(stream.source, bronze.where(F.col("topic") == stream.source.topic))
+    rows = count(stream.source, rows) if count else rows
+    return steps(stream, rows.where(~F.col("_bad")).drop("_bad"))
+
+
+def _merged(stream: Stream, merge: Merge, bronze: DataFrame, count: Count | None) -> DataFrame:
+    deep = stream.levels - 1 - sum(isinstance(step, Explode) for step in stream.steps)
+    names = [column.name for column in stream.columns]
+    parts = []
+    for number, part in enumerate(merge.streams):
+        frame = stream_frame(part, bronze, count).select(*names, *OWN_COLUMNS, *PSEUDO_COLUMNS)
+        parts.append(_numbered(frame, _ordinal() + (number << (LEVEL_BITS * deep))))
+    return reduce(DataFrame.unionByName, parts)

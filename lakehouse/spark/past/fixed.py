@@ -1,0 +1,64 @@
+"""Fixed records: quarantined ones as rows of bronze, with the bytes that they shall count with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.errors import NotFound
+from lakehouse.lake.in_effect import in_effect
+from lakehouse.lake.layout import Layout
+from lakehouse.plan.step import Source
+from lakehouse.spark.bronze import bronze, interventions
+from lakehouse.spark.operators.streams import decoded
+from lakehouse.spark.past.refold import IDENTITY
+from lakehouse.spark.transaction import exists
+
+BYTES = "topic_id string, partition int, offset bigint, key binary, value binary"
+Identity = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A quarantined record, by its identity, and the bytes that it counts with."""
+
+    topic_id: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+def rows(spark: SparkSession, layout: Layout, source: Source, fixes: Sequence[Fix]) -> DataFrame:
+    """Return the quarantined records as rows of bronze, with their new bytes. Raises NotFound without a quarantine."""
+    if not exists(spark, layout.quarantine(source.name)):
+        raise NotFound(f"stream {source.name!r} has no quarantine: none of its records was bad.")
+    made = spark.createDataFrame([(f.topic_id, f.partition, f.offset, f.key, f.value) for f in fixes], BYTES)
+    there = spark.read.format("delta").load(layout.quarantine(source.name)).drop("key", "value", "reason")
+    return there.join(F.broadcast(made), list(IDENTITY)).select(*bronze.COLUMNS)
+
+
+def identities(rows: DataFrame) -> list[Identity]:
+    """Return the identities of rows of bronze, sorted."""
+    return sorted((row[0], row[1], row[2]) for row in rows.select(*IDENTITY).collect())
+
+
+def unfit(source: Source, rows: DataFrame) -> list[Identity]:
+    """Return which of the rows do not fit the source's schema."""
+    bad = decoded(source, rows).where("_bad").select(F.col("_topic_id").alias("topic_id"), "_position.*")
+    return identities(bad)
+
+
+def fixed_before(
+    spark: SparkSession, layout: Layout, table: str, rows: DataFrame, *, alike: bool = False
+) -> list[Identity]:
+    """Return which of the rows count with other bytes in a table already, not taken back; alike: with these."""
+    done = interventions.fixes(spark, layout, in_effect(interventions.of(spark, layout, table), bronze.EVER))
+    if done is None:
+        return []
+    names = (*IDENTITY, "key", "value") if alike else IDENTITY
+    same = [F.col(f"r.{name}").eqNullSafe(F.col(f"d.{name}")) for name in names]
+    return identities(rows.alias("r").join(done.alias("d"), same, "left_semi"))

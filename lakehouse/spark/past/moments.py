@@ -1,0 +1,288 @@
+"""A table at any moment of its past: the nearest version or anchor before it, and the later rows of bronze.
+
+What is read begins at an anchor, so its cost grows with the distance to it, not with the history:
+
+    tick          the last anchor up to the tick, then the records of the ticks after it
+    offsets       the last anchor that holds no record from these offsets on, then the records before them
+    event time T  the last anchor that holds no record later than T, then the later records that are not. They are
+                  judged (late or not) as they were when they came; what has closed, or expired, is told by the clock
+                  that the records up to T alone would have moved
+
+Interventions count as they do for the live table, each at its tick.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from lakehouse.errors import NotFound
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment.cut import Cut, cut_of
+from lakehouse.plan.evolution.change import DECLARATION, declared
+from lakehouse.plan.table import Table
+from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.window import Span
+from lakehouse.spark.bronze import bronze, interventions
+from lakehouse.spark.bronze.interventions import Decision
+from lakehouse.spark.expressions import column_of
+from lakehouse.spark.operators.aggregates import same_key
+from lakehouse.spark.operators.clock import ClockState, Ticking, needs_watermark, timed
+from lakehouse.spark.operators.content import image
+from lakehouse.spark.operators.fold import ended, rows_after
+from lakehouse.spark.operators.merge import others
+from lakehouse.spark.past import anchors, counts, past, refold
+from lakehouse.spark.past.anchors import Anchor
+from lakehouse.spark.table import tables, travel
+from lakehouse.spark.table.input import input_of
+from lakehouse.spark.transaction import exists, properties, read_progress
+
+WHOLE = ("revert", "swap")  # interventions that leave nothing of what the table was
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a table keeps at a moment; of final results also what is seen already."""
+
+    rows: DataFrame
+    seen: DataFrame | None = None
+
+
+class Past:
+    """One table's past."""
+
+    def __init__(self, spark: SparkSession, layout: Layout, table: Table, also: Sequence[Decision] = ()) -> None:
+        """also: interventions that are not decided, to see what they would do."""
+        self._spark, self._layout, self._table = spark, layout, table
+        self._forms = tables.forms(spark, table)
+        self._input = input_of(spark, layout, table)
+        self._decisions = [*interventions.of(spark, layout, table.name), *also]
+        self._columns = tables.state_schema(spark, table) if table.has_state else tables.schema(spark, table)
+        self._seen_columns = tables.schema(spark, table)
+        self._bases: dict[tuple[Cut, bool], Anchor] = {}
+        self._nothing = spark.createDataFrame([], self._columns)
+
+    def seen(self, cut: Cut, *, anchored: bool = True) -> DataFrame:
+        """Return what people see at a moment, hidden columns too. anchored: False folds everything from bronze."""
+        kept = self.kept(cut, anchored=anchored)
+        table, rows = self._table, kept.rows
+        if table.is_final:
+            watermark = self._watermark(cut, anchored=anchored)
+            assert kept.seen is not None
+            closed, later = kept.seen.where(self._closed(watermark)), rows.where(self._closed(watermark))
+            rows = closed.unionByName(others(table.key, later, closed))
+        if table.order_by is not None:
+            rows = rows.where(~F.col("_deleted"))
+        if table.having is not None:
+            rows = rows.where(F.coalesce(column_of(table.having), F.lit(False)))
+        if table.window is not None and table.retention is not None:
+            watermark = self._watermark(cut, anchored=anchored)
+            rows = rows if watermark is None else rows.where(~ended(watermark - table.retention))
+        return _as(rows, self._seen_columns)
+
+    def kept(self, cut: Cut, *, anchored: bool = True) -> Kept:
+        """Return what the table keeps at a moment; nothing has expired since the anchor that it begins from."""
+        base = self._base(cut, anchored=anchored)
+        tick, kept = base.tick, Kept(base.rows, base.seen)
+        decisions = [at for at in self._decisions if base.tick < at.at <= cut.tick]
+        if whole := [at for at in decisions if at.kind in WHOLE]:
+            # Nothing of what was before the last of them is left.
+            tick, kept = whole[-1].at, self._decided(kept, whole[-1], cut, anchored=anchored)
+        for at in [at for at in decisions if at.at > tick]:
+            kept = replace(kept, rows=self._after(kept.rows, tick, at.at - 1, cut))
+            kept, tick = self._decided(kept, at, cut, anchored=anchored), at.at
+        return replace(kept, rows=self._after(kept.rows, tick, cut.tick, cut))
+
+    def changed(self, at: Decision, *, seen: bool) -> DataFrame:
+        """Return the rows that an intervention changes, as they become, or `_tombstone`: of what is kept, or seen.
+
+        What is seen is asked for of final results alone.
+        """
+        before, after = Cut(at.at - 1), Cut(at.at)
+        if seen:
+            return self.difference(self.seen(before), self.seen(after))
+        kept, made = self.kept(before), self._committed(at)
+        return self.difference(kept.rows, self._decided(kept, at, after).rows if made is None else made)
+
+    def difference(self, before: DataFrame, after: DataFrame) -> DataFrame:
+        """Return the rows after that are not the same before, and `_tombstone` for those that are no more."""
+        key = self._table.key
+        # The position is what a row of `latest` shows which record it is by.
+        left_out = key if self._table.is_latest else (*key, "_position")
+        values = [name for name in after.columns if name not in left_out]
+        images = [image(side, values) for side in ("a", "b")]
+        both = after.alias("a").join(before.alias("b"), same_key(key, "a", "b"), "left")
+        changed = both.where(F.col("b._event_time").isNull() | ~images[0].eqNullSafe(images[1])).select("a.*")
+        gone = others(key, before, after).select(*key, F.lit(True).alias("_tombstone"))
+        return changed.withColumn("_tombstone", F.lit(False)).unionByName(gone, allowMissingColumns=True)
+
+    def _committed(self, at: Decision) -> DataFrame | None:
+        """What an intervention made, where the table has it already: what it was built from may be gone."""
+        place = tables.state(self._layout, self._table)
+        if not exists(self._spark, place.path):
+            return None
+        for commit in travel.commits(self._spark, place.path, place.name, at.at, at.at):
+            if commit.tick == at.at and commit.said.get("operation") == at.kind:
+                try:
+                    return _as(travel.read_version(self._spark, place.path, commit.version), self._columns)
+                except AnalysisException:
+                    return None  # Delta has its files no longer
+        return None
+
+    def _decided(self, kept: Kept, at: Decision, cut: Cut, *, anchored: bool = True) -> Kept:
+        """What an intervention makes of what is kept."""
+        table = self._table
+        clock = self._clock_at(at.at if at.kind == "swap" else at.at - 1)
+        watermark = clock.watermark if clock is not None else None
+        if at.kind in WHOLE:
+            return self._replaced(at, cut, watermark, anchored=anchored)
+        made_anew = refold.refolded(
+            self._spark, self._layout, table, self._forms, self._decisions, at, counts.in_time(cut),
+            partial(counts.before, cut),
+        )  # fmt: skip
+        rows, keys, names = _as(made_anew.rows, self._columns), made_anew.keys, made_anew.names
+        if not table.is_final:
+            return Kept(others(names, kept.rows, keys).unionByName(rows))
+        assert kept.seen is not None
+        parts = [rows.where(condition) for condition in (self._open(watermark), self._closed(watermark))]
+        held = [others(names, frame, keys) for frame in (kept.rows, kept.seen)]
+        return Kept(*[mine.unionByName(made) for mine, made in zip(held, parts, strict=True)])
+
+    def _replaced(self, at: Decision, cut: Cut, watermark: int | None, *, anchored: bool) -> Kept:
+        """What the table becomes as a whole: what it was, or what was built beside it."""
+        if at.kind == "revert":
+            past, to = self, cut_of(at.details)
+            if anchored and cut.whole and (rows := self._version(at.details.get("version"))) is not None:
+                return Kept(rows)
+        else:
+            past, to = Past(self._spark, built(self._spark, self._layout, self._table, at), self._table), Cut(at.at - 1)
+        to = to.within(cut)
+        made = past.kept(to, anchored=anchored)
+        if not self._table.is_final:
+            return made
+        return Kept(made.rows.where(self._open(watermark)), _as(past.seen(to, anchored=anchored), self._columns))
+
+    def _version(self, number: int | None) -> DataFrame | None:
+        """A version by its number, which tells what somebody else wrote, too; None where there is none.
+
+        What is kept and not seen has versions of its own.
+        """
+        if number is None or self._table.has_state:
+            return None
+        try:
+            return _as(travel.read_version(self._spark, self._layout.silver(self._table.name), number), self._columns)
+        except AnalysisException:
+            return None  # Delta has its files no longer: bronze tells the tick
+
+    def _clock_at(self, tick: int) -> ClockState | None:
+        """The clock at a tick; the one of a swap that was not applied yet is that of what was built."""
+        layout = self._layout
+        swaps = [at for at in self._decisions if at.kind == "swap" and at.at <= tick]
+        if swaps and self._table.has_clock:
+            place = tables.state(layout, self._table)
+            if read_progress(self._spark, place.path, place.name).tick < swaps[-1].at:
+                layout = built(self._spark, layout, self._table, swaps[-1])
+        return past.clock_at(self._spark, layout, self._table, tick)
+
+    def _base(self, cut: Cut, *, anchored: bool) -> Anchor:
+        """What a read begins from: the nearest anchor, or nothing, before the first tick."""
+        if (cut, anchored) not in self._bases:
+            skip = self._input.skip
+            since = skip is None or cut.offsets is None or self._begins_before(cut.offsets)
+            base = anchors.nearest(self._spark, self._layout, self._table, cut) if anchored and since else None
+            if base is None and skip:
+                raise NotFound(
+                    f"table {self._table.name!r} at {cut}: it was restored from a topic, and what it began with is in "
+                    "no bronze of this lake. No version or anchor since then holds just what counts; ticks can be read."
+                )
+            if base is None:
+                base = Anchor(NO_TICK, self._nothing, self._nothing if self._table.is_final else None)
+            else:
+                seen = None if base.seen is None else _as(base.seen, self._columns)
+                base = replace(base, rows=_as(base.rows, self._columns), seen=seen)
+            self._bases[cut, anchored] = base
+        return self._bases[cut, anchored]
+
+    def _begins_before(self, offsets: Mapping[str, Mapping[int, int]]) -> bool:
+        """Whether what a restored table began with holds no record at these offsets, or after them."""
+        rows = bronze.of_stream(self._spark, self._layout, self._table.stream).select("topic", "topic_id").distinct()
+        topics = {row["topic_id"]: row["topic"] for row in rows.collect()}
+        for topic_id, of in json.loads(self._input.skip or "{}").items():
+            # A topic that bronze has nothing of may be any of them.
+            asked = offsets.get(topics[topic_id], {}) if topic_id in topics else {}
+            if any(offset > asked.get(int(partition), 0) for partition, offset in of.items()):
+                return False
+        return True
+
+    def _after(self, rows: DataFrame, after: int, to: int, cut: Cut) -> DataFrame:
+        if not travel.has_rows(self._spark, self._layout, self._table, after, to):
+            return rows
+        if later := [at.at for at in self._decisions if at.at > to and at.details.get("changed")]:
+            raise NotFound(
+                f"table {self._table.name!r} at tick {to}: it had another declaration until tick {later[-1]}, and no "
+                f"version or anchor of just that tick is left. The nearest one before it is of tick {after}."
+            )
+        arrived = self._arrived(after, to, cut, self._clock_at(after))
+        before = None if rows is self._nothing else rows  # nothing to be joined with
+        return _as(rows_after(self._table, self._forms, before, arrived), self._columns)
+
+    def _arrived(self, after: int, to: int, cut: Cut, clock: ClockState | None) -> DataFrame:
+        fixed = interventions.fixes(self._spark, self._layout, self._decisions)
+
+        def counting(rows: DataFrame) -> DataFrame:
+            return counts.counting(cut, rows if fixed is None else refold.unfixed(rows, fixed), self._table)
+
+        records = replace(self._input, among=counting).records(self._table, self._forms, clock, after, to)
+        keep = counts.in_time(cut)
+        return records if keep is None else records.where(keep)
+
+    def _watermark(self, cut: Cut, *, anchored: bool) -> int | None:
+        """The watermark that the records which count have moved."""
+        if not needs_watermark(self._table):
+            return None
+        after = cut.tick if cut.whole else self._base(cut, anchored=anchored).tick
+        clock = self._clock_at(after)
+        assert clock is not None
+        if not travel.has_rows(self._spark, self._layout, self._table, after, cut.tick):
+            return clock.watermark
+        records = self._arrived(after, cut.tick, cut, clock).drop("_horizon", "_watermark", "_tail")
+        ticking = Ticking(clock)
+        ticking.watch(timed(self._table, records, clock)).count()
+        return ticking.after().watermark
+
+    def _closed(self, watermark: int | None) -> Column:
+        assert self._table.window is not None
+        bound = self._table.window.closes(Span(0, 0))
+        if watermark is None:
+            return F.lit(False)
+        return F.unix_millis("window_end") + bound <= watermark
+
+    def _open(self, watermark: int | None) -> Column:
+        """Which rows the state keeps: open windows, and those with which later ones begin."""
+        assert self._table.window is not None
+        return F.lit(True) if watermark is None else ~ended(watermark - self._table.window.needed)
+
+
+def built(spark: SparkSession, layout: Layout, table: Table, at: Decision) -> Layout:
+    """Return where what a swap brings was built; where it is gone, or other logic is built there, a place without it.
+
+    There bronze tells the same.
+    """
+    beside = replace(layout, beside=at.details["beside"])
+    path = beside.silver(table.name)
+    there = exists(spark, path) and properties(spark, path).get(DECLARATION) == declared(table)[DECLARATION]
+    return beside if there else replace(layout, beside=f"{at.details['beside']}-removed")
+
+
+def _as(rows: DataFrame, columns: StructType) -> DataFrame:
+    """The rows with these columns; one that is new since then is null."""
+    kinds = {field.name: field.dataType for field in columns}
+    there = {name: F.col(f"`{name}`") if name in rows.columns else F.lit(None) for name in kinds}
+    return rows.select(*[there[name].cast(kind).alias(name) for name, kind in kinds.items()])

@@ -1,0 +1,213 @@
+"""Some rows of a table made anew from bronze: those of the keys that an intervention touches.
+
+The refold begins from nothing, or from the rows that a table was restored with: it reads the stream's whole history
+with what was decided up to then, judges every record as the live table did, and folds the groups that are touched, at
+the original positions. Late records that were taken in after all are late for nothing; fixed records are judged at
+their place, and move no clock. What a restored table holds already is left out, fixed or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.errors import NotFound
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment.cut import Cut
+from lakehouse.plan.table import Table
+from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.window import Hopping
+from lakehouse.spark.bronze import interventions
+from lakehouse.spark.bronze.interventions import Decision
+from lakehouse.spark.operators.aggregates import Form, same_key
+from lakehouse.spark.operators.arrivals import in_windows
+from lakehouse.spark.operators.clock import ClockState, timed
+from lakehouse.spark.operators.fold import rows_after
+from lakehouse.spark.past import anchors, past
+from lakehouse.spark.table import tables
+from lakehouse.spark.table.input import input_of, not_skipped
+from lakehouse.spark.table.late import PLACE
+
+ALWAYS_MS = -(2**62)  # judged by this time, no record is late
+IDENTITY = ("topic_id", "partition", "offset")
+PLACE_OF_RECORD = ("tick", "topic", "partition", "offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Refolded:
+    """The rows of the touched keys, as they become; `keys` are the touched ones, by the columns `names`."""
+
+    names: tuple[str, ...]
+    keys: DataFrame
+    rows: DataFrame
+
+
+def refolded(
+    spark: SparkSession,
+    layout: Layout,
+    table: Table,
+    forms: list[Form],
+    decisions: list[Decision],
+    at: Decision,
+    keep: Column | None = None,
+    only: Callable[[DataFrame], DataFrame] = lambda rows: rows,
+) -> Refolded:
+    """Refold what an intervention touches.
+
+    decisions: all of the table. keep: which records count, a condition on those of `arrivals`; all if left out. only:
+    takes the rows of bronze that count, or judge others. No row is taken away because it expired, or because its final
+    result is out.
+    """
+    until = [decision for decision in decisions if decision.at <= at.at]
+    records = judged(spark, layout, table, forms, until, at.at, only)
+    records = records if keep is None else records.where(keep)
+    names, touched = _touched(table, records, _about(spark, layout, table, at))
+    if at.kind == "fixed":
+        # What they counted for until now, by an earlier fix or a schema that takes them, is made anew without them.
+        earlier = _before_fix(spark, layout, table, forms, until, at, only)
+        touched = touched.unionByName(_touched(table, earlier, F.lit(True))[1])
+    touched = touched.distinct().persist()
+    groups = tuple(item.name for item in table.group_by) if table.group_by else table.key
+    keys = touched.select(*groups).distinct()
+    began = beginning(spark, layout, table)
+    began = None if began is None else _among(began, keys, groups)
+    rows = rows_after(table, forms, began, _among(records, keys, groups))
+    return Refolded(names, touched, _among(rows, touched, names) if names != groups else rows)
+
+
+def beginning(spark: SparkSession, layout: Layout, table: Table) -> DataFrame | None:
+    """Return the rows that a restored table began with; None for a table that was built from bronze.
+
+    Raises NotFound where they are gone: what came before the restore is in no bronze of this lake.
+    """
+    if tables.skipped_offsets(spark, layout, table) is None:
+        return None
+    began = anchors.nearest(spark, layout, table, Cut(NO_TICK))
+    if began is None:
+        raise NotFound(
+            f"table {table.name!r} was restored from a topic, and the rows that it began with are kept no longer: what "
+            "came before is in no bronze of this lake, so nothing of it can be made anew. `lakehouse repair revert` "
+            "takes it back to a version; or restore it again, into another lake."
+        )
+    return began.rows
+
+
+def judged(
+    spark: SparkSession,
+    layout: Layout,
+    table: Table,
+    forms: list[Form],
+    decisions: list[Decision],
+    to: int,
+    only: Callable[[DataFrame], DataFrame] = lambda rows: rows,
+) -> DataFrame:
+    """Return the records that reached the table up to a tick, with what was decided: see `arrivals`."""
+    fixed = interventions.fixes(spark, layout, decisions)
+    source = input_of(spark, layout, table)
+    fixed = None if fixed is None else not_skipped(only(fixed), source.skip)
+
+    def counting(rows: DataFrame) -> DataFrame:
+        return only(rows) if fixed is None else unfixed(only(rows), fixed).unionByName(fixed)
+
+    records = replace(source, among=counting).records(table, forms, None, NO_TICK, to)
+    if not table.has_clock:
+        return records
+    begin = past.clock_at(spark, layout, table, NO_TICK) or ClockState()
+    if fixed is None:
+        records = timed(table, records, begin)
+    else:
+        records = marked(records, fixed, PLACE_OF_RECORD, "_fixed")
+        records = timed(table, records, begin, moves=F.col("_fixed").isNull()).drop("_fixed")
+        # Before a partition's first other record there is no stream time that a fixed one could be late for.
+        records = records.withColumn("_horizon", F.coalesce("_horizon", F.lit(ALWAYS_MS)))
+    forced = interventions.records(spark, layout, [d for d in decisions if d.kind == "late"])
+    if forced is None:
+        return records
+    records = marked(records, forced.select(*PLACE).distinct(), PLACE, "_forced")
+    horizon = F.when(F.col("_forced").isNotNull(), F.lit(ALWAYS_MS)).otherwise(F.col("_horizon"))
+    return records.withColumn("_horizon", horizon).drop("_forced")
+
+
+def unfixed(rows: DataFrame, fixed: DataFrame) -> DataFrame:
+    """Return the rows of bronze without those for which there are others, fixed ones."""
+    return rows.join(F.broadcast(fixed.select(*IDENTITY).distinct()), list(IDENTITY), "left_anti").select(*rows.columns)
+
+
+def _before_fix(
+    spark: SparkSession,
+    layout: Layout,
+    table: Table,
+    forms: list[Form],
+    until: list[Decision],
+    at: Decision,
+    only: Callable[[DataFrame], DataFrame],
+) -> DataFrame:
+    """The records that an intervention fixes, as they counted before it: of bad ones there are none. None is late."""
+    mine = interventions.fixes(spark, layout, [at])
+    assert mine is not None
+    these = F.broadcast(mine.select(*IDENTITY).distinct())
+    source = input_of(spark, layout, table)
+    earlier = interventions.fixes(spark, layout, [decision for decision in until if decision.at < at.at])
+    if earlier is not None:
+        earlier = not_skipped(earlier, source.skip)
+        earlier = earlier.join(these, list(IDENTITY), "left_semi").select(*earlier.columns)
+
+    def counting(rows: DataFrame) -> DataFrame:
+        rows = rows.join(these, list(IDENTITY), "left_semi").select(*rows.columns)
+        return only(rows if earlier is None else unfixed(rows, earlier).unionByName(earlier))
+
+    records = replace(source, among=counting).records(table, forms, None, NO_TICK, at.at)
+    return records.withColumn("_horizon", F.lit(ALWAYS_MS)) if table.has_clock else records
+
+
+def _about(spark: SparkSession, layout: Layout, table: Table, at: Decision) -> Column | DataFrame:
+    """Which records an intervention is about: a condition on them, or their places."""
+    if at.kind == "refold":
+        return _range(table, at)
+    found = interventions.records(spark, layout, [at])
+    assert found is not None
+    return found.select(*(PLACE if at.kind == "late" else PLACE_OF_RECORD)).distinct()
+
+
+def _range(table: Table, at: Decision) -> Column:
+    condition = F.lit(True)
+    first, last = at.details.get("first_ms"), at.details.get("last_ms")
+    if first is not None:
+        condition &= F.col("rowtime") >= first
+    if last is not None:
+        condition &= F.col("rowtime") <= last
+    if (offsets := at.details.get("offsets")) is not None:
+        inside = F.lit(False)
+        for topic, of in offsets.items():
+            for partition, (begin, end) in of.items():
+                here = (F.col("_position.topic") == topic) & (F.col("_position.partition") == int(partition))
+                inside |= here & F.col("_position.offset").between(begin, end)
+        condition &= inside
+    return condition
+
+
+def _touched(table: Table, records: DataFrame, about: Column | DataFrame) -> tuple[tuple[str, ...], DataFrame]:
+    """The keys that the records touch: windows where one changes alone, all rows of the group elsewhere."""
+    if isinstance(about, DataFrame):
+        places = PLACE if "ordinal" in about.columns else PLACE_OF_RECORD
+        chosen = marked(records, about, places, "_chosen").where("_chosen").drop("_chosen")
+    else:
+        chosen = records.where(about)
+    if isinstance(table.window, Hopping):
+        return table.key, in_windows(table, chosen).where(~F.col("_late")).select(*table.key)
+    names = tuple(item.name for item in table.group_by) if table.group_by else table.key
+    return names, chosen.select(*names)
+
+
+def marked(records: DataFrame, some: DataFrame, names: tuple[str, ...], mark: str) -> DataFrame:
+    """Return the records with a mark: true for those whose places are in `some`; the mark of others is null."""
+    places = F.broadcast(some.select(*names).distinct().withColumn(mark, F.lit(True))).alias("p")
+    same = [F.col(f"r._position.{name}") == F.col(f"p.{name}") for name in names]
+    return records.alias("r").join(places, same, "left").select("r.*", f"p.{mark}")
+
+
+def _among(rows: DataFrame, keys: DataFrame, names: tuple[str, ...]) -> DataFrame:
+    return rows.alias("r").join(keys.alias("k"), same_key(names, "r", "k"), "left_semi")

@@ -1,0 +1,111 @@
+"""The Spark session: one for all streams of a process, set up for small batches on few cores."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from lakehouse.errors import ConfigError
+from lakehouse.settings.config import Settings, jars_folder
+from lakehouse.spark.launch import start_jvm
+
+# Why each is here: measured on 2 cores, see benchmarks/ and ARCHITECTURE.md.
+DEFAULTS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # One clock for all: a local time zone would move every timestamp written as text.
+    "spark.sql.session.timeZone": "UTC",
+    # An expression that fails is null, as in ksqlDB; a bad record must not stop the job.
+    "spark.sql.ansi.enabled": "false",
+    # 200 shuffle partitions and 50 snapshot partitions cost seconds a batch.
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # VACUUM lists a folder in so many tasks; 10,000 of them take minutes for a handful of files.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
+    # INT96, Spark's default, has no statistics, and readers without Spark refuse its years outside of 1677 to 2262.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Without it a flipped bit in Parquet is read in silence.
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
+    # Ingest and silver share the cores: a long job of one must not starve the other.
+    "spark.scheduler.mode": "FAIR",
+    # It cuts the observed part out of a plan whose result turns out to be empty, and the counts with it.
+    "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.streaming.ui.enabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+    # We wait for the clock of another query; the default of 10 ms between polls is too short for 2 cores.
+    "spark.sql.streaming.pollingDelay": "50",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Rows may have a megabyte each: ten thousand of them, the default, would not fit into the memory of a worker.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),
+    "spark.databricks.delta.schema.autoMerge.enabled": "false",
+    # Delta would ask a metastore that nobody here has.
+    "spark.sql.catalogImplementation": "in-memory",
+}
+
+# What tables hold depends on them, so they are not for anybody to set.
+MEANING = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.parquet.outputTimestampType")
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # added to ours; every other setting replaces ours
+
+
+def open_session(settings: Settings) -> SparkSession:
+    """Return the process's Spark session, started with the settings if there is none yet.
+
+    Under spark-submit the session's master and jars are those of the command line. Raises ConfigError when the JVM
+    dependencies have not been set up, or when the session has settings under which tables would hold something else.
+    """
+    if (active := SparkSession.getActiveSession()) is not None:
+        return _checked(active)
+    chosen = {"spark.app.name": "lakehouse", **DEFAULTS}
+    submitted = "SPARK_ENV_LOADED" in os.environ and "PYSPARK_GATEWAY_PORT" in os.environ
+    if not submitted:
+        jars = sorted(str(path) for path in Path(jars_folder("spark")).glob("*.jar"))
+        chosen |= {"spark.master": settings.spark.master, "spark.driver.memory": settings.spark.memory}
+        # A class path costs nothing; spark.jars copies every jar, and is what a cluster's executors need.
+        if settings.spark.master.startswith("local"):
+            chosen["spark.driver.extraClassPath"] = os.pathsep.join(jars)
+        else:
+            chosen["spark.jars"] = ",".join(jars)
+        chosen[JAVA_OPTIONS] = f"{_java_options()} {settings.spark.options.get(JAVA_OPTIONS, '')}".strip()
+    if settings.spark.master.startswith("local"):
+        chosen["spark.sql.shuffle.partitions"] = str(_cores(settings.spark.master))
+        # The workers need this environment's packages; "python3" of the PATH may be another one.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    chosen |= {name: value for name, value in settings.spark.options.items() if name != JAVA_OPTIONS}
+    if not submitted:
+        start_jvm(chosen)
+    builder = SparkSession.builder
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    session = _checked(builder.getOrCreate())
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _checked(session: SparkSession) -> SparkSession:
+    for name in MEANING:
+        if (found := str(session.conf.get(name))).lower() != DEFAULTS[name].lower():
+            raise ConfigError(
+                f"Spark's {name} is {found!r}; expected {DEFAULTS[name]!r}: what tables hold depends on it. Take it "
+                "out of [spark] options, or out of the session that this process had started before."
+            )
+    return session
+
+
+def _cores(master: str) -> int:
+    text = master.removeprefix("local").strip("[]").split(",")[0]
+    return int(text) if text.isdigit() else (os.cpu_count() or 2) if text == "*" else 1
+
+
+def _java_options() -> str:
+    log4j = Path(__file__).with_name("log4j2.properties")
+    # Without memory a JVM may go on for minutes, or for ever, and do nothing; ended, the next start can read otherwise.
+    ours = "-Duser.timezone=UTC -Dderby.system.home=/dev/null -XX:+ExitOnOutOfMemoryError"
+    return f"{ours} -Dlog4j2.configurationFile={log4j.as_uri()}"

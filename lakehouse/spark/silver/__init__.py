@@ -1,0 +1,1 @@
+"""Silver: the writers of the tables, the query that wakes them up, and their upkeep."""

@@ -1,0 +1,73 @@
+"""The writer of an application's quarantines: leases, epochs, and one numbered commit a batch."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.lease import Lease
+from lakehouse.plan.app import App
+from lakehouse.plan.step import Source
+from lakehouse.spark.bronze import bronze
+from lakehouse.spark.table import quarantine
+from lakehouse.spark.transaction import open_epoch
+
+if TYPE_CHECKING:
+    from lakehouse.spark.silver.writer import SilverWriter
+
+
+class Quarantine:
+    """Writes the bad records of the streams, once for all tables that read a stream. A context manager.
+
+    A stream's name belongs to one running application: its quarantine has a lease, as a table has.
+    """
+
+    def __init__(self, spark: SparkSession, layout: Layout, app: App, writers: list[SilverWriter]) -> None:
+        self._spark = spark.newSession()
+        self._layout, self._own = layout, {source.topic for source in app.sources if source.own_table}
+        self._writers = writers
+        self._sources = app.sources
+        self._lock = threading.Lock()
+        self._leases = ExitStack()
+        self._epochs: dict[str, int] = {}
+
+    def __enter__(self) -> Quarantine:
+        with ExitStack() as stack:
+            for source in self._sources:
+                stack.enter_context(
+                    Lease(self._layout.lease(f"stream-{source.name}"), f"the quarantine of stream {source.name!r}")
+                )
+                quarantine.create(self._spark, self._layout, source)
+            self._leases = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leases.close()
+
+    def write(self, source: Source, to: int) -> None:
+        """Write the stream's bad records up to tick `to`: from the first that one of its tables still lacks."""
+        lagging = [w for w in self._writers if source in w.table.stream.sources]
+        after = min(writer.applied for writer in lagging)
+        rows = bronze.records(self._spark, self._layout, [source.topic], self._own)
+        with self._lock:
+            epoch = self._epoch(source, lagging)
+            quarantine.write(self._spark, self._layout, source, rows, epoch, after, to)
+
+    def swap(self, source: Source, built: Layout, to: int) -> None:
+        """Make a stream's quarantine that of a table which is swapped in, up to tick `to`."""
+        rows = bronze.records(self._spark, self._layout, [source.topic], self._own)
+        with self._lock:
+            epoch = self._epoch(source, [w for w in self._writers if source in w.table.stream.sources])
+            self._epochs[source.name] = quarantine.swap(self._spark, self._layout, built, source, rows, epoch, to)
+
+    def _epoch(self, source: Source, writers: list[SilverWriter]) -> int:
+        if source.name not in self._epochs:
+            for writer in writers:
+                writer.prove()
+            path, name = self._layout.quarantine(source.name), quarantine.name_of(source)
+            self._epochs[source.name] = open_epoch(self._spark, path, name).epoch
+        return self._epochs[source.name]

@@ -1,0 +1,130 @@
+"""The silver query: new ticks of bronze wake it up, and it brings every table of an application to the latest one.
+
+What Spark hands over (its frame, its batch id) is only a clock. A batch applies the ticks after a table's own last one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.lease import Lease
+from lakehouse.plan.app import App
+from lakehouse.spark import checkpoint
+from lakehouse.spark.bronze import bronze
+from lakehouse.spark.failure import Catching, raise_failure
+from lakehouse.spark.silver.quarantining import Quarantine
+from lakehouse.spark.silver.writer import SilverWriter, latest_complete_tick, own_topics
+from lakehouse.spark.transaction import log_of
+
+QUERY = "silver"
+RECORDS_PER_BATCH_MAX = 2_000_000
+# So few ticks can't hold too much; more are counted before they are taken in one batch.
+TICKS_UNCOUNTED = 4
+TABLES_AT_ONCE = 2
+
+
+class Silver:
+    """The one writer of an application's tables. A context manager: entering takes the leases and opens epochs.
+
+    `on_batch(tick, records)` is called when all tables stand at a tick, before the next batch.
+    """
+
+    def __init__(self, spark: SparkSession, layout: Layout, app: App, on_batch: Callable[[int, int], None]) -> None:
+        self._spark, self._layout, self._app, self._on_batch = spark, layout, app, on_batch
+        run = uuid.uuid4().hex
+        self.writers = [SilverWriter(spark, layout, table, run) for table in app.tables]
+        self._quarantine = Quarantine(spark, layout, app, self.writers)
+        self._stack = ExitStack()
+        self._done = 0
+        # Applications may share a lake, never a table or a sink: what they write tells their checkpoints apart.
+        written = ",".join(sorted([*(table.name for table in app.tables), *(sink.topic for sink in app.sinks)]))
+        self._checkpoint = layout.checkpoints(f"{QUERY}-{hashlib.sha256(written.encode()).hexdigest()[:12]}")
+        self._catching = Catching(lambda frame, batch_id: self.catch_up())
+        self._lock = threading.Lock()  # the query, and interventions, which bring no rows to wake it
+
+    def __enter__(self) -> Silver:
+        with ExitStack() as stack:
+            bronze.create(self._spark, self._layout, own_topics(self._app))
+            for writer in self.writers:
+                stack.enter_context(writer)
+            stack.enter_context(self._quarantine)
+            self._pool = stack.enter_context(ThreadPoolExecutor(TABLES_AT_ONCE, "silver"))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def tick(self) -> int:
+        """The last tick that every table has taken in; without tables, the last one that was passed on."""
+        return min((writer.applied for writer in self.writers), default=self._done)
+
+    def start(self, *, available_now: bool) -> StreamingQuery:
+        """Start the query: until the ticks that are complete now are applied, or for good."""
+        name = self._checkpoint.rsplit("/", 1)[1]  # while it is in use: upkeep removes old ones
+        self._stack.enter_context(Lease(self._layout.lease(f"checkpoint-{name}"), f"checkpoint {name}"))
+        # From the last commit on: the first batch comes at once, and brings everything that is behind.
+        version = self._last_data_version()
+        reader = (
+            self._spark.readStream.format("delta")
+            .option("startingVersion", str(version))
+            .option("skipChangeCommits", "true")
+        )
+        stream = reader.load(self._layout.records)
+        writer = stream.writeStream.queryName(f"{QUERY}-{uuid.uuid4().hex[:8]}").foreachBatch(self._catching)
+        writer = writer.option("checkpointLocation", checkpoint.fresh(self._spark, self._checkpoint))
+        return (
+            writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="0 seconds")
+        ).start()
+
+    def _last_data_version(self) -> int:
+        """The version of bronze's last commit with records."""
+        log = log_of(self._spark, self._layout.records)
+        ticks = (said for said in log.back() if "topics" in said.metadata and "operation" not in said.metadata)
+        return next((said.version for said in ticks), 0)
+
+    def stop(self, query: StreamingQuery) -> None:
+        """Stop the query after the batch that is under way."""
+        self._catching.stop(query)
+
+    def check(self, query: StreamingQuery) -> None:
+        """Raise what ended the query, if an error did."""
+        raise_failure(query, self._catching)
+
+    def catch_up(self, to: int | None = None) -> None:
+        """Bring all tables to tick `to`, or to the latest complete one, in batches of bounded size."""
+        with self._lock:
+            self._catch_up(to)
+
+    def _catch_up(self, to: int | None) -> None:
+        latest = latest_complete_tick(self._spark, self._layout)
+        for tick in self._batches(latest if to is None else min(to, latest)):
+            work = [self._pool.submit(writer.apply, tick, self._quarantine) for writer in self.writers]
+            records = sum(job.result() for job in work)
+            self._on_batch(tick, records)
+            self._done = tick
+
+    def _batches(self, latest: int) -> Iterator[int]:
+        """Yield the last tick of each batch up to `latest`."""
+        applied = self.tick
+        if latest - applied > TICKS_UNCOUNTED:
+            frame: DataFrame = bronze.records(self._spark, self._layout, self._app.topics, own_topics(self._app))
+            waiting = bronze.between(frame, applied, latest).groupBy("tick").count()
+            records = 0
+            for tick, count in sorted(map(tuple, waiting.collect())):
+                if records and records + count > RECORDS_PER_BATCH_MAX:
+                    yield tick - 1
+                    records = 0
+                records += count
+        if latest > applied:
+            yield latest

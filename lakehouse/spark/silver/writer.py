@@ -1,0 +1,257 @@
+"""The writer of one silver table: lease, epoch, and one numbered commit a batch."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol
+
+from pyspark.sql import SparkSession
+
+from lakehouse.errors import LeaseHeld, PlanError
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.lease import Lease
+from lakehouse.plan.app import App
+from lakehouse.plan.evolution.change import DECLARATION, declared
+from lakehouse.plan.step import Source
+from lakehouse.plan.table import Table
+from lakehouse.semantics.epoch import Progress
+from lakehouse.spark import folders
+from lakehouse.spark.bronze import bronze, interventions
+from lakehouse.spark.bronze.interventions import Decision
+from lakehouse.spark.operators import fold
+from lakehouse.spark.operators.aggregates import Form, in_sql
+from lakehouse.spark.operators.bounds import Held, held
+from lakehouse.spark.operators.merge import merge
+from lakehouse.spark.past import past
+from lakehouse.spark.past.moments import Past, built
+from lakehouse.spark.silver import visible
+from lakehouse.spark.silver.quarantining import Quarantine
+from lakehouse.spark.table import counted, late, tables, travel
+from lakehouse.spark.table.input import input_of
+from lakehouse.spark.transaction import Numbered, append_nothing, check_epoch, exists, open_epoch, read_progress
+
+
+class BadRecords(Protocol):
+    """Who keeps the records that a stream's schema refuses."""
+
+    def write(self, source: Source, to: int) -> None:
+        """Write the stream's bad records up to tick `to`."""
+
+    def swap(self, source: Source, built: Layout, to: int) -> None:
+        """Put those of a table that was built beside this one in the place of the stream's, up to tick `to`."""
+
+
+def own_topics(app: App) -> list[str]:
+    """Return the topics that the application gives a physical bronze table of their own."""
+    return sorted({source.topic for source in app.sources if source.own_table})
+
+
+class SilverWriter:
+    """Keeps one table. Use as a context manager: entering takes the lease and opens an epoch.
+
+    `applied` may be ahead of the last commit, over ticks that held nothing for this table.
+    """
+
+    def __init__(self, spark: SparkSession, layout: Layout, table: Table, run: str) -> None:
+        # A session of its own: the number of a commit is a setting of the session that writes it.
+        self._spark = spark.newSession()
+        self._layout, self._run = layout, run
+        self.table = table
+        self._seen, self._kept = tables.visible(layout, table), tables.state(layout, table)
+        self._lease = Lease(layout.lease(f"silver-{table.name}"), f"table {table.name!r}")
+        self.applied = 0
+
+    def __enter__(self) -> SilverWriter:
+        self._lease.acquire()
+        try:
+            self._decisions = interventions.of(self._spark, self._layout, self.table.name)
+            tables.create(self._spark, self._layout, self.table, swapped=self._to_be_swapped())
+            kept = open_epoch(self._spark, self._kept.path, self._kept.name)
+            self._epoch, self.applied = kept.epoch, kept.tick
+            self._forms = tables.forms(self._spark, self.table)
+            self._input = input_of(self._spark, self._layout, self.table)
+            self._clock = past.clock_at(self._spark, self._layout, self.table, self.applied)
+            self._through = past.through_at(self._spark, self._layout, self.table, self.applied)
+            self._emitted: int | None = None
+            self._late_epoch: int | None = None
+            if self.table.has_state:
+                seen = open_epoch(self._spark, self._seen.path, self._seen.name)
+                self._seen_epoch, self._seen_tick = seen.epoch, seen.tick
+                self._show(self.applied)
+        except BaseException:
+            self._lease.release()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lease.release()
+
+    def apply(self, to: int, bad: BadRecords) -> int:
+        """Take in the ticks up to `to`; return the number of records seen. Their bad records are written first."""
+        records = 0
+        if interventions.decided(self._spark, self._layout) > self.applied:
+            self._decisions = interventions.of(self._spark, self._layout, self.table.name)
+        for at in self._decisions:
+            if self.applied < at.at <= to:
+                records += self._take_in(at.at - 1, bad)
+                self._decide(at, bad)
+        return records + self._take_in(to, bad)
+
+    def _take_in(self, to: int, bad: BadRecords) -> int:
+        if to <= self.applied:
+            return 0
+        stream = partial(self._input.frame, self.applied, to)
+        rows = partial(travel.read_version, self._spark, self._kept.path)
+        folded = fold.fold(self.table, self._forms, stream, rows, self._clock, self._emitted)
+        try:
+            for source in folded.bad:
+                bad.write(source, to)
+            if folded.late and folded.late_rows is not None:
+                late.write(self._spark, self._layout, self.table, folded.late_rows, self._epoch_of_late(), to)
+            if folded.records:
+                self._keep(folded, to)
+        finally:
+            folded.release()
+        if folded.records and self.table.has_state:
+            self._show(to)
+        self.applied = to
+        return folded.records
+
+    def prove(self) -> None:
+        """Raise Fenced when another writer has taken the table over."""
+        check_epoch(self._spark, self._kept.path, self._kept.name, self._epoch)
+
+    def _epoch_of_late(self) -> int:
+        """The epoch of the late table, which this writer opens when it first writes into it."""
+        if self._late_epoch is None:
+            late.create(self._spark, self._layout, self.table)
+            self.prove()
+            path, name = self._layout.late(self.table.name), late.name_of(self.table.name)
+            self._late_epoch = open_epoch(self._spark, path, name).epoch
+        return self._late_epoch
+
+    def _keep(self, folded: fold.Folded, to: int) -> None:
+        forms = self._forms if in_sql(self.table) else None
+        first, last = folded.times or (None, None)
+        through = max((time for time in (self._through, last) if time is not None), default=None)
+        said = {**folded.counts(), "times": {"first": first, "last": last, "through": through}}
+        self._commit(self._kept, Progress(self._epoch, to), self.applied, said, folded.batch, forms)
+        self._clock, self._through = folded.clock, through
+
+    def _commit(
+        self,
+        place: tables.Place,
+        target: Progress,
+        after: int,
+        said: dict[str, Any],
+        batch: Held | None,
+        forms: list[Form] | None = None,
+        *,
+        fresh: bool = False,
+        decided: bool = False,
+    ) -> None:
+        """Bring one of the table's two places from tick `after` to a progress, in one commit; `said`: what it says."""
+        metadata = {"from_tick": after, "run": self._run, **said}
+        if batch is None or batch.count == 0:
+            # Records came and none touched a row: the table still says how far it is.
+            append_nothing(self._spark, place.path, place.name, target, metadata)
+        else:
+            with Numbered(self._spark, place.path, place.name, target, metadata):
+                merge(self._spark, place.path, self.table, batch, forms, fresh=fresh, decided=decided)
+
+    def _decide(self, at: Decision, bad: BadRecords) -> None:
+        """Apply an intervention, the next one. A swap, or a revert, opens the next epoch."""
+        if at.kind == "swap" and at.details["declaration"] != declared(self.table)[DECLARATION]:
+            raise PlanError(
+                f"table {self.table.name!r} is to be swapped for one under another declaration, at tick {at.at}. Run "
+                "the application that declares it."
+            )
+        if at.kind in ("swap", "revert"):
+            # The one after its own: the next one there is might be the next of a writer that has taken the table over.
+            self._epoch = open_epoch(self._spark, self._kept.path, self._kept.name, self._epoch + 1).epoch
+        said: dict[str, Any] = {"operation": at.kind, "records": 0}
+        if at.kind == "swap":
+            said[counted.SEEN] = self._bring_along(at, bad)
+        made = Past(self._spark, self._layout, self.table).changed(at, seen=False)
+        batch = held(made, self.table.key)
+        try:
+            said["keys"] = batch.count
+            said["times"] = {"first": None, "last": None, "through": self._through}
+            if self._clock is not None:
+                said["clock"] = self._clock.metadata()
+            self._commit(self._kept, Progress(self._epoch, at.at), self.applied, said, batch, decided=True)
+        finally:
+            batch.frame.unpersist()
+        self.applied = at.at
+        if self.table.has_state:
+            self._show(at.at)
+
+    def _bring_along(self, at: Decision, bad: BadRecords) -> dict[str, int]:
+        """Take over what belongs to a table that is swapped in: its clock, times, late records, its streams' bad ones.
+
+        Return what it counted. All of it can be done again after a crash; the table's commit comes last.
+        """
+        place, to = self._built(at), at.at - 1
+        try:
+            # Other logic may have another clock, and other times.
+            self._clock = past.clock_at(self._spark, place, self.table, to)
+            known = (self._through, past.through_at(self._spark, place, self.table, to))
+            self._through = max((time for time in known if time is not None), default=None)
+            if any(exists(self._spark, of.late(self.table.name)) for of in (self._layout, place)):
+                late.swap(self._spark, self._layout, place, self.table, self._epoch_of_late(), at.at)
+            for source in self.table.stream.sources if at.details.get("changed") else ():
+                bad.swap(source, place, to)
+            return counted.by_commits(self._spark, tables.state(place, self.table), to).counts
+        finally:
+            if place.beside != at.details["beside"]:
+                folders.remove(self._spark, place.tables)
+
+    def _built(self, at: Decision) -> Layout:
+        """What a swap brings, up to the tick before it: as it was built; anew where that is gone, or in other hands."""
+        place = built(self._spark, self._layout, self.table, at)
+        if place.beside == at.details["beside"]:
+            with suppress(LeaseHeld):
+                self._build(place, at.at - 1)
+                return place
+        again = replace(self._layout, beside=f"{at.details['beside']}-again")
+        folders.remove(self._spark, again.tables)
+        self._build(again, at.at - 1)
+        return again
+
+    def _build(self, place: Layout, to: int) -> None:
+        writer = SilverWriter(self._spark, place, self.table, self._run)
+        with writer, Quarantine(self._spark, place, App((self.table,), (), self.table.stream.sources), [writer]) as bad:
+            writer.apply(to, bad)
+
+    def _to_be_swapped(self) -> bool:
+        """Whether a swap to the present declaration was decided, and is still to come."""
+        if not exists(self._spark, self._kept.path):
+            return False
+        done = read_progress(self._spark, self._kept.path, self._kept.name).tick
+        mine = declared(self.table)[DECLARATION]
+        return any(at.kind == "swap" and at.at > done and at.details["declaration"] == mine for at in self._decisions)
+
+    def _show(self, to: int) -> None:
+        """Bring what people see to a tick that the state has."""
+        if to > self._seen_tick:
+            decided = any(self._seen_tick < at.at <= to for at in self._decisions)
+            # Final results appear once: their keys are new, unless somebody corrected them.
+            fresh = self.table.is_final and self.table.retention is None and not decided
+            made = visible.changed(
+                self._spark, self._layout, self.table, self._seen_tick, to, self._clock, decided=decided
+            )
+            batch = held(made, self.table.key)
+            try:
+                target, said = Progress(self._seen_epoch, to), {"keys": batch.count}
+                self._commit(self._seen, target, self._seen_tick, said, batch, fresh=fresh)
+            finally:
+                batch.frame.unpersist()
+            self._seen_tick = to
+        self._emitted = self._clock.watermark if self._clock is not None else None
+
+
+def latest_complete_tick(spark: SparkSession, layout: Layout) -> int:
+    """Return bronze's last complete tick."""
+    return read_progress(spark, layout.records, bronze.NAME).tick

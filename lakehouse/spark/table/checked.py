@@ -1,0 +1,120 @@
+"""An application, looked at by Spark before anything is written: what only Spark can tell about its expressions.
+
+Where a declaration is made there is no JVM; what was taken there with a type that could not be told is refused here,
+before the first tick, with the step and Spark's reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.sql import SparkSession
+from sqlglot import exp
+
+from lakehouse.errors import PlanError
+from lakehouse.plan.app import App
+from lakehouse.plan.expression import Expression
+from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
+from lakehouse.spark.expressions import column_of
+from lakehouse.spark.table import tables
+
+PATTERNS = (
+    exp.RegexpLike,
+    exp.RegexpILike,
+    exp.RegexpReplace,
+    exp.RegexpExtract,
+    exp.RegexpExtractAll,
+    exp.RegexpSplit,
+)
+
+
+def check(spark: SparkSession, app: App) -> None:
+    """Raise PlanError for an application with an expression that Spark can't take."""
+    streams = dict.fromkeys([*(table.stream for table in app.tables), *(s.of for s in app.sinks)])
+    for stream in streams:
+        if isinstance(stream, Stream):
+            _check_stream(spark, stream)
+    for table in app.tables:
+        _check_table(spark, table)
+
+
+def _check_stream(spark: SparkSession, stream: Stream) -> None:
+    if isinstance(stream.source, Merge):
+        for part in stream.source.streams:
+            _check_stream(spark, part)
+    for item in _expressions(stream):
+        _check_patterns(spark, stream.what, item)
+    try:
+        tables.empty_stream(spark, stream)
+    except AnalysisException as error:
+        raise PlanError(_first_that_fails(spark, stream, error)) from error
+
+
+def _first_that_fails(spark: SparkSession, stream: Stream, error: AnalysisException) -> str:
+    """What is said of the first of a stream's steps that Spark does not take."""
+    for number, step in enumerate(stream.steps):
+        try:
+            tables.empty_stream(spark, replace(stream, steps=stream.steps[: number + 1]))
+        except AnalysisException as found:
+            texts = ", ".join(repr(item.text) for item in _of_step(step))
+            return f"{stream.what}: {type(step).__name__.lower()}: Spark can't take {texts}: {_reason(found)}"
+    return f"{stream.what}: Spark can't take it: {_reason(error)}"
+
+
+def _check_table(spark: SparkSession, table: Table) -> None:
+    what = f"table {table.name!r}"
+    items = [*(item.expression for item in table.group_by), *(item.argument for item in table.aggregations)]
+    for item in [*items, table.having, table.order_by]:
+        if item is not None:
+            _check_patterns(spark, what, item)
+    try:
+        columns = tables.schema(spark, table)
+        if table.having is not None:
+            spark.createDataFrame([], columns).where(column_of(table.having))
+        if table.order_by is not None:
+            tables.empty_stream(spark, table.stream).select(column_of(table.order_by))
+    except AnalysisException as error:
+        raise PlanError(f"{what}: Spark can't take one of its expressions: {_reason(error)}") from error
+
+
+def _expressions(stream: Stream) -> Iterator[Expression]:
+    for step in stream.steps:
+        yield from _of_step(step)
+
+
+def _of_step(step: object) -> list[Expression]:
+    match step:
+        case Filter(predicate):
+            return [predicate]
+        case Select(columns) | Rekey(columns):
+            return [item.expression for item in columns]
+        case Explode(column):
+            return [column.expression]
+        case Map():
+            return list(step.arguments)
+    return []
+
+
+def _check_patterns(spark: SparkSession, what: str, item: Expression) -> None:
+    """Raise PlanError for a pattern that stands in the text and is none: it would be null for every record."""
+    for node in item.tree.find_all(*PATTERNS):
+        pattern = node.args.get("expression")
+        if isinstance(pattern, exp.Literal) and pattern.is_string:
+            try:
+                _java(spark).util.regex.Pattern.compile(pattern.name)
+            except IllegalArgumentException as error:
+                said = str(error).split("\n", 1)[0]
+                raise PlanError(f"{what}: {item.text!r}: {pattern.name!r} is no pattern: {said}.") from error
+
+
+def _java(spark: SparkSession) -> Any:
+    return spark.sparkContext._jvm.java  # type: ignore[union-attr]
+
+
+def _reason(error: AnalysisException) -> str:
+    return str(error).split("\n", 1)[0].split(" SQLSTATE", 1)[0]

@@ -1,0 +1,108 @@
+"""The files of a Delta table: counted, made fewer, and removed when nobody needs them any more.
+
+On a session of its own: what a numbered commit says (`lakehouse.spark.transaction.Numbered`) must not stand in these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import AtomicType, BinaryType, BooleanType
+
+from lakehouse.spark.folders import opened
+from lakehouse.spark.operators.merge import ROWS_PER_FILE
+from lakehouse.spark.transaction import properties, quoted, set_properties, snapshot
+
+SMALL_BYTES = 16 * 2**20
+LARGE_BYTES = 128 * 2**20
+HOUR_MS = 60 * 60 * 1000
+DAY_MS = 24 * HOUR_MS
+# Delta's own default: the log tells which tick a version is, and costs little.
+LOG_MS = 30 * DAY_MS
+FILE_RETENTION, LOG_RETENTION = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
+UNORDERED = (BinaryType, BooleanType)
+MIN_SIZE = "spark.databricks.delta.optimize.minFileSize"
+MAX_SIZE = "spark.databricks.delta.optimize.maxFileSize"
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What the newest version of a table consists of. `small`: files that could be one with others."""
+
+    count: int
+    bytes: int
+    rows: int
+    small: int
+
+
+def files(spark: SparkSession, path: str, *, keyed: bool, enough: int = 0) -> Files:
+    """Return what a table consists of. keyed: whether its files are laid out by key, by their rows.
+
+    enough: of a table with so many files, or less, the rows and the small files are not counted.
+    """
+    checksum = snapshot(spark, path).checksumOpt()
+    if checksum.isDefined() and checksum.get().numFiles() <= enough:
+        return Files(checksum.get().numFiles(), checksum.get().tableSizeBytes(), 0, 0)
+    found = DataFrame(snapshot(spark, path).allFiles().toDF(), spark)
+    rows = F.coalesce(F.get_json_object("stats", "$.numRecords").cast("bigint"), F.lit(0))
+    is_small = rows < ROWS_PER_FILE // 2 if keyed else F.col("size") < SMALL_BYTES
+    parts = found.groupBy(F.to_json("partitionValues")).agg(
+        F.count(F.lit(1)).alias("count"), F.sum("size").alias("bytes"), F.sum(rows).alias("rows"),
+        F.count_if(is_small).alias("small"),
+    )  # fmt: skip
+    # The only small file of a partition has none to be one with.
+    alone = parts.withColumn("small", F.when(F.col("small") > 1, F.col("small")).otherwise(0))
+    total = alone.agg(*[F.coalesce(F.sum(name), F.lit(0)) for name in ("count", "bytes", "rows", "small")]).first()
+    assert total is not None
+    return Files(*total)
+
+
+def on_disk(spark: SparkSession, path: str) -> int:
+    """Return the bytes of a table's folder: older versions and the log, too."""
+    folder, system = opened(spark, path)
+    return int(system.getContentSummary(folder).getLength())
+
+
+def compact(spark: SparkSession, path: str) -> None:
+    """Make few files of many small ones; large ones stay as they are."""
+    with_sizes(spark, SMALL_BYTES, LARGE_BYTES)
+    DeltaTable.forPath(spark, path).optimize().executeCompaction()
+
+
+def lay_out(spark: SparkSession, path: str, found: Files, by: Sequence[str]) -> None:
+    """Write a table anew in files of `ROWS_PER_FILE` rows, neighbours by these columns in one file.
+
+    Plain compaction would mix keys from everywhere in each file, and every later batch would touch all of them.
+    """
+    size = max(1, found.bytes * ROWS_PER_FILE // max(1, found.rows))
+    with_sizes(spark, size, size)
+    schema = spark.read.format("delta").load(path).schema
+    # Delta has no smallest and largest value of the others, and refuses them.
+    ordered = [n for n in by if isinstance(k := schema[n].dataType, AtomicType) and not isinstance(k, UNORDERED)]
+    columns = ", ".join(map(quoted, ordered))
+    spark.sql(f"OPTIMIZE delta.{quoted(path)}" + (f" ZORDER BY ({columns})" if ordered else ""))
+
+
+def with_sizes(spark: SparkSession, least: int, most: int) -> None:
+    """Set which files a session's OPTIMIZE takes, and how large it makes them."""
+    spark.conf.set(MIN_SIZE, str(least))
+    spark.conf.set(MAX_SIZE, str(most))
+
+
+def retain(spark: SparkSession, path: str, keep_ms: int) -> None:
+    """Have a table's removed files, and its log, kept so long: Delta refuses to read older versions."""
+    seconds = -(-keep_ms // 1000)
+    wanted = {FILE_RETENTION: f"interval {seconds} seconds"}
+    wanted[LOG_RETENTION] = f"interval {max(seconds, LOG_MS // 1000)} seconds"
+    found = properties(spark, path)
+    if {name: found.get(name) for name in wanted} != wanted:
+        set_properties(spark, path, wanted, {"operation": "retention"})
+
+
+def vacuum(spark: SparkSession, path: str, keep_ms: int) -> None:
+    """Remove the files that no version of the last `keep_ms` milliseconds has; see `retain`."""
+    DeltaTable.forPath(spark, path).vacuum(keep_ms / HOUR_MS)

@@ -1,0 +1,76 @@
+"""What a table reads: the one way from bronze to the records that reach it.
+
+    rows      bronze's rows of the stream's topics, without those that a restored table holds already
+    frame     these through the schemas and the steps of the stream
+    records   those of the stream that reach a table, with key, inputs and time: `lakehouse.spark.operators.arrivals`
+
+The live job, backfills, reads of the past, the changelog and the audit read here, each between two ticks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.lake.layout import Layout
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
+from lakehouse.spark.bronze import bronze
+from lakehouse.spark.functions import literal_map
+from lakehouse.spark.operators.aggregates import Form
+from lakehouse.spark.operators.arrivals import arrivals
+from lakehouse.spark.operators.clock import ClockState
+from lakehouse.spark.operators.streams import Count, stream_frame
+from lakehouse.spark.table import tables
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A stream, as bronze has it. Ticks are meant as (after, to].
+
+    skip: the offsets that are left out, see `skipped`. among: takes bronze's rows that count: those before a moment, or
+    others in the place of some.
+    """
+
+    spark: SparkSession
+    layout: Layout
+    stream: Stream
+    skip: str | None = None
+    among: Callable[[DataFrame], DataFrame] = lambda rows: rows
+
+    def rows(self, after: int, to: int) -> DataFrame:
+        """Return bronze's rows between two ticks."""
+        rows = bronze.between(bronze.of_stream(self.spark, self.layout, self.stream), after, to)
+        return self.among(not_skipped(rows, self.skip))
+
+    def frame(self, after: int, to: int, count: Count | None = None) -> DataFrame:
+        """Return the stream's records between two ticks. count: see `stream_frame`."""
+        return stream_frame(self.stream, self.rows(after, to), count)
+
+    def records(
+        self, table: Table, forms: list[Form], clock: ClockState | None, after: int, to: int, *, units: bool = False
+    ) -> DataFrame:
+        """Return the records that reach a table between two ticks; the rest: see `arrivals`."""
+        return arrivals(table, forms, self.frame(after, to), clock, units=units)
+
+
+def input_of(spark: SparkSession, layout: Layout, table: Table) -> Input:
+    """Return what a table takes in: a restored one without the records that its changelog held."""
+    return Input(spark, layout, table.stream, tables.skipped_offsets(spark, layout, table))
+
+
+def not_skipped(rows: DataFrame, skip: str | None) -> DataFrame:
+    """Return bronze's rows without those that a restored table holds already; skip: see `skipped`."""
+    return rows.where(~skipped(skip)) if skip else rows
+
+
+def skipped(skip: str) -> Column:
+    """The bronze rows whose offsets a restored table holds already; `skip` is the table's property."""
+    first: Mapping[str, Mapping[str, int]] = json.loads(skip)
+    flat = {f"{topic_id}/{partition}": offset for topic_id, of in first.items() for partition, offset in of.items()}
+    start = F.element_at(literal_map(flat, "bigint"), F.concat_ws("/", "topic_id", "partition"))
+    return start.isNotNull() & (F.col("offset") < start)

@@ -1,0 +1,111 @@
+"""What came too late, kept where it can be looked up: one row a record and window that did not take it (rule 19).
+
+tick, topic, partition, offset, ordinal   the record; bronze has its bytes
+key                                       the group's (or the key's) columns, as JSON text, times to the microsecond
+window_start, window_end                  the window; null for a record that `order_by` could not place
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.lake.keys import without_window
+from lakehouse.lake.layout import Layout
+from lakehouse.plan.table import WINDOW_COLUMNS, Table
+from lakehouse.semantics.epoch import Progress
+from lakehouse.semantics.moment import time_ms
+from lakehouse.spark.key_column import is_key
+from lakehouse.spark.table import travel
+from lakehouse.spark.transaction import append, read_progress
+
+SCHEMA = (
+    "tick bigint, topic string, partition int, offset bigint, ordinal bigint, key string, window_start timestamp, "
+    "window_end timestamp"
+)
+TIMES = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+PLACE = ("tick", "topic", "partition", "offset", "ordinal")
+
+
+def name_of(table: str) -> str:
+    """Return the name under which a late table's progress stands in its log."""
+    return f"late.{table}"
+
+
+def chosen(
+    spark: SparkSession, layout: Layout, table: Table, key: str | None, start: datetime | None, end: datetime | None
+) -> DataFrame:
+    """Return a table's late records: of one key, by its text, and of windows that begin in [start, end).
+
+    A time without a zone is UTC.
+    """
+    rows = spark.read.format("delta").load(layout.late(table.name))
+    if key is not None:
+        names = without_window(table.key)
+        kinds = spark.read.format("delta").load(layout.silver(table.name)).select(*names).schema
+        of = rows.withColumn("_of", F.from_json("key", kinds))
+        rows = of.where(is_key(kinds, names, key, inside="_of.")).drop("_of")
+    if start is not None:
+        rows = rows.where(F.unix_millis("window_start") >= time_ms(start))
+    return rows if end is None else rows.where(F.unix_millis("window_start") < time_ms(end))
+
+
+def create(spark: SparkSession, layout: Layout, table: Table) -> None:
+    """Create a table's late table if it does not exist yet."""
+    path = layout.late(table.name)
+    if not DeltaTable.isDeltaTable(spark, path):
+        columns = spark.createDataFrame([], SCHEMA).schema
+        DeltaTable.createIfNotExists(spark).location(path).addColumns(columns).execute()
+
+
+def write(spark: SparkSession, layout: Layout, table: Table, rows: DataFrame, epoch: int, to: int) -> None:
+    """Append late records, with ticks up to `to`, that are not written yet, under an epoch that the writer has opened.
+
+    rows: the key columns, window_start and window_end where there is a window, `_position`. Written before the table
+    takes the tick in, so a table that has a tick never lacks its late records.
+    """
+    path = layout.late(table.name)
+    done = read_progress(spark, path, name_of(table.name))
+    if done.tick >= to:
+        return
+    names = without_window(table.key)
+    windows = [F.col(n) if table.window is not None else F.lit(None).cast("timestamp") for n in WINDOW_COLUMNS]
+    key = F.to_json(F.struct(*names), {"timestampFormat": TIMES}).alias("key")
+    found = rows.where(F.col("_position.tick") > done.tick).select(
+        *[F.col(f"_position.{name}") for name in PLACE], key,
+        *[column.alias(name) for column, name in zip(windows, WINDOW_COLUMNS, strict=True)],
+    )  # fmt: skip
+    append(found.coalesce(1), path, name_of(table.name), Progress(epoch, to), {"from_tick": done.tick})
+
+
+def swap(spark: SparkSession, layout: Layout, built: Layout, table: Table, epoch: int, at: int) -> None:
+    """Put those of a table that was built elsewhere in the place of a table's late records, by a swap at tick `at`.
+
+    In one commit, before the table's, under an epoch that the writer has opened; one after a crash is skipped.
+    """
+    path, made = layout.late(table.name), built.late(table.name)
+    if read_progress(spark, path, name_of(table.name)).tick < at:
+        comes = DeltaTable.isDeltaTable(spark, made)
+        rows = spark.read.format("delta").load(made if comes else path)
+        rows = (rows if comes else rows.limit(0)).coalesce(1)
+        said = {"from_tick": at - 1, "operation": "swap"}
+        append(rows, path, name_of(table.name), Progress(epoch, at), said, instead=True)
+
+
+def rows_at(spark: SparkSession, layout: Layout, table: Table, tick: int, swaps: Iterable[int]) -> DataFrame | None:
+    """Return a table's late records as they were at a tick; None without any.
+
+    swaps: the ticks at which a table was swapped in: one that the table is not at yet may have left its records.
+    """
+    path = layout.late(table.name)
+    if not DeltaTable.isDeltaTable(spark, path):
+        return None
+    version = None
+    if any(at > tick for at in swaps):
+        later = [c for c in travel.commits(spark, path, name_of(table.name), tick) if c.tick > tick]
+        version = min((c.version - 1 for c in later if c.said.get("operation") == "swap"), default=None)
+    return travel.read_version(spark, path, version).where(F.col("tick") <= tick)

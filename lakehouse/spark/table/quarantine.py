@@ -1,0 +1,119 @@
+"""The quarantine of a stream: records that do not fit its schema, with their bytes, their position and the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.formats.decode import decode_columns
+from lakehouse.formats.unfit import Unfit
+from lakehouse.lake.layout import Layout
+from lakehouse.model.model import EVENT_TIME, time_refusal
+from lakehouse.plan.step import Source
+from lakehouse.semantics.epoch import Progress
+from lakehouse.semantics.years import in_range
+from lakehouse.spark.bronze import bronze
+from lakehouse.spark.functions import over_arrow
+from lakehouse.spark.operators.streams import decoded
+from lakehouse.spark.transaction import append, read_progress
+
+SCHEMA = f"{bronze.SCHEMA}, reason string"
+
+
+def name_of(source: Source) -> str:
+    """Return the name under which a quarantine's progress stands in its log."""
+    return f"quarantine.{source.name}"
+
+
+def create(spark: SparkSession, layout: Layout, source: Source) -> None:
+    """Create a stream's quarantine if it does not exist yet."""
+    path = layout.quarantine(source.name)
+    if not DeltaTable.isDeltaTable(spark, path):
+        columns = spark.createDataFrame([], SCHEMA).schema
+        builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(columns)
+        builder.property("delta.dataSkippingStatsColumns", "partition,offset,timestamp,tick,order_time").execute()
+
+
+def bad_records(source: Source, rows: DataFrame) -> DataFrame:
+    """Return those bronze rows of the source's topic that do not fit its schema, with the reason."""
+    key = ["topic_id", "partition", "offset"]
+    flagged = decoded(source, rows).where("_bad")
+    flagged = flagged.select("_position.*", F.col("rowtime").alias("ms"), F.col("_tombstone").alias("own"))
+    bad = rows.join(flagged.select("partition", "offset", "tick", "ms", "own"), ["partition", "offset", "tick"])
+    time = _time_reason(source)(F.struct("ms", "own"))
+    other = F.lit(EVENT_TIME.format(source.event_time) if source.event_time else "value: does not fit the schema")
+    reason = F.coalesce(_reason(source, "key")(F.col("key")), _reason(source, "value")(F.col("value")), time, other)
+    return bad.withColumn("reason", reason).orderBy("tick", *key).select(*bronze.COLUMNS, "reason")
+
+
+def _reason(source: Source, part: str) -> Callable[[Column], Column]:
+    """Return the column function that says why a key or a value does not fit; null where it does."""
+    name, columns = (source.key_format, source.key) if part == "key" else (source.value_format, source.value)
+
+    def reason(batch: pa.Array) -> pa.Array:
+        found: list[str | None] = []
+        for data in batch.to_pylist():
+            try:
+                decode_columns(name, columns, data)
+                found.append(None)
+            except Unfit as error:
+                found.append(f"{part}: {error}")
+        return pa.array(found, type=pa.string())
+
+    return over_arrow(reason, "string")
+
+
+def _time_reason(source: Source) -> Callable[[Column], Column]:
+    """Return the column function that says of a time and whether it is the record's own why it is none; else null."""
+
+    def reason(batch: pa.Array) -> pa.Array:
+        rows = batch.to_pylist()
+        found = [
+            None if row["ms"] is None or in_range(row["ms"]) else time_refusal(source, row["ms"], own=row["own"])
+            for row in rows
+        ]
+        return pa.array(found, type=pa.string())
+
+    return over_arrow(reason, "string")
+
+
+def write(
+    spark: SparkSession, layout: Layout, source: Source, rows: DataFrame, epoch: int, after: int, to: int
+) -> None:
+    """Append the bad records among the bronze rows with tick in (after, to] that are not in the quarantine yet.
+
+    epoch: one that the writer has opened. Written before the tables take the tick in, so a table that has a tick never
+    lacks its quarantine.
+    """
+    path = layout.quarantine(source.name)
+    done = read_progress(spark, path, name_of(source))
+    if done.tick >= to:
+        return
+    fresh = bronze.between(rows, max(after, done.tick), to)
+    number = Progress(epoch, to)
+    append(bad_records(source, fresh), path, name_of(source), number, {"from_tick": max(after, done.tick)})
+
+
+def swap(
+    spark: SparkSession, layout: Layout, built: Layout, source: Source, rows: DataFrame, epoch: int, to: int
+) -> int:
+    """Make a stream's quarantine what it is under the declaration of a table that was built elsewhere, up to tick `to`.
+
+    Nothing happens where both have the same records. rows: bronze's; where another table was ahead they tell the rest.
+    In one commit, under the epoch after that of the writer; one after a crash makes the same again. Return the epoch.
+    """
+    path = layout.quarantine(source.name)
+    new = spark.read.format("delta").load(built.quarantine(source.name)).where(F.col("tick") <= to)
+    there = spark.read.format("delta").load(path).where(F.col("tick") <= to)
+    if new.exceptAll(there).isEmpty() and there.exceptAll(new).isEmpty():
+        return epoch
+    done = read_progress(spark, path, name_of(source))
+    if done.tick > to:
+        new = new.unionByName(bad_records(source, bronze.between(rows, to, done.tick)))
+    number = Progress(epoch + 1, max(done.tick, to))
+    append(new, path, name_of(source), number, {"from_tick": 0, "operation": "swap"}, instead=True)
+    return number.epoch

@@ -1,0 +1,221 @@
+"""Silver tables: what columns they have, how they are made, and the check that a table is what its plan says.
+
+A row has the key columns, the value columns, and hidden columns, which start with an underscore:
+
+    _acc_<name>   accumulators that the seen columns can't serve as
+    _event_time   the largest event time of the row's records (latest: of the last one)
+    _position     the position of the last record that was applied to the row (final results: that closed its window)
+
+Where what is kept is more than what is seen (open windows of final results, groups that HAVING leaves out, markers of
+deletes), the rows are kept in a table of their own, the state, below the lake's folder `state`; a state of `order_by`
+has these, too:
+
+    _order        the order of the row's record (for a timestamp: milliseconds since the epoch)
+    _deleted      true for a marker: the record was a delete
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructField, StructType
+
+from lakehouse.errors import PlanError
+from lakehouse.lake.layout import Layout
+from lakehouse.plan.evolution.change import change_of, declared, refusal
+from lakehouse.plan.schema import POSITION_TYPE
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import WINDOW_COLUMNS, Table
+from lakehouse.spark.bronze.bronze import SCHEMA
+from lakehouse.spark.expressions import column_of
+from lakehouse.spark.folders import remove
+from lakehouse.spark.operators.aggregates import Form, form_of
+from lakehouse.spark.operators.streams import stream_frame
+from lakehouse.spark.transaction import exists, properties, quoted, set_properties
+
+HIDDEN = f"_event_time timestamp, _position {POSITION_TYPE}"
+ORDER = "_order bigint, _deleted boolean"
+PROPERTIES = {
+    "delta.enableChangeDataFeed": "true",
+    "delta.checkpointInterval": "100",
+    # Copy on write: any plain Delta reader sees the right rows, and deletion vectors did not help small tables.
+    "delta.enableDeletionVectors": "false",
+    # What we knew at a time must not depend on when a log's files were copied.
+    "delta.enableInCommitTimestamps": "true",
+}
+KEY = "lakehouse.key"
+SKIP = "lakehouse.skip"  # offsets that a restored table holds already: {topic id: {partition: first offset to apply}}
+RESTORED = "lakehouse.restored"  # of which topic, up to where: see `lakehouse.run.start.standing`
+CLOCK = "lakehouse.clock"  # where a restored table's clock stood; see `lakehouse.spark.operators.clock`
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A Delta table that lakehouse writes: its path, and the name under which its progress stands in its log."""
+
+    path: str
+    name: str
+
+
+def visible(layout: Layout, table: Table) -> Place:
+    """Return where a table lies."""
+    return Place(layout.silver(table.name), table.name)
+
+
+def state(layout: Layout, table: Table) -> Place:
+    """Return where what a table keeps lies: the table itself, where people see all of it."""
+    return Place(layout.state(table.name), f"state.{table.name}") if table.has_state else visible(layout, table)
+
+
+def empty_stream(spark: SparkSession, stream: Stream) -> DataFrame:
+    """Return a stream's frame without rows: it knows the types."""
+    return stream_frame(stream, spark.createDataFrame([], SCHEMA))
+
+
+def forms(spark: SparkSession, table: Table) -> list[Form]:
+    """Return the forms of a table's aggregations, with the types that Spark gives their arguments; none for `latest`.
+
+    Raises PlanError for an argument whose type does not fit.
+    """
+    if table.is_latest:
+        return []
+    frame = empty_stream(spark, table.stream)
+    made = []
+    for item in table.aggregations:
+        kind = ""
+        if item.argument is not None:
+            kind = frame.select(column_of(item.argument).alias("x")).schema["x"].dataType.simpleString()
+        try:
+            made.append(form_of(item, kind))
+        except PlanError as error:
+            raise PlanError(f"table {table.name!r}: {error}") from error
+    return made
+
+
+def schema(spark: SparkSession, table: Table) -> StructType:
+    """Return the schema of a silver table."""
+    frame = empty_stream(spark, table.stream)
+    hidden = _fields_of(HIDDEN)
+    if table.is_latest:
+        values = [c.name for c in table.stream.columns if c.name not in table.key]
+        return StructType([*_fields(frame.select(*table.key, *values)), *hidden])
+    keys = _fields(frame.select(*[column_of(item.expression).alias(item.name) for item in table.group_by]))
+    windows = _fields_of(", ".join(f"{name} timestamp" for name in WINDOW_COLUMNS)) if table.window else []
+    made = forms(spark, table)
+    shown = _fields_of(", ".join(f"`{form.name}` {form.bound.shown}" for form in made))
+    kept = [f"`{form.accumulator}` {form.bound.accumulator}" for form in made if form.bound.accumulator]
+    return StructType([*keys, *windows, *shown, *(_fields_of(", ".join(kept)) if kept else []), *hidden])
+
+
+def state_schema(spark: SparkSession, table: Table) -> StructType:
+    """Return the schema of what a table keeps."""
+    extra = _fields_of(ORDER) if table.order_by is not None else []
+    return StructType([*schema(spark, table), *extra])
+
+
+def _fields_of(ddl: str) -> list[StructField]:
+    made = StructType.fromDDL(ddl)
+    return list(made) if isinstance(made, StructType) else []
+
+
+def _fields(frame: DataFrame) -> list[StructField]:
+    return [StructField(field.name, field.dataType, True) for field in frame.schema]
+
+
+def create(spark: SparkSession, layout: Layout, table: Table, *, swapped: bool = False) -> None:
+    """Create a silver table, or check that the one that exists can go on under this declaration, and write it down.
+
+    swapped: its content is about to be that of the declaration. Raises PlanError if it can't go on.
+    """
+    seen = visible(layout, table)
+    if not exists(spark, seen.path):
+        # Its folder may have been removed, to build it anew: then what it kept, and what was late for it, go as well.
+        for path in (layout.state(table.name), layout.late(table.name)):
+            remove(spark, path)
+    _create(spark, seen, table, schema, swapped=swapped)
+    if table.has_state:
+        _create(spark, state(layout, table), table, state_schema, swapped=swapped)
+
+
+def _create(
+    spark: SparkSession,
+    place: Place,
+    table: Table,
+    columns: Callable[[SparkSession, Table], StructType],
+    *,
+    swapped: bool,
+) -> None:
+    if exists(spark, place.path):
+        found, wanted = properties(spark, place.path), declared(table)
+        change = change_of(found, table)
+        if swapped:
+            _add_columns(spark, place, columns(spark, table))
+        elif not change.can_go_on:
+            raise PlanError(refusal(table.name, change))
+        if {name: found.get(name) for name in wanted} != wanted:
+            set_properties(spark, place.path, wanted, {"operation": "new declaration"})
+        return
+    builder = DeltaTable.createIfNotExists(spark).location(place.path).addColumns(columns(spark, table))
+    for name, value in _properties(table).items():
+        builder = builder.property(name, value)
+    builder.execute()
+
+
+def _add_columns(spark: SparkSession, place: Place, columns: StructType) -> None:
+    there = spark.read.format("delta").load(place.path).schema
+    new = [field for field in columns if field.name not in there.names]
+    if new:
+        added = ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in new)
+        spark.sql(f"ALTER TABLE delta.{quoted(place.path)} ADD COLUMNS ({added})")
+
+
+def swap_refusal(spark: SparkSession, layout: Layout, table: Table) -> str | None:
+    """Say why a table can't become what its present declaration makes: None if it can."""
+    if not exists(spark, layout.silver(table.name)):
+        return f"table {table.name!r} does not exist. Run its application; it is built from bronze."
+    found = properties(spark, layout.silver(table.name))
+    change = change_of(found, table)
+    there = spark.read.format("delta").load(layout.silver(table.name)).schema
+    wanted = schema(spark, table)
+    gone = sorted(set(there.names) - set(wanted.names))
+    other = [f.name for f in wanted if f.name in there.names and there[f.name].dataType != f.dataType]
+    state_differs = exists(spark, layout.state(table.name)) != table.has_state
+    if change.kind == "new_table" or gone or other or state_differs:
+        said = [*change.reasons, *(f"column {n}: is no longer declared" for n in gone)]
+        said += [f"column {n}: has another type" for n in other]
+        said += ["what it keeps beside what people see comes, or goes, as a table of its own"] * state_differs
+        return "\n".join(
+            [
+                f"table {table.name!r} can't become what is declared now; its readers would find another table:",
+                *(f"  {reason}" for reason in said),
+                "Declare it under another name: it is built from bronze.",
+            ]
+        )
+    return None
+
+
+def create_filled(frame: DataFrame, layout: Layout, table: Table, begins: dict[str, str]) -> None:
+    """Create a silver table with rows, hidden columns too, in one commit: whole or not at all.
+
+    begins: the properties that say where it goes on: `SKIP`, the offsets that the rows hold already, `RESTORED`, and
+    `CLOCK`.
+    """
+    writer = frame.writeTo(f"delta.`{layout.silver(table.name)}`").using("delta")
+    for name, value in {**_properties(table), **begins}.items():
+        writer = writer.tableProperty(name, value)
+    writer.create()
+
+
+def _properties(table: Table) -> dict[str, str]:
+    return {**PROPERTIES, **declared(table), KEY: ",".join(table.key)}
+
+
+def skipped_offsets(spark: SparkSession, layout: Layout, table: Table) -> str | None:
+    """Return which offsets a restored table holds already, as its property says; None for a table built from bronze."""
+    path = layout.silver(table.name)
+    if not exists(spark, path):
+        return None
+    return properties(spark, path).get(SKIP)

@@ -1,0 +1,211 @@
+"""Progress in the target: Delta's transaction identifiers, read back and checked after every commit.
+
+A write that carries (app id, version) is skipped by Delta when the table has that version or a larger one, in silence.
+So the number is read before, to know what to do, and after, to know that it was done. Two writers may have chosen one
+number: each commit carries a *nonce*, which nobody else has, and which is read back as well.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from delta.exceptions import ConcurrentTransactionException
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.errors import Fenced
+from lakehouse.lake.commit_log import CommitLog, local_log
+from lakehouse.semantics.epoch import Progress, progress
+from lakehouse.spark.folders import lines
+
+APP_ID = "spark.databricks.delta.write.txnAppId"
+APP_VERSION = "spark.databricks.delta.write.txnVersion"
+METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+NONCE = "nonce"
+
+
+def app_id(name: str) -> str:
+    """Return the app id under which a table's progress stands in its log."""
+    return f"lakehouse.{name}"
+
+
+def read_progress(spark: SparkSession, path: str, name: str) -> Progress:
+    """Return how far the table at `path` is; epoch 0, tick 0 if nothing was ever applied."""
+    now = snapshot(spark, path)
+    # The checksum beside a commit lists them; without it Spark has to put the table's state together, half a second.
+    checksum = now.checksumOpt()
+    listed = checksum.get().setTransactions() if checksum.isDefined() else checksum
+    if listed.isDefined():
+        known = listed.get()
+        for number in range(known.size()):
+            if known.apply(number).appId() == app_id(name):
+                return progress(known.apply(number).version())
+        return Progress(0, 0)
+    found = now.transactions().get(app_id(name))
+    return progress(found.get()) if found.isDefined() else Progress(0, 0)
+
+
+def exists(spark: SparkSession, path: str) -> bool:
+    """Say whether there is a Delta table at a path."""
+    return bool(DeltaTable.isDeltaTable(spark, path))
+
+
+def table_id(spark: SparkSession, path: str) -> str:
+    """Return the id that Delta gave the table at `path` when it was made: no other table ever has it."""
+    return str(snapshot(spark, path).metadata().id())
+
+
+def standing(spark: SparkSession, path: str, name: str) -> tuple[int, Progress]:
+    """Return the newest version of the table at `path`, and how far it is in that version."""
+    while True:
+        version, done = int(snapshot(spark, path).version()), read_progress(spark, path, name)
+        if int(snapshot(spark, path).version()) == version:
+            return version, done
+
+
+def properties(spark: SparkSession, path: str) -> dict[str, str]:
+    """Return the properties of the table at `path`."""
+    pairs = snapshot(spark, path).metadata().configuration().toSeq()
+    return {pairs.apply(n)._1(): pairs.apply(n)._2() for n in range(pairs.size())}
+
+
+def set_properties(spark: SparkSession, path: str, values: Mapping[str, str], metadata: Mapping[str, Any]) -> None:
+    """Set properties of the table at `path` in a commit of its own, which says `metadata`.
+
+    On a session that nothing else uses: what a commit says is a setting of it.
+    """
+    pairs = ", ".join(f"{_literal(name)} = {_literal(value)}" for name, value in values.items())
+    spark.conf.set(METADATA, json.dumps(metadata))
+    try:
+        spark.sql(f"ALTER TABLE delta.{quoted(path)} SET TBLPROPERTIES ({pairs})")
+    finally:
+        spark.conf.unset(METADATA)
+
+
+def quoted(name: str) -> str:
+    """Return a name, or a path, as Spark SQL takes it."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def _literal(text: str) -> str:
+    """A text as Spark SQL, which takes no parameters in properties, and puts variables in for ${...} even in texts."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
+
+
+def is_empty(spark: SparkSession, path: str) -> bool:
+    """Say whether the table at `path` has no rows; False where only reading all of it would tell."""
+    checksum = snapshot(spark, path).checksumOpt()
+    return bool(checksum.isDefined() and checksum.get().numFiles() == 0)
+
+
+def log_of(spark: SparkSession, path: str) -> CommitLog:
+    """Return the log of the table at `path`."""
+    newest = int(snapshot(spark, path).version())
+    if "://" not in path:
+        return local_log(path, newest)
+    return CommitLog(lambda version: lines(spark, f"{path}/_delta_log/{version:020}.json"), newest)
+
+
+def snapshot(spark: SparkSession, path: str) -> Any:
+    """The table's newest snapshot: Delta's own Java object."""
+    jvm: Any = spark._jvm
+    none = jvm.scala.Option.empty()
+    return jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path).update(False, none, none)
+
+
+def _commit_text(name: str, target: Progress, nonce: str, metadata: Mapping[str, Any]) -> str:
+    """What a numbered commit says of itself in its user metadata."""
+    said = {"app": app_id(name), "epoch": target.epoch, "tick": target.tick, NONCE: nonce}
+    return json.dumps({**said, **metadata})
+
+
+class Numbered:
+    """Give every Delta write in the block the number of one progress; then check that it stands in the table.
+
+    Used as a context manager around one MERGE on a session that nothing else uses: a second write under the same
+    number would be skipped in silence.
+    """
+
+    def __init__(
+        self, spark: SparkSession, path: str, name: str, target: Progress, metadata: Mapping[str, Any]
+    ) -> None:
+        self._spark, self._path, self._name, self._target = spark, path, name, target
+        self._nonce = uuid.uuid4().hex
+        self._metadata = _commit_text(name, target, self._nonce, metadata)
+
+    def __enter__(self) -> None:
+        self._spark.conf.set(APP_ID, app_id(self._name))
+        self._spark.conf.set(APP_VERSION, str(self._target.version))
+        self._spark.conf.set(METADATA, self._metadata)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        for name in (APP_ID, APP_VERSION, METADATA):
+            self._spark.conf.unset(name)
+        if isinstance(error, ConcurrentTransactionException):
+            raise _fenced(self._spark, self._path, self._name, self._target) from error
+        if kind is None:
+            check_progress(self._spark, self._path, self._name, self._target, self._nonce)
+
+
+def append(
+    frame: DataFrame, path: str, name: str, target: Progress, metadata: Mapping[str, Any], *, instead: bool = False
+) -> None:
+    """Append rows to the table at `path` in one numbered commit, and check that it was ours.
+
+    instead: of the rows that it has.
+    """
+    nonce = uuid.uuid4().hex
+    text = _commit_text(name, target, nonce, metadata)
+    writer = frame.write.format("delta").mode("overwrite" if instead else "append").option("userMetadata", text)
+    try:
+        writer.option("txnAppId", app_id(name)).option("txnVersion", str(target.version)).save(path)
+    except ConcurrentTransactionException as error:
+        raise _fenced(frame.sparkSession, path, name, target) from error
+    check_progress(frame.sparkSession, path, name, target, nonce)
+
+
+def append_nothing(spark: SparkSession, path: str, name: str, target: Progress, metadata: Mapping[str, Any]) -> None:
+    """Make a numbered commit without rows: it only says how far the table is, and under which epoch."""
+    append(spark.read.format("delta").load(path).limit(0), path, name, target, metadata)
+
+
+def open_epoch(spark: SparkSession, path: str, name: str, epoch: int | None = None) -> Progress:
+    """Open the next epoch of a table, or a given later one; return the progress.
+
+    Whatever an older writer still sends is skipped then. Who owns the table already gives the epoch after its own: the
+    next one could be that of a successor. Raises Fenced where somebody else has opened that epoch, or a later one.
+    """
+    last = read_progress(spark, path, name)
+    target = Progress(last.epoch + 1 if epoch is None else epoch, last.tick)
+    append_nothing(spark, path, name, target, {"operation": "open epoch"})
+    return target
+
+
+def check_progress(spark: SparkSession, path: str, name: str, target: Progress, nonce: str) -> None:
+    """Raise Fenced when the table's number is not the one just written, or when another commit has that number."""
+    if read_progress(spark, path, name) != target or _last_nonce(spark, path, name) != nonce:
+        raise _fenced(spark, path, name, target)
+
+
+def check_epoch(spark: SparkSession, path: str, name: str, epoch: int) -> None:
+    """Raise Fenced when the table is in another epoch than this: before a write that has no number in it."""
+    if (found := read_progress(spark, path, name)).epoch != epoch:
+        raise _fenced(spark, path, name, Progress(epoch, found.tick))
+
+
+def _last_nonce(spark: SparkSession, path: str, name: str) -> str | None:
+    """The nonce of the newest numbered commit of an app id; others' commits (OPTIMIZE, an UPDATE) may follow it."""
+    mine = (said.metadata for said in log_of(spark, path).back() if said.metadata.get("app") == app_id(name))
+    return next((said[NONCE] for said in mine if NONCE in said), None)
+
+
+def _fenced(spark: SparkSession, path: str, name: str, target: Progress) -> Fenced:
+    found = read_progress(spark, path, name)
+    return Fenced(
+        f"{name}: committed epoch {target.epoch}, tick {target.tick}, but the table stands at epoch {found.epoch}, "
+        f"tick {found.tick}{', by another commit' if found == target else ''}. Another writer has taken it over; this "
+        "one stops. Nothing was written twice."
+    )

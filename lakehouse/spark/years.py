@@ -1,0 +1,76 @@
+"""The years 1 to 9999 on Spark, whose own times go further: see `lakehouse.semantics.years`.
+
+A time outside of them makes a record's bytes unfit; where an expression gives one it has failed, and is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, DateType, MapType, StructType, TimestampNTZType, TimestampType
+
+from lakehouse.plan.expression import Expression
+from lakehouse.semantics.years import FIRST_MS, LAST_MS
+from lakehouse.spark.expressions import column_of
+
+Test = Callable[[Column, DataType], Column]
+
+BOUNDS: dict[type[DataType], tuple[str, str]] = {
+    TimestampType: ("timestamp'0001-01-01 00:00:00Z'", "timestamp'9999-12-31 23:59:59.999999Z'"),
+    TimestampNTZType: ("timestamp_ntz'0001-01-01 00:00:00'", "timestamp_ntz'9999-12-31 23:59:59.999999'"),
+    DateType: ("date'0001-01-01'", "date'9999-12-31'"),
+}
+
+
+def in_range(ms: Column) -> Column:
+    """Say of milliseconds since 1970 whether they are a time that there is; null of null."""
+    return ms.between(FIRST_MS, LAST_MS)
+
+
+def computed(rows: DataFrame, expressions: Sequence[Expression]) -> list[Column]:
+    """Return what expressions give of rows."""
+    made = [column_of(item) for item in expressions]
+    if all(item.is_column for item in expressions):
+        return made
+    kinds = rows.select(*[column.alias(f"_{number}") for number, column in enumerate(made)]).schema
+    return [known(column, field.dataType) for column, field in zip(made, kinds, strict=True)]
+
+
+def known(value: Column, kind: DataType) -> Column:
+    """Return a value; null where it is, or has anywhere in it, a time outside of the years."""
+    return F.when(~outside(value, kind), value) if has_time(kind) else value
+
+
+def has_time(kind: DataType) -> bool:
+    """Say whether a type is, or has anywhere in it, a timestamp or a date."""
+    match kind:
+        case StructType():
+            return any(has_time(field.dataType) for field in kind)
+        case ArrayType():
+            return has_time(kind.elementType)
+        case MapType():
+            return has_time(kind.keyType) or has_time(kind.valueType)
+    return type(kind) in BOUNDS
+
+
+def outside(value: Column, kind: DataType) -> Column:
+    """Say whether a value is, or has anywhere in it, a time outside of the years; never null."""
+    return any_time(value, kind, lambda time, of: ~time.between(*map(F.expr, BOUNDS[type(of)])))
+
+
+def any_time(value: Column, kind: DataType, test: Test) -> Column:
+    """Say whether a test is true of any time in a value; never null. test: is given a time and its type."""
+    match kind:
+        case StructType():
+            parts = [(value.getField(field.name), field.dataType) for field in kind]
+        case MapType():
+            parts = [(F.map_keys(value), ArrayType(kind.keyType)), (F.map_values(value), ArrayType(kind.valueType))]
+        case ArrayType(elementType=inner):
+            return F.coalesce(F.exists(value, lambda item: any_time(item, inner, test)), F.lit(False))
+        case _:
+            return F.coalesce(test(value, kind), F.lit(False))
+    return reduce(or_, [any_time(part, of, test) for part, of in parts if has_time(of)])
