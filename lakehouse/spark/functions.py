@@ -15,9 +15,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from lakehouse.plan.step import Map
+from lakehouse.semantics.failures import error_text
 
 
 def over_arrow(function: Callable[[pa.Array], pa.Array], result: DataType | str) -> Callable[[Column], Column]:
@@ -55,28 +56,36 @@ def ship(function: Callable[..., Any] | None) -> None:
 
 
 def mapped(step: Map) -> Callable[[Column], Column]:
-    """Return the column function of a `map`: over a struct of its arguments. A record on which it fails gets a null."""
+    """Return the column function of a `map`: over a struct of its arguments, to struct(value, error).
+
+    A record on which the function fails gets a null, and the error's text; another one no error.
+    """
     ship(step.function)
     kind = spark_type(step.type)
     arrow, function = arrow_type(kind), step.function
+    result = StructType([StructField("value", kind), StructField("error", StringType())])
+    out = arrow_type(result)
 
     def run(batch: pa.Array) -> pa.Array:
         try:
-            return called(batch)
+            return made(called(batch), [None] * len(batch))
         except Exception:  # a user's function may raise anything: find the records on which it does
             return pa.concat_arrays([one(batch.slice(number, 1)) for number in range(len(batch))])
 
     def called(batch: pa.Array) -> pa.Array:
-        made = function(*batch.flatten())
-        made = made if isinstance(made, pa.Array) else pa.array(made, type=arrow)
-        if len(made) != len(batch):
-            raise ValueError(f"{len(made)} values for {len(batch)} records")
-        return made.cast(arrow)
+        values = function(*batch.flatten())
+        values = values if isinstance(values, pa.Array) else pa.array(values, type=arrow)
+        if len(values) != len(batch):
+            raise ValueError(f"{len(values)} values for {len(batch)} records")
+        return values.cast(arrow)
 
     def one(record: pa.Array) -> pa.Array:
         try:
-            return called(record)
-        except Exception:  # this is the record: it gets a null
-            return pa.nulls(1, arrow)
+            return made(called(record), [None])
+        except Exception as error:  # this is the record: it gets a null
+            return made(pa.nulls(1, arrow), [error_text(error)])
 
-    return over_arrow(run, kind)
+    def made(values: pa.Array, errors: list[str | None]) -> pa.Array:
+        return pa.StructArray.from_arrays([values, pa.array(errors, type=pa.string())], fields=list(out))
+
+    return over_arrow(run, result)

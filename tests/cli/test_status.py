@@ -81,3 +81,17 @@ def test_keys_that_are_no_text(lake, lakehouse):
 def test_a_lake_that_is_not_there(folder, lakehouse):
     assert json.loads(lakehouse("status", "--skew", "--json").out)["skew"] == []
     assert "Late records: 0." in lakehouse("status", "--skew").out
+
+
+def test_functions_that_failed_are_shown_escaped(lake, lakehouse):
+    failed = {"function": "map price", "records": 3, "first": "clicks/0/4", "error": "ValueError: \x1b[2J"}
+    lake.rows("calm", 3, topic="clicks")
+    lake.rows("hourly", 2, ("ann", 0, 10, 1), topic="clicks", said={"records": 7, "failed": [failed]})
+    lake.rows("hourly", 3, topic="clicks", said={"operation": "open epoch"})
+    found = json.loads(lakehouse("status", "--json").out)
+    assert {table["name"]: table["failed"] for table in found["tables"]} == {"calm": [], "hourly": [failed]}
+    out = lakehouse("status").out
+    assert "Functions that failed" in out
+    assert all(text in out for text in ("map price", "clicks/0/4", r"ValueError: \x1b[2J"))
+    lake.rows("hourly", 4, topic="clicks", said={"records": 2})
+    assert "Functions that failed" not in lakehouse("status").out

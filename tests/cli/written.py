@@ -54,16 +54,20 @@ class WrittenLake:
         said = {"tick": tick, "topics": topics}
         self._write("bronze/records", "ingest", tick, BRONZE, rows, said, ["topic"])
 
-    def rows(self, table: str, tick: int, *rows: tuple[str, int, int, int], layer: str = "silver", topic: str) -> None:
-        """Append rows to a windowed table (or its state): (user, start, end, n)."""
+    def rows(
+        self, table: str, tick: int, *rows: tuple[str, int, int, int], layer: str = "silver", topic: str,
+        said: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        """Append rows to a windowed table (or its state): (user, start, end, n); said: what else its commit says."""
         found = [
             {"user": user, "window_start": at(start), "window_end": at(end), "n": n, "_event_time": at(start)}
             for user, start, end, n in rows
         ]
         name = table if layer == "silver" else f"{layer}.{table}"
         plan = f"TABLE {table}\n  FROM topic {topic} (stream {topic})"
-        said = {"lakehouse.plan": plan, "lakehouse.key": "user,window_start,window_end"}
-        self._write(f"{layer}/{table}", name, tick, ROWS, found, {"tick": tick}, None, said)
+        properties = {"lakehouse.plan": plan, "lakehouse.key": "user,window_start,window_end"}
+        commit = {"app": f"lakehouse.{name}", "tick": tick, **(said or {})}
+        self._write(f"{layer}/{table}", name, tick, ROWS, found, commit, None, properties)
 
     def late(self, table: str, tick: int, *late: tuple[str, int, int, str, int | None, int | None]) -> None:
         """Append late records: (topic, partition, offset, user, start, end)."""

@@ -9,7 +9,7 @@ from typing import Any
 from lakehouse.errors import KafkaUnavailable, NotFound
 from lakehouse.kafka.broker import find
 from lakehouse.kafka.topics import Cluster, TopicFacts
-from lakehouse.lake import reader
+from lakehouse.lake import failed, reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record import quarantine
 from lakehouse.plan.evolution.change import PLAN, topics_of
@@ -57,10 +57,12 @@ def lake(settings: Settings) -> dict[str, Any]:
 
 
 def tables(layout: Layout, covers: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the silver tables, each with the ticks that it is behind bronze, and how many records came too late."""
+    """Return the silver tables, each with the ticks that it is behind bronze, how many records came too late, and the
+    functions that failed on some.
+    """
     found = []
     names = reader.names(layout, "silver")
-    too_late = reader.late(layout, names)
+    too_late, functions = reader.late(layout, names), failed.by_table(layout)
     for name in names:
         facts = asdict(reader.facts(layout, "silver", name))
         reads = topics_of({PLAN: facts["plan"] or ""}) or ()
@@ -69,6 +71,7 @@ def tables(layout: Layout, covers: dict[str, Any]) -> list[dict[str, Any]]:
         lacks = wanted > (facts["tick"] or 0)
         facts["behind"] = covers["tick"] - (facts["tick"] or 0) if lacks else 0
         facts["late"] = too_late[name]
+        facts["failed"] = [function.plain() for function in functions[name]]
         found.append(facts)
     return found
 

@@ -99,6 +99,8 @@ def progress(app: App, waiting: int) -> Iterator[Callable[[Event], None]]:
             if event.kind == "upkeep failed":
                 said = f"upkeep failed, the run goes on: {event.details['message']}"
                 bars.console.print(show.escaped(said), markup=False)
+            if event.kind == "function failed":
+                bars.console.print(show.escaped(_failed(event)), markup=False)
             if event.kind not in tasks:
                 return
             done[event.kind] += event.records
@@ -110,6 +112,14 @@ def progress(app: App, waiting: int) -> Iterator[Callable[[Event], None]]:
             bars.update(tasks[event.kind], completed=done[event.kind], said=f"tick {event.tick:,}: {said}")
 
         yield listen
+
+
+def _failed(event: Event) -> str:
+    of = event.details
+    return (
+        f"{of['function']} of table {of['table']} failed on {event.records:,} records, the run goes on without them; "
+        f"the first, {of['first']}: {of['error']}"
+    )
 
 
 def _tables_per_record(app: App) -> int:

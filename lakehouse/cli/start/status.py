@@ -18,7 +18,7 @@ def status(
     lake: LakeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show the broker, and the lake: topics, tables, lag, late records, quarantines and gaps.
+    """Show the broker, and the lake: topics, tables, lag, late records, functions that failed, quarantines and gaps.
 
     Lag is how many records Kafka has that bronze does not; behind is how many ticks of bronze a table lacks; late is
     how many records came too late for it.
@@ -52,6 +52,8 @@ def status(
             for t in found["tables"]
         ]
         show.table("Tables", columns, values)
+    if failed := [(t["name"], *function.values()) for t in found["tables"] for function in t["failed"]]:
+        show.table("Functions that failed", ("table", "function", "records", "the first", "its error"), failed)
     if bad := {name: count for name, count in found["quarantined"].items() if count}:
         still = found["quarantined_open"]
         show.table("Quarantined", ("stream", "records", "open"), [(name, n, still[name]) for name, n in bad.items()])

@@ -49,7 +49,8 @@ POLL_SECONDS = 0.5
 class Event:
     """Something a run did. Times are seconds since the start.
 
-    "tick" (bronze), "batch" (all tables), "published", "upkeep", "upkeep failed" (the job goes on).
+    "tick" (bronze), "batch" (all tables), "function failed" (a user's function, on records of a batch), "published",
+    "upkeep", "upkeep failed" (the job goes on). Details may hold parts of records: what prints them escapes them.
     """
 
     kind: str
@@ -208,6 +209,9 @@ class Job:
 
             def after_batch(tick: int, records: int) -> None:
                 self._say("batch", tick, records)
+                for table, failed in silver.failed():
+                    details = {"table": table, "function": failed.function, "first": failed.first}
+                    self._say("function failed", tick, failed.records, **details, error=failed.error)
                 publish(tick)
                 upkeeping.after(tick)
 

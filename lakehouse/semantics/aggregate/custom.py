@@ -2,13 +2,14 @@
 
 The functions must give the same again for the same input, and must not change their arguments. A record on which one
 raises, or gives what does not fit its type, is left out of the aggregate as one with a null is: one record must not
-stop a table. `fit` brings a value to its type, or raises.
+stop a table. `fit` brings a value to its type, or raises. `told` is given each error: see
+`lakehouse.semantics.failures`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakehouse.semantics.aggregate.aggregate import Shown
@@ -19,11 +20,19 @@ def unchanged(value: Any) -> Any:
     return value
 
 
-def attempt(fit: Callable[[Any], Any], function: Callable[[Any, Any], Any], before: Any, new: Any) -> Any:
+Told = Callable[[Exception], None]
+
+
+def untold(error: Exception) -> None:
+    """Take an error, and do nothing: nobody counts."""
+
+
+def attempt(fit: Callable[[Any], Any], function: Callable[[Any, Any], Any], before: Any, new: Any, told: Told) -> Any:
     """Return what a function makes of an accumulator and something new; the accumulator as it was where it fails."""
     try:
         return fit(function(before, new))
-    except Exception:  # a user's function may raise anything
+    except Exception as error:  # a user's function may raise anything
+        told(error)
         return before
 
 
@@ -33,6 +42,11 @@ class Reduce(Shown):
 
     function: Callable[[Any, Any], Any]
     fit: Callable[[Any], Any] = unchanged
+    told: Told = untold
+
+    def watched(self, told: Told) -> Reduce:
+        """Return the same rule; `told` is given its errors."""
+        return replace(self, told=told)
 
     def zero(self) -> None:
         return None
@@ -43,7 +57,7 @@ class Reduce(Shown):
     def merge(self, earlier: Any, later: Any) -> Any:
         if earlier is None or later is None:
             return later if earlier is None else earlier
-        return attempt(self.fit, self.function, earlier, later)
+        return attempt(self.fit, self.function, earlier, later, self.told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +71,27 @@ class Custom:
     undo: Callable[[Any, Any], Any] | None = None
     fit: Callable[[Any], Any] = unchanged
     fit_shown: Callable[[Any], Any] = unchanged
+    told: Told = untold
+
+    def watched(self, told: Told) -> Custom:
+        """Return the same rule; `told` is given its errors."""
+        return replace(self, told=told)
 
     def zero(self) -> Any:
         return self.fit(self.initial)
 
     def add(self, accumulator: Any, value: Any, order: object) -> Any:
-        return attempt(self.fit, self.function, accumulator, value)
+        return attempt(self.fit, self.function, accumulator, value, self.told)
 
     def merge(self, earlier: Any, later: Any) -> Any:
         assert self.merged is not None, "a session window is refused when it is declared without a merge"
-        return attempt(self.fit, self.merged, earlier, later)
+        return attempt(self.fit, self.merged, earlier, later, self.told)
 
     def result(self, accumulator: Any) -> Any:
         if self.shown is None:
             return accumulator
         try:
             return self.fit_shown(self.shown(accumulator))
-        except Exception:  # a user's function may raise anything: nothing can be shown
+        except Exception as error:  # a user's function may raise anything: nothing can be shown
+            self.told(error)
             return None

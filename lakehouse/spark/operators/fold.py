@@ -19,11 +19,13 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.step import Source
 from lakehouse.plan.table import Table
+from lakehouse.semantics.failures import Failed
 from lakehouse.spark.operators import keyed, merge
 from lakehouse.spark.operators.aggregates import Form, in_sql, same_key
 from lakehouse.spark.operators.arrivals import arrivals, disorder, in_windows, null_key
 from lakehouse.spark.operators.bounds import Bounds, Held, held
 from lakehouse.spark.operators.clock import ClockState, Ticking, needs_watermark
+from lakehouse.spark.operators.failing import Failing
 from lakehouse.spark.operators.streams import Count
 
 
@@ -33,6 +35,7 @@ class Folded:
 
     bad: the bad records by source. late_rows: the late records (see `lakehouse.spark.table.late`), to be read only if
     there are some. times: the smallest and the largest event time (milliseconds) of the records that reach the table.
+    failed: the functions of users that failed on some of the records.
     """
 
     batch: Held
@@ -43,6 +46,7 @@ class Folded:
     late_rows: DataFrame | None = None
     clock: ClockState | None = None
     times: tuple[int, int] | None = None
+    failed: tuple[Failed, ...] = ()
     held: list[DataFrame] = field(default_factory=list)
 
     def release(self) -> None:
@@ -58,21 +62,22 @@ class Folded:
         return {**seen, "keys": self.batch.count, **late, **clock}
 
 
-class Counting:
-    """Counts a batch's decoded and bad records on the way, once for each source."""
+class Counting(Failing):
+    """Counts a batch's decoded and bad records on the way, once for each source; and where functions failed."""
 
     def __init__(self) -> None:
-        self._seen: dict[Source, Observation] = {}
+        super().__init__()
+        self._sources: dict[Source, Observation] = {}
 
     def __call__(self, source: Source, rows: DataFrame) -> DataFrame:
-        if source in self._seen:
+        if source in self._sources:
             return rows
-        self._seen[source] = Observation()
-        return rows.observe(self._seen[source], F.count(F.lit(1)).alias("records"), F.count_if("_bad").alias("bad"))
+        self._sources[source] = Observation()
+        return rows.observe(self._sources[source], F.count(F.lit(1)).alias("records"), F.count_if("_bad").alias("bad"))
 
-    def result(self) -> tuple[int, dict[Source, int]]:
+    def records(self) -> tuple[int, dict[Source, int]]:
         """Return the records, and the bad ones by source."""
-        found = {source: seen.get for source, seen in self._seen.items()}
+        found = {source: seen.get for source, seen in self._sources.items()}
         return sum(f["records"] for f in found.values()), {s: f["bad"] for s, f in found.items() if f["bad"]}
 
 
@@ -110,14 +115,16 @@ def fold(
     if table.is_latest:
         frame = _latest(table, arrived, folded, late_seen)
     elif in_python:
-        frame = _keyed(table, forms, arrived, rows().alias("t").where(keyed.reach(table, bounds)), folded)
+        touched = rows().alias("t").where(keyed.reach(table, bounds))
+        frame = _keyed(table, forms, arrived, touched, folded, counting)
     else:
         frame = _in_sql(table, forms, arrived, folded, late_seen)
     if needs_watermark(table) and ticking is not None:
         frame = _expire(table, frame, rows, ticking.after().watermark, emitted, folded)
     folded.batch = held(frame, table.key)
     folded.held.append(folded.batch.frame)
-    folded.records, folded.bad = counting.result()
+    folded.records, folded.bad = counting.records()
+    folded.failed = counting.result()
     folded.null_keys = ignored.get["null_keys"]
     seen = times.get
     folded.times = None if seen["first"] is None else (seen["first"], seen["last"])
@@ -175,8 +182,10 @@ def batch(table: Table, forms: list[Form], arrived: DataFrame) -> DataFrame:
     return arrived.groupBy(*table.key).agg(*new, time, F.max("_position").alias("_position"))
 
 
-def _keyed(table: Table, forms: list[Form], arrived: DataFrame, rows: DataFrame, folded: Folded) -> DataFrame:
-    made = keyed.keyed(table, forms, arrived, rows).persist()
+def _keyed(
+    table: Table, forms: list[Form], arrived: DataFrame, rows: DataFrame, folded: Folded, failing: Failing
+) -> DataFrame:
+    made = failing.folded(forms, keyed.keyed(table, forms, arrived, rows)).persist()
     folded.held.append(made)
     if table.window is not None:
         folded.late = made.agg(F.coalesce(F.sum(F.size("_late")), F.lit(0))).first()[0]  # type: ignore[index]

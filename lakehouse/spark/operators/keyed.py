@@ -17,16 +17,19 @@ from pyspark.sql.types import ArrayType, StructField, StructType
 from lakehouse.plan.operator import operator
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
-from lakehouse.semantics.operators.cell import Cell, Cells, Input, Operator
+from lakehouse.semantics.failures import Tally
+from lakehouse.semantics.operators.cell import Cell, Cells, Input, Operator, Rules
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.window import Session, Sliding, Span
 from lakehouse.spark.functions import arrow_type, over_arrow, ship, spark_type
 from lakehouse.spark.operators.aggregates import Form, same_key
 from lakehouse.spark.operators.bounds import Bounds, within
+from lakehouse.spark.operators.failing import is_function, tallied
 
 # What stands beside a user's names in a struct has an underscore, which these can't begin with.
 STEP = f"_start bigint, _end bigint, _gone boolean, _time bigint, _position {POSITION_TYPE}, _step int"
 LATE = f"array<struct<_start: bigint, _end: bigint, _position: {POSITION_TYPE}>>"
+FAILED = f"array<struct<records: bigint, position: {POSITION_TYPE}, error: string>>"
 
 
 def reach_ms(table: Table) -> tuple[int, int]:
@@ -55,7 +58,8 @@ def reach(table: Table, bounds: Bounds) -> Column:
 def keyed(
     table: Table, forms: list[Form], arrived: DataFrame, rows: DataFrame | None, *, every: bool = False
 ) -> DataFrame:
-    """Fold arrived records into the rows of their keys; return one row a key: the group's columns, `_steps`, `_late`.
+    """Fold arrived records into the rows of their keys; return one row a key: the group's columns, `_steps`, `_late`,
+    `_failed` (see `Failing.folded`).
 
     rows: the table's rows, of which those that may change are taken; None for an empty table. every: all changes, not
     only what comes out; the accumulators are then those of a row's last change in each tick, unless that may be
@@ -78,7 +82,7 @@ def keyed(
     fold = _folding(table, forms, joined.select("_old", "_records").schema, every=every)
     made = fold(F.struct("_old", "_records")).alias("_made")
     result = joined.select(*[F.col(f"g.`{name}`") for name in names], made)
-    return result.select(*names, F.col("_made.steps").alias("_steps"), F.col("_made.late").alias("_late"))
+    return result.select(*names, *[F.col(f"_made.{part}").alias(f"_{part}") for part in ("steps", "late", "failed")])
 
 
 def _old_type(forms: list[Form]) -> str:
@@ -138,10 +142,12 @@ def _folding(table: Table, forms: list[Form], given: StructType, *, every: bool)
     shown = [f"`{form.name}` {form.bound.shown}" for form in forms]
     kept = [f"`{form.accumulator}` {form.bound.accumulator}" for form in forms if form.bound.accumulator]
     made = StructType.fromDDL(", ".join([STEP, *shown, *kept]))
-    result = StructType([StructField("late", spark_type(LATE)), StructField("steps", ArrayType(made))])
+    parts = {"late": spark_type(LATE), "failed": spark_type(FAILED), "steps": ArrayType(made)}
+    result = StructType([StructField(name, kind) for name, kind in parts.items()])
     out, old = arrow_type(result), arrow_type(given)
-    rules = tuple(form.bound.rule for form in forms)
-    run = _Run(operator(table, rules), forms, every, out, old, whole=table.suppress)
+    tallies = {form.name: Tally() for form in forms if is_function(form)}
+    rules = tuple(tallied(form, tallies.get(form.name)) for form in forms)
+    run = _Run(operator(table, rules), rules, list(tallies.values()), forms, every, out, old, whole=table.suppress)
 
     def fold(batch: pa.Array) -> pa.Array:
         return pa.array([run.key(key) for key in batch.to_pylist()], type=out)
@@ -155,6 +161,8 @@ class _Run:
     def __init__(
         self,
         operator: Operator,
+        rules: Rules,
+        tallies: list[Tally],
         forms: list[Form],
         every: bool,
         out: pa.StructType,
@@ -162,9 +170,9 @@ class _Run:
         *,
         whole: bool,
     ) -> None:
-        """whole: every change has its accumulators."""
+        """tallies: those that the rules tell of their errors. whole: every change has its accumulators."""
         self._operator, self._every, self._whole = operator, every, whole
-        self._rules = [form.bound.rule for form in forms]
+        self._rules, self._tallies = rules, tallies
         self._names = [form.name for form in forms]
         self._kept = [form.accumulator for form in forms]
         row = out.field("steps").type.value_type
@@ -196,12 +204,18 @@ class _Run:
                     self._keep(row, step.cell)
                 else:
                     last[step.span, record.order.tick] = row, step.cell
+            self._count(record.order)
         for row, cell in last.values():
             self._keep(row, cell)
         for span, cell in touched.items():
             rows.append(self._row(span, cell, cell.time if cell else None, cell.order if cell else None, 0))
             self._keep(rows[-1], cell)
-        return {"late": late, "steps": rows}
+            self._count(cell.order if cell else None)
+        return {"late": late, "failed": [_failed(*tally.taken()) for tally in self._tallies], "steps": rows}
+
+    def _count(self, order: Any) -> None:
+        for tally in self._tallies:
+            tally.after(order)
 
     def _row(self, span: Span | None, cell: Cell | None, time: int | None, at: Any, number: int) -> dict[str, Any]:
         """A row as people see it."""
@@ -226,6 +240,11 @@ class _Run:
 
     def _loaded(self, name: str, value: Any) -> Any:
         return loaded(value, self._types[name])
+
+
+def _failed(records: int, first: tuple[Any, str] | None) -> dict[str, Any]:
+    position, error = first or (None, None)
+    return {"records": records, "position": position._asdict() if position else None, "error": error}
 
 
 def _span(row: dict[str, Any]) -> Span | None:

@@ -11,10 +11,10 @@ The frame of a stream has its visible columns, the pseudo columns, and lakehouse
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import reduce
 from operator import and_
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -35,7 +35,17 @@ from lakehouse.spark.functions import mapped, over_arrow, spark_type
 from lakehouse.spark.kafka_times import kafka_said
 from lakehouse.spark.years import any_time, computed, has_time, in_range, known, outside
 
-Count = Callable[[Source, DataFrame], DataFrame]
+
+class Count(Protocol):
+    """Counts on the way: is given rows, and returns them."""
+
+    def __call__(self, source: Source, rows: DataFrame) -> DataFrame:
+        """Take the decoded records of a source, the bad ones too."""
+
+    def mapped(self, place: Hashable, function: str, rows: DataFrame, error: Column) -> DataFrame:
+        """Take the records behind a `map`, with the error where its function failed."""
+
+
 OWN_COLUMNS = ("_tombstone", "_null_key", "_position", "_topic_id")
 # What Python's json, and so the model, refuses too.
 JSON_OPTIONS = {
@@ -160,10 +170,10 @@ def _quoted(column: PlanColumn) -> str:
     return f"`{column.name}` {column.type}"
 
 
-def steps(stream: Stream, frame: DataFrame) -> DataFrame:
-    """Apply a stream's steps to its source's columns, of which the bad records are left out."""
+def steps(stream: Stream, frame: DataFrame, count: Count | None = None) -> DataFrame:
+    """Apply a stream's steps to its source's columns, of which the bad records are left out. count: see `Count`."""
     key = [c.name for c in stream.source.key] if isinstance(stream.source, Source) else [*stream.key]
-    for step in stream.steps:
+    for number, step in enumerate(stream.steps):
         match step:
             case Filter(predicate):
                 frame = frame.where(~F.col("_tombstone") & column_of(predicate))
@@ -181,8 +191,12 @@ def steps(stream: Stream, frame: DataFrame) -> DataFrame:
                 frame = _numbered(frame, _ordinal() * (1 << LEVEL_BITS) + F.col("_number")).drop("_number")
             case Map():
                 made_by = mapped(step)(F.struct(*[column_of(a).alias(f"_{n}") for n, a in enumerate(step.arguments)]))
-                frame = frame.withColumn(step.name, F.when(~F.col("_tombstone"), made_by))
-                frame = frame.withColumn(step.name, known(F.col(step.name), spark_type(step.type)))
+                frame = frame.withColumn("_mapped", F.when(~F.col("_tombstone"), made_by))
+                if count is not None:
+                    place = (stream.source, stream.steps[: number + 1])
+                    frame = count.mapped(place, f"map {step.name}", frame, F.col("_mapped.error"))
+                value = known(F.col("_mapped.value"), spark_type(step.type))
+                frame = frame.withColumn(step.name, value).drop("_mapped")
     return frame
 
 
@@ -201,13 +215,13 @@ def _numbered(frame: DataFrame, ordinal: Column) -> DataFrame:
 def stream_frame(stream: Stream, bronze: DataFrame, count: Count | None = None) -> DataFrame:
     """Return the stream's records over bronze rows of its topics, without the bad ones.
 
-    count: is given the decoded records of each source, the bad ones too, and returns them: to count on the way.
+    count: see `Count`.
     """
     if isinstance(stream.source, Merge):
-        return steps(stream, _merged(stream, stream.source, bronze, count))
+        return steps(stream, _merged(stream, stream.source, bronze, count), count)
     rows = decoded(stream.source, bronze.where(F.col("topic") == stream.source.topic))
     rows = count(stream.source, rows) if count else rows
-    return steps(stream, rows.where(~F.col("_bad")).drop("_bad"))
+    return steps(stream, rows.where(~F.col("_bad")).drop("_bad"), count)
 
 
 def _merged(stream: Stream, merge: Merge, bronze: DataFrame, count: Count | None) -> DataFrame:

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App
+from lakehouse.semantics.failures import Failed
 from lakehouse.spark import checkpoint
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.failure import Catching, raise_failure
@@ -68,6 +69,12 @@ class Silver:
     def tick(self) -> int:
         """The last tick that every table has taken in; without tables, the last one that was passed on."""
         return min((writer.applied for writer in self.writers), default=self._done)
+
+    def failed(self) -> Iterator[tuple[str, Failed]]:
+        """Give the functions that failed on records since this was asked last, each with its table's name."""
+        for writer in self.writers:
+            failed, writer.failed = writer.failed, ()
+            yield from ((writer.table.name, function) for function in failed)
 
     def start(self, *, available_now: bool) -> StreamingQuery:
         """Start the query: until the ticks that are complete now are applied, or for good."""

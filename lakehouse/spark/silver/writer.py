@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from pyspark.sql import SparkSession
 
 from lakehouse.errors import LeaseHeld, PlanError
+from lakehouse.lake.failed import FAILED, by_log
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App
@@ -17,6 +18,7 @@ from lakehouse.plan.evolution.change import DECLARATION, declared
 from lakehouse.plan.step import Source
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import Progress
+from lakehouse.semantics.failures import Failed, added
 from lakehouse.spark import folders
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.bronze.interventions import Decision
@@ -30,7 +32,7 @@ from lakehouse.spark.silver import visible
 from lakehouse.spark.silver.quarantining import Quarantine
 from lakehouse.spark.table import counted, late, tables, travel
 from lakehouse.spark.table.input import input_of
-from lakehouse.spark.transaction import Numbered, append_nothing, check_epoch, exists, open_epoch, read_progress
+from lakehouse.spark.transaction import Numbered, append_nothing, check_epoch, exists, log_of, open_epoch, read_progress
 
 
 class BadRecords(Protocol):
@@ -51,7 +53,8 @@ def own_topics(app: App) -> list[str]:
 class SilverWriter:
     """Keeps one table. Use as a context manager: entering takes the lease and opens an epoch.
 
-    `applied` may be ahead of the last commit, over ticks that held nothing for this table.
+    `applied` may be ahead of the last commit, over ticks that held nothing for this table. `failed`: the functions that
+    failed on records since `Silver.failed` was asked.
     """
 
     def __init__(self, spark: SparkSession, layout: Layout, table: Table, run: str) -> None:
@@ -62,6 +65,7 @@ class SilverWriter:
         self._seen, self._kept = tables.visible(layout, table), tables.state(layout, table)
         self._lease = Lease(layout.lease(f"silver-{table.name}"), f"table {table.name!r}")
         self.applied = 0
+        self.failed: tuple[Failed, ...] = ()
 
     def __enter__(self) -> SilverWriter:
         self._lease.acquire()
@@ -74,6 +78,7 @@ class SilverWriter:
             self._input = input_of(self._spark, self._layout, self.table)
             self._clock = past.clock_at(self._spark, self._layout, self.table, self.applied)
             self._through = past.through_at(self._spark, self._layout, self.table, self.applied)
+            self._failed = by_log(log_of(self._spark, self._kept.path), self._kept.name)
             self._emitted: int | None = None
             self._late_epoch: int | None = None
             if self.table.has_state:
@@ -136,9 +141,11 @@ class SilverWriter:
         forms = self._forms if in_sql(self.table) else None
         first, last = folded.times or (None, None)
         through = max((time for time in (self._through, last) if time is not None), default=None)
-        said = {**folded.counts(), "times": {"first": first, "last": last, "through": through}}
+        failed = added(self._failed, folded.failed)
+        said = {**folded.counts(), "times": {"first": first, "last": last, "through": through}, **_failed(failed)}
         self._commit(self._kept, Progress(self._epoch, to), self.applied, said, folded.batch, forms)
-        self._clock, self._through = folded.clock, through
+        self._clock, self._through, self._failed = folded.clock, through, failed
+        self.failed = added(self.failed, folded.failed)
 
     def _commit(
         self,
@@ -174,6 +181,7 @@ class SilverWriter:
         said: dict[str, Any] = {"operation": at.kind, "records": 0}
         if at.kind == "swap":
             said[counted.SEEN] = self._bring_along(at, bad)
+        said |= _failed(self._failed)
         made = Past(self._spark, self._layout, self.table).changed(at, seen=False)
         batch = held(made, self.table.key)
         try:
@@ -203,7 +211,9 @@ class SilverWriter:
                 late.swap(self._spark, self._layout, place, self.table, self._epoch_of_late(), at.at)
             for source in self.table.stream.sources if at.details.get("changed") else ():
                 bad.swap(source, place, to)
-            return counted.by_commits(self._spark, tables.state(place, self.table), to).counts
+            kept = tables.state(place, self.table)
+            self._failed = by_log(log_of(self._spark, kept.path), kept.name)
+            return counted.by_commits(self._spark, kept, to).counts
         finally:
             if place.beside != at.details["beside"]:
                 folders.remove(self._spark, place.tables)
@@ -250,6 +260,11 @@ class SilverWriter:
                 batch.frame.unpersist()
             self._seen_tick = to
         self._emitted = self._clock.watermark if self._clock is not None else None
+
+
+def _failed(functions: tuple[Failed, ...]) -> dict[str, Any]:
+    """What a commit says of the functions that failed on records, up to it."""
+    return {FAILED: [function.plain() for function in functions]} if functions else {}
 
 
 def latest_complete_tick(spark: SparkSession, layout: Layout) -> int:

@@ -1,0 +1,75 @@
+"""Functions of users that fail on records: on how many, and how the first of them did.
+
+Such a record stops nothing: `map` gives a null, an aggregate leaves it out. It is counted, so that people know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+ERROR_LENGTH_MAX = 200
+
+
+def error_text(error: BaseException) -> str:
+    """Return an error as one short line; it may hold parts of a record, so what prints it must escape it."""
+    try:
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+    except Exception:  # even this may be a user's code
+        text = type(error).__name__
+    return text[:ERROR_LENGTH_MAX].encode(errors="backslashreplace").decode()
+
+
+class Tally:
+    """On how many records one function failed. It is called with each error; `after` says which record it was."""
+
+    def __init__(self) -> None:
+        self._error: str | None = None
+        self.records = 0
+        self.first: tuple[Any, str] | None = None
+
+    def __call__(self, error: Exception) -> None:
+        self._error = self._error or error_text(error)
+
+    def after(self, order: Any) -> None:
+        """A record, at this position, went through: it counts once, whatever number of windows it is in."""
+        if self._error is not None:
+            self.records += 1
+            self.first = self.first or (order, self._error)
+            self._error = None
+
+    def taken(self) -> tuple[int, tuple[Any, str] | None]:
+        """Return the records, and the first one's position and error; begin again."""
+        counted = self.records, self.first
+        self.records, self.first = 0, None
+        return counted
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A function ("map price", "reduce total") that failed on so many records; the first ("orders/0/12"), its error."""
+
+    function: str
+    records: int
+    first: str
+    error: str
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as it stands in a commit."""
+        return {"function": self.function, "records": self.records, "first": self.first, "error": self.error}
+
+
+def failed_of(said: Iterable[Mapping[str, Any]]) -> tuple[Failed, ...]:
+    """Return what a commit says of failed functions."""
+    return tuple(Failed(**item) for item in said)
+
+
+def added(before: Iterable[Failed], new: Iterable[Failed]) -> tuple[Failed, ...]:
+    """Return the sums by function, sorted by name; the first record is that of the earlier one."""
+    sums: dict[str, Failed] = {}
+    for item in (*before, *new):
+        known = sums.get(item.function)
+        records = item.records + (known.records if known else 0)
+        sums[item.function] = Failed(item.function, records, (known or item).first, (known or item).error)
+    return tuple(sums[name] for name in sorted(sums))
