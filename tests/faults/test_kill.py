@@ -42,6 +42,7 @@ def run_points(world, killed, lake, points: tuple[str, ...]) -> None:
     world.check(one)
 
 
+@pytest.mark.slow
 def test_killed_between_the_tables_of_a_tick_and_between_the_merges_of_a_batch(world, killed, lake) -> None:
     run_points(world, killed, lake, ("append:after:1", "merge:after:1"))
 

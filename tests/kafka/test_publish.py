@@ -127,6 +127,7 @@ def test_a_new_sink_publishes_the_whole_history_and_a_crash_before_publishing_lo
     assert [facts(m)[1:3] for m in records("pub-counted")] == [*history, (b"y", {"n": 2})]
 
 
+@pytest.mark.slow
 def test_a_lake_restored_from_the_topics_alone_goes_on(lake, cluster, send, records) -> None:
     cluster.create("pub-orders", partitions=2)
     stream = orders("pub-orders")
@@ -172,6 +173,7 @@ def test_a_lake_restored_from_the_topics_alone_goes_on(lake, cluster, send, reco
         lake("third").restore(last, "pub-orders")
 
 
+@pytest.mark.slow
 def test_a_tick_that_was_published_in_part_goes_on_where_it_ended(lake, cluster, send, records, monkeypatch) -> None:
     """What was published was one transaction, whatever its size: within 900 seconds, or never."""
     monkeypatch.setattr(transactions, "RECORDS", 3)

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -98,6 +99,7 @@ def test_the_model_sums_decimals_of_every_width_exactly(seed: int) -> None:
     check(result.tables["in_python"], values)
 
 
+@pytest.mark.slow
 @settings(max_examples=1, deadline=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(1, 2**32))
 def test_a_sum_of_wide_decimals_drops_no_value_and_stops_nothing(

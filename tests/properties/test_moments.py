@@ -67,6 +67,7 @@ def moments(app: App, records: list[Record], seed: int, ticks: list[int]) -> lis
     return made
 
 
+@pytest.mark.slow
 @examples(1)
 @given(seed=SEEDS)
 def test_at_ticks_offsets_and_event_times(spark: SparkSession, tmp_path_factory: Any, seed: int) -> None:

@@ -134,6 +134,7 @@ def test_windows_and_aggregates(spark: SparkSession, tmp_path_factory: Any, seed
     check(spark, Path(tmp_path_factory.mktemp("operators")), APP, history(seed, 120, 4), restarts)
 
 
+@pytest.mark.slow
 @examples(1)
 @given(seed=SEEDS, restarts=RESTARTS)
 def test_tables_that_keep_more_than_they_show(

@@ -94,6 +94,7 @@ def expected(app: App, records: list[Record], table: str) -> dict[Any, Any]:
     return dict(model.run(app, records, decode).tables[table])
 
 
+@pytest.mark.slow
 def test_a_damaged_table_is_made_anew_and_new_logic_is_swapped_in(bench: Bench) -> None:
     from lakehouse.run.repair.backfill import Range, backfill, backfill_range, revert
     from lakehouse.spark.bronze import interventions

@@ -140,6 +140,7 @@ SEEN = "2013-10-27T00:10:00.000005Z"
 KEYS = [("a,b", "c", SEEN, 1.5), ("a", "b,c", SEEN, 1.5), ("a", None, SEEN, 1.5), ("a", "", SEEN[:-2] + "6Z", 1.5)]
 
 
+@pytest.mark.slow
 def test_a_correction_takes_no_record_of_a_key_that_only_looks_alike(spark: SparkSession, tmp_path: Path) -> None:
     """Joined by commas the first two keys are one text; the last two differ in a null, and in a microsecond."""
     from lakehouse.lake.layout import Layout

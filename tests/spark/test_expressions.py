@@ -84,6 +84,7 @@ def test_what_raises_on_one_record_is_null_there_and_stops_nothing(spark: SparkS
     assert not result.quarantine["events"]
 
 
+@pytest.mark.slow
 def test_deep_nesting_and_a_function_that_raises_are_on_spark_what_they_are_in_the_model(
     spark: SparkSession, tmp_path: Path
 ) -> None:

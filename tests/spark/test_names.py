@@ -7,6 +7,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
+import pytest
+
 import lakehouse as lh
 from lakehouse.formats.decode import decode
 from lakehouse.model import model
@@ -42,6 +44,7 @@ def history() -> list[Record]:
     return made
 
 
+@pytest.mark.slow
 def test_aggregates_and_columns_may_have_the_names_that_are_used_inside(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.run.scenario.replay import SparkReplay
 

@@ -42,6 +42,7 @@ def history() -> list[Record]:
     ]
 
 
+@pytest.mark.slow
 def test_a_writer_that_ended_between_the_two_commits(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import lakehouse as lh
 from lakehouse.formats.decode import decode
 from lakehouse.lake.sql import answer, engine, register
@@ -71,6 +73,7 @@ def history() -> list[Record]:
     return made
 
 
+@pytest.mark.slow
 def test_a_time_outside_of_the_years_stops_nothing(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.lake import reader
     from lakehouse.lake.layout import Layout
