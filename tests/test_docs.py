@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import importlib
 import re
 import subprocess
 from functools import cache
@@ -104,6 +105,14 @@ def test_links_lead_somewhere(page: Path) -> None:
         if not there.exists() or (anchor and anchor[1:] not in anchors(there)):
             broken.append(target + anchor)
     assert not broken
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_imports_in_examples_work(page: Path) -> None:
+    for module, names in re.findall(r"^ *from (lakehouse[\w.]*) import ([\w, ]+)$", page.read_text(), re.MULTILINE):
+        package = importlib.import_module(module)
+        for name in names.split(","):
+            hasattr(package, name.strip()) or importlib.import_module(f"{module}.{name.strip()}")
 
 
 def test_scenarios_of_the_operators_exist() -> None:
