@@ -30,7 +30,7 @@ setup: .venv/.installed jars ## the Python environment and the jars (needs Pytho
 jars: .venv/.installed
 	@$(BIN)/python infra/jars/resolve.py
 
-lock-jars: .venv/.installed ## write infra/jars/checksums.txt anew, after infra/jars/ivy.xml has changed
+lock-jars: .venv/.installed ## rewrite infra/jars/checksums.txt, after infra/jars/ivy.xml has changed
 	$(BIN)/python infra/jars/resolve.py --lock
 
 lint: setup ## ruff and mypy

@@ -51,7 +51,7 @@ def check_schedules(app: Application) -> None:
         except CroniterError as error:
             raise Refused(
                 f"{app.name}.json: {field} is {cron!r}, which Airflow can't use: {error}. "
-                "Write it anew: lakehouse airflow add."
+                "Write it again: lakehouse airflow add."
             ) from None
 
 

@@ -82,12 +82,12 @@ def recovery_drill(app: Application) -> DAG:
 MAINTENANCE = """
 ### Table maintenance
 
-OPTIMIZE where there are many small files, VACUUM of what is older than the versions that are kept, anchors. Versions
-are kept for `keep_hours` at the least, which is never less than 168; for longer where `lakehouse.toml` says so, or
-where a changelog that is not published yet needs them (`kept` in the result says why). A longer time here is for a
-reader that needs one.
+OPTIMIZE where there are many small files, VACUUM of what is older than the versions that are kept, and anchors.
+Versions are kept for at least `keep_hours`, which is never less than 168. They are kept longer if `lakehouse.toml` says
+so, or if a changelog that is not published yet needs them (`kept` in the result says why). Give a longer time here if a
+reader needs it.
 
-Where a job keeps running it does all this itself, and the task is skipped. Repeating it is safe.
+A job that runs continuously does all this itself, and the task is skipped. Repeating it is safe.
 """
 
 

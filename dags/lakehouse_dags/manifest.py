@@ -71,11 +71,11 @@ def read(path: Path) -> Application:
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise Refused(f"{path.name}: can't be read as JSON: {error}. Write it anew: lakehouse airflow add.") from None
+        raise Refused(f"{path.name}: can't be read as JSON: {error}. Write it again: lakehouse airflow add.") from None
     if not isinstance(said, dict) or said.get("version") != VERSION:
         found = said.get("version") if isinstance(said, dict) else type(said).__name__
         raise Refused(
-            f"{path.name}: found version {found!r}, expected {VERSION}. Write it anew: lakehouse airflow add."
+            f"{path.name}: found version {found!r}, expected {VERSION}. Write it again: lakehouse airflow add."
         )
     check = _Check(path.name, said)
     name = check.text("name", APPLICATION)
@@ -105,7 +105,7 @@ class _Check:
 
     def _refuse(self, field: str, value: object, expected: str) -> Refused:
         return Refused(
-            f"{self._file}: {field} is {value!r:.200}, expected {expected}. Write it anew: lakehouse airflow add."
+            f"{self._file}: {field} is {value!r:.200}, expected {expected}. Write it again: lakehouse airflow add."
         )
 
     def text(self, field: str, pattern: str) -> str:
@@ -138,7 +138,7 @@ class _Check:
     def tables(self) -> tuple[str, ...]:
         values = self._said.get("tables")
         if not isinstance(values, list) or not values or not all(isinstance(one, dict) for one in values):
-            raise self._refuse("tables", values, 'a list of objects such as {"name": "totals"}, one at the least')
+            raise self._refuse("tables", values, 'a list of at least one object such as {"name": "totals"}')
         return _Check(self._file, {"tables": [one.get("name") for one in values]}).names("tables", NAME)
 
     def cron(self, field: str) -> str | None:

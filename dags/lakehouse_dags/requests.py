@@ -163,7 +163,7 @@ def chunks(request: Request) -> list[Request]:
         hours = -(-(end - start) // (timedelta(hours=1) * CHUNKS_MAX))
         raise BadRequest(
             f"from {request['from']} to {request['to']} in chunks of {request['chunk_hours']} hours are {count} "
-            f"chunks; expected {CHUNKS_MAX} at the most. Choose chunk_hours of {hours} or more."
+            f"chunks; expected at most {CHUNKS_MAX}. Choose chunk_hours of {hours} or more."
         )
     bounds = [min(start + number * step, end) for number in range(count + 1)]
     parts = [{**request, "from": _written(a), "to": _written(b)} for a, b in pairwise(bounds)]
@@ -232,7 +232,7 @@ def _text(params: Mapping[str, Any], name: str, pattern: str, longest: int, *, n
     if value is None and nullable:
         return None
     if not isinstance(value, str) or len(value) > longest or not re.match(pattern, value) or SURROGATE.search(value):
-        raise BadRequest(f"{name} is {value!r:.200}, expected a text of {longest} characters at the most: {pattern}")
+        raise BadRequest(f"{name} is {value!r:.200}, expected a text of at most {longest} characters: {pattern}")
     return value
 
 

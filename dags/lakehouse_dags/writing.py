@@ -72,17 +72,17 @@ def catch_up(app: Application) -> DAG:
 BACKFILL_RANGE = """
 ### Backfill a range
 
-Makes the rows anew that a range of records touches: `from` (in the range) and `to` (not in it) are event times,
-`offsets` has the form `orders/0=120..180,orders/1=80..95`. With neither, all rows: the table is built beside the live
-one and swapped in, with the declaration that the application has now.
+Rebuilds the rows that a range of records touches: `from` (in the range) and `to` (not in it) are event times,
+`offsets` has the form `orders/0=120..180,orders/1=80..95`. Without a range, all rows: the table is built beside the
+live one and swapped in, with the application's current declaration.
 
-1. `check_request` looks at the params together; `plan` counts the rows that would be added, removed, changed.
-2. A dry run, which is the default, ends here. Else a person approves, within a day (*Required Actions*).
-3. `backfill` runs chunk by chunk. The job of the table goes on meanwhile.
-4. `reconcile` compares: no row may differ from what bronze gives. Of all rows it is the audit, with a fold from bronze.
-5. One asset event, if the table changed. `discard` removes what was built beside it, however the run ended.
+1. `check_request` checks the params together; `plan` counts the rows that would be added, removed, changed.
+2. A dry run, which is the default, ends here. Otherwise a person approves, within a day (*Required Actions*).
+3. `backfill` runs chunk by chunk. The table's job keeps running meanwhile.
+4. `reconcile` compares: no row may differ from what bronze gives. For all rows it is the audit with a fold of bronze.
+5. One asset event, if the table changed. `discard` removes what was built beside it, no matter how the run ended.
 
-Any task may be cleared and any run repeated: what is right already is not written again.
+Any task may be cleared and any run repeated: what is already right is not written again.
 """
 
 
@@ -98,7 +98,7 @@ def backfill_range(app: Application) -> DAG:
         "chunk_hours": Param(24, type="integer", minimum=1, maximum=24 * 366, title="Hours in a chunk"),
         **common.decided(),
     }
-    about = common.dag(app, "backfill_range", "rows made anew from bronze, after approval", BACKFILL_RANGE)
+    about = common.dag(app, "backfill_range", "rows rebuilt from bronze, after approval", BACKFILL_RANGE)
     with DAG(schedule=None, params=params, **about) as dag:
         plan = LakehouseOperator(task_id="plan", command="plan", **common.writer(app)).as_setup()
         each = EachOf(task_id="chunks")
@@ -127,9 +127,9 @@ def backfill_range(app: Application) -> DAG:
 BACKFILL_INTERVAL = """
 ### Backfill by interval
 
-Each run makes the rows anew that the records of its *data interval* touch, by event time. So Airflow's own **Backfill**
-button (or `airflow backfill create`) repairs any stretch of time, a run for each interval. There are no asset events:
-nothing downstream is started a hundred times. Run `catch_up` afterwards, it tells once.
+Each run rebuilds the rows that the records of its *data interval* touch, by event time. So Airflow's own **Backfill**
+button (or `airflow backfill create`) repairs any stretch of time, with a run for each interval. There are no asset
+events: nothing downstream is started a hundred times. Run `catch_up` afterwards; it sends one event.
 
 Unless the application has a schedule for it (`lakehouse airflow add --backfill-schedule`), the DAG is paused at first;
 a backfill's runs wait until it is not. Unpaused, it also looks at each day that has passed.
@@ -147,7 +147,7 @@ def backfill_interval(app: Application) -> DAG:
     }
     # A cron text alone would make runs without a data interval.
     schedule = CronDataIntervalTimetable(app.backfill_schedule or DAILY, timezone="UTC")
-    about = common.dag(app, "backfill_interval", "each interval's rows made anew from bronze", BACKFILL_INTERVAL)
+    about = common.dag(app, "backfill_interval", "each interval's rows rebuilt from bronze", BACKFILL_INTERVAL)
     paused = common.waits(app.backfill_schedule)
     with DAG(schedule=schedule, start_date=common.BEGUN, params=params, **paused, **about) as dag:
         each = EachOf(task_id="each_table")

@@ -231,7 +231,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--target", type=Path, default=HERE.parent.parent / ".jars", help="default: .jars in the project"
     )
     parser.add_argument("--check-java", action="store_true", help="only check that Java is new enough")
-    parser.add_argument("--lock", action="store_true", help="write checksums.txt anew from what is fetched now")
+    parser.add_argument("--lock", action="store_true", help="rewrite checksums.txt from what is fetched now")
     options = parser.parse_args(arguments)
     started = time.monotonic()
     try:

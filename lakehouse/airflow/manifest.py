@@ -29,8 +29,8 @@ def check_name(name: str) -> str:
     """Return a name that can stand in DAG ids and file names. Raises ConfigError for another one."""
     if not NAME.fullmatch(name):
         raise ConfigError(
-            f"found the name {name!r}; expected a small letter, then small letters, digits and _, 41 at the most, such "
-            "as shop. Give one with --name."
+            f"found the name {name!r}; expected a lower-case letter, then at most 40 lower-case letters, digits and _, "
+            "such as shop. Give one with --name."
         )
     return name
 

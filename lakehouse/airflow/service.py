@@ -114,7 +114,7 @@ def _look_at(running: Running, settings: config.Airflow, say: Say) -> None:
     if gone := [name for name, part in running.parts.items() if part["given_up"]]:
         raise AirflowError(
             f"Airflow runs at {running.url}, but without {', '.join(gone)}: ended too often, and was given up. "
-            f"The log: {home.logs / f'{gone[0]}.log'}. `lakehouse airflow down`, then `up`, starts all of it anew."
+            f"The log: {home.logs / f'{gone[0]}.log'}. `lakehouse airflow down`, then `up`, restarts all of it."
         )
     if not home.has_settings(settings, settings.port or running.port):
         say("The settings were changed since it was started; `lakehouse airflow down`, then `up`, applies them.")

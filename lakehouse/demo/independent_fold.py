@@ -169,7 +169,7 @@ def compare_bronze(drained: Digests, bronze: Iterator[tuple[Partition, int, int]
     extra: dict[Partition, list[int]] = {partition: [] for partition in drained}
     for partition, offset, digest in bronze:
         if partition not in drained:
-            raise CannotTell(f"bronze has partition {partition}, Kafka has not")
+            raise CannotTell(f"bronze has partition {partition}, Kafka does not")
         wanted = drained[partition].get(offset)
         if offset in seen[partition]:
             duplicate[partition].append(offset)

@@ -86,7 +86,7 @@ def _check_depth(text: str) -> None:
     for found in _BRACKET.finditer(text):
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
         if depth > _DEPTH_MAX:
-            raise Unfit(f"expected JSON of {_DEPTH_MAX} levels at the most, found more at character {found.start()}")
+            raise Unfit(f"expected JSON of at most {_DEPTH_MAX} levels, found more at character {found.start()}")
         if depth == 0 and found[0] == "}":
             return
 

@@ -64,7 +64,7 @@ def name_of(topic: str) -> str:
     """Return the name of the topic that says what a changelog covers. Raises ConfigError for a name too long."""
     if len(topic) + len(SUFFIX) > LONGEST:
         raise ConfigError(
-            f"topic {topic!r} has {len(topic)} letters; expected {LONGEST - len(SUFFIX)} at the most, since "
+            f"topic {topic!r} has {len(topic)} letters; expected at most {LONGEST - len(SUFFIX)}, since "
             f"the topic beside it ends with {SUFFIX!r}. Give the sink a shorter name."
         )
     return topic + SUFFIX
@@ -109,7 +109,7 @@ def cover_of(data: bytes | None, where: str) -> Cover:
 def _no_cover(where: str, expected: str) -> NotFound:
     return NotFound(
         f"record {where} does not say what the changelog covers: expected {expected}. Only lakehouse may write to that "
-        "topic: find out who else does. Delete both topics to publish the changelog anew, or build the table from "
+        "topic: find out who else does. Delete both topics to publish the changelog again, or build the table from "
         "bronze."
     )
 

@@ -66,7 +66,7 @@ def _text(pairs: Mapping[str, bytes | None], name: str, where: str) -> str:
     try:
         return (pairs[name] or b"").decode()
     except UnicodeDecodeError:
-        raise NotFound(f"record {where}: its {name} header is no text. {HELP}") from None
+        raise NotFound(f"record {where}: its {name} header is not text. {HELP}") from None
 
 
 def _whole(text: str, name: str, where: str) -> int:

@@ -77,7 +77,7 @@ def application(folder: Path, name: str) -> Application:
         found = _application(said)
     except (LakehouseError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise ConfigError(f"{path}: {what}. Write it anew: `lakehouse airflow add APP --name {name}`.") from error
+        raise ConfigError(f"{path}: {what}. Write it again: `lakehouse airflow add APP --name {name}`.") from error
     if found.name != name:
         raise ConfigError(f"{path}: it is the manifest of {found.name!r}; expected {name!r}, the file's name.")
     return found

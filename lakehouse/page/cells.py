@@ -57,7 +57,7 @@ def shortened(column: str, kind: str) -> str:
 def checked_key(text: str | None) -> str | None:
     """Return a key's text, None for none; ConfigError for one that is too long to be looked for."""
     if text is not None and len(text) > KEY_MAX:
-        raise ConfigError(f"key: found {len(text):,} characters; expected {KEY_MAX:,} at the most.")
+        raise ConfigError(f"key: found {len(text):,} characters; expected at most {KEY_MAX:,}.")
     return text or None
 
 

@@ -126,7 +126,7 @@ async def _read(stream: asyncio.StreamReader | None) -> str:
         if size <= OUTPUT_MAX:  # the rest is read and dropped: the command must not wait for a reader
             parts.append(part)
     if size > OUTPUT_MAX:
-        raise LakehouseError(f"the command printed {size:,} bytes; expected {OUTPUT_MAX:,} at the most.")
+        raise LakehouseError(f"the command printed {size:,} bytes; expected at most {OUTPUT_MAX:,}.")
     return b"".join(parts).decode("utf-8", "replace")
 
 

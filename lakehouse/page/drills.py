@@ -22,7 +22,7 @@ def history(app: Application, table: str | None, limit: int = DRILLS_MAX) -> lis
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
         raise StorageError(
             f"{app.layout.drills}/history.jsonl: found {error}; expected a line of JSON for each drill. Remove the "
-            "line that is none: the history can be lost without harm."
+            "invalid line: the history can be lost without harm."
         ) from error
     # A hash has 64 bits, of which a browser would lose some.
     return [{**one, "hash": f"{one['hash'] & (1 << 64) - 1:016x}"} for one in found[:limit]]

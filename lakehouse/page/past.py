@@ -88,7 +88,7 @@ def _compared(
     sides = [_side(snapshot(app.layout, table.name, at)) for at in moments]
     if (most := max(side["total"] for side in sides)) > COMPARED_MAX:
         raise ConfigError(
-            f"table {table.name!r} has {most:,} rows; expected {COMPARED_MAX:,} at the most here. "
+            f"table {table.name!r} has {most:,} rows; expected at most {COMPARED_MAX:,} here. "
             f"`lakehouse past diff {table.name} A B` compares tables of any size."
         )
     found = difference(app.layout, table.name, *moments, key=key, limit=limit)

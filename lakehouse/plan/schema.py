@@ -44,7 +44,7 @@ def check_name(name: str, what: str) -> str:
     """Return `name` if it can be a table's, a stream's or a column's name; PlanError otherwise."""
     if not isinstance(name, str) or not IDENTIFIER.fullmatch(name):
         raise PlanError(
-            f"{what} {name!r}: expected a letter, then letters, digits or underscores, 63 at the most "
+            f"{what} {name!r}: expected a letter, then at most 62 letters, digits or underscores "
             "(a leading underscore marks lakehouse's own columns). Choose another name."
         )
     return name
@@ -53,7 +53,7 @@ def check_name(name: str, what: str) -> str:
 def check_topic(name: str) -> str:
     """Return `name` if Kafka allows it as a topic's name; PlanError otherwise."""
     if not isinstance(name, str) or not TOPIC.fullmatch(name) or name in {".", ".."}:
-        raise PlanError(f"topic {name!r}: Kafka allows letters, digits, '.', '_' and '-', 249 at the most.")
+        raise PlanError(f"topic {name!r}: Kafka allows at most 249 letters, digits, '.', '_' and '-'.")
     return name
 
 

@@ -117,8 +117,8 @@ class Aggregated:
         if keep is not None and window is not None and keep < window.needed:
             raise PlanError(
                 f"{what}: retention={retention!r} is {keep} ms, but a window is needed until {window.needed} ms after "
-                "its end (grace, and twice a session's gap or a sliding window's difference). Expected that at the "
-                "least."
+                "its end (grace, and twice a session's gap or a sliding window's difference). Expected at "
+                "least that."
             )
         return Table(
             name, self.grouped.stream, keys, by, self.aggregations, window, self.predicate, emit, suppress, keep,

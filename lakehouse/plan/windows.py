@@ -35,12 +35,12 @@ def hopping(size: str, advance: str, *, grace: str | None = None) -> Declared:
     if step > ms:
         raise PlanError(
             f"hopping({size!r}, {advance!r}): windows further apart than they are long would lose records between "
-            "them. Expected an advance of the size at the most."
+            "them. Expected an advance no longer than the size."
         )
     if (count := -(-ms // step)) > WINDOWS_MAX:
         raise PlanError(
             f"hopping({size!r}, {advance!r}): a record would count in {count:,} windows, a row each; expected "
-            f"{WINDOWS_MAX:,} at the most. Choose a longer advance, or lh.sliding."
+            f"at most {WINDOWS_MAX:,}. Choose a longer advance, or lh.sliding."
         )
     return Declared(Hopping(ms, step, _grace(grace, ms)), grace is not None)
 

@@ -161,7 +161,7 @@ def users(value: object) -> dict[str, str]:
         if role not in ROLES:
             raise Wrong(f"found the role {role!r} of {name}; expected one of: {', '.join(ROLES)}", name)
     if "admin" not in found.values():
-        raise Wrong('found no admin; expected one at the least, such as { admin = "admin", vera = "viewer" }')
+        raise Wrong('found no admin; expected at least one, such as { admin = "admin", vera = "viewer" }')
     return found
 
 
@@ -245,7 +245,7 @@ def duration(*words: str, least: str, why: str = "") -> Check:
         except PlanError:
             raise Wrong(f"found {value!r}; expected {expected}") from None
         if found < milliseconds(least, ""):
-            raise Wrong(f"found {value!r}; expected {least} at the least{f': {why}' if why else ''}")
+            raise Wrong(f"found {value!r}; expected at least {least}{f': {why}' if why else ''}")
         return text(value)
 
     return check

@@ -135,7 +135,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_are_refused(made: dict[str, Any], tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="expected a small letter"):
+    with pytest.raises(ConfigError, match="expected a lower-case letter"):
         manifest.check_name(name)
     with pytest.raises(ConfigError):
         manifest.remove(tmp_path, name)

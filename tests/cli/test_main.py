@@ -44,7 +44,7 @@ def test_an_error_has_its_exit_code(error, code):
     ("arguments", "said"),
     [
         (["describe", "../etc"], "expected a letter"),
-        (["log", "bronze.a/b"], "Kafka allows letters"),
+        (["log", "bronze.a/b"], "Kafka allows at most 249 letters"),
         (["changes", "nothing"], "does not exist"),
         (["changes", "visits", "--per-event"], "--app"),
         (["query", "DROP TABLE visits"], "expected one SELECT"),
@@ -54,7 +54,7 @@ def test_an_error_has_its_exit_code(error, code):
         (["query", "SELECT 1", "--json", "--csv"], "one of them"),
         (["run", "missing.py"], "no such file"),
         (["run", "app.py; rm -rf x"], "expected a Python file"),
-        (["produce", "a topic"], "Kafka allows letters"),
+        (["produce", "a topic"], "Kafka allows at most 249 letters"),
         (["produce", "topic", "missing.jsonl"], "no such file"),
         (["status", "--config", "missing.toml"], "no such file"),
         (["init", "../outside"], "expected a letter"),

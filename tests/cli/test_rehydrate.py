@@ -63,8 +63,8 @@ def test_a_program_reads_json(lake, lakehouse, broker):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["clicks", "--to", "a b"], "Kafka allows letters"),
-        (["../clicks", "--to", "x"], "Kafka allows letters"),
+        (["clicks", "--to", "a b"], "Kafka allows at most 249 letters"),
+        (["../clicks", "--to", "x"], "Kafka allows at most 249 letters"),
         (["visits", "--to", "x"], "'visits' is not in bronze. There are: clicks"),
         (["clicks", "--to", "x", "--partitions", "none"], "--partitions 'none': expected same, or a number from 1"),
         (["clicks", "--to", "x", "--partitions", "0"], "expected same, or a number from 1"),

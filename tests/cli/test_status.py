@@ -70,7 +70,7 @@ def test_a_topic_made_anew_has_shares_of_its_own(lake, lakehouse):
     assert [(p["topic_id"], p["partition"], p["share"]) for p in topic["partitions"]] == [
         ("id-1", 0, 0.7), ("id-1", 1, 0.3), ("a-later-id", 0, 1.0),
     ]  # fmt: skip
-    assert "0, before it was made anew" in lakehouse("status", "--skew").out
+    assert "0, before it was recreated" in lakehouse("status", "--skew").out
 
 
 def test_keys_that_are_no_text(lake, lakehouse):

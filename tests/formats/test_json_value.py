@@ -235,7 +235,7 @@ def test_a_deeply_nested_field_is_a_text_or_has_a_reason_as_long_as_spark_reads_
         with pytest.raises(Unfit, match="field x: expected bigint, found"):
             decode(value(levels), (Column("x", "bigint"),))
     for levels in (1000, 100_000):
-        with pytest.raises(Unfit, match="expected JSON of 1000 levels at the most, found more at character"):
+        with pytest.raises(Unfit, match="expected JSON of at most 1000 levels, found more at character"):
             decode(value(levels), (Column("x", "string"),))
 
 

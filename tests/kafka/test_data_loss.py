@@ -115,7 +115,7 @@ def test_a_topic_created_anew_is_another_topic(
     cluster.create("dl-anew")
     new = cluster.topics(["dl-anew"])["dl-anew"].id
     send("dl-anew", [("k", f"new {n}", T) for n in range(4)])
-    message = rf"topic dl-anew \(id {old}\) partition 0: offsets \[2, unknown\): .*created anew \(id {new}\)"
+    message = rf"topic dl-anew \(id {old}\) partition 0: offsets \[2, unknown\): .*recreated \(id {new}\)"
     with pytest.raises(DataLoss, match=message):
         ingest(one, app)
     assert len(bronze(one)) == 2

@@ -107,7 +107,7 @@ def test_topics_that_are_refused(bronze_of, cluster, send) -> None:
             lake.rehydrate("re-no", topic)
     with pytest.raises(NotFound, match="'nothing' is not in bronze"):
         lake.rehydrate("nothing", "re-new")
-    with pytest.raises(PlanError, match="Kafka allows letters"):
+    with pytest.raises(PlanError, match="Kafka allows at most 249 letters"):
         lake.rehydrate("re-no", "a/../b")
     lease = Lease(Layout(lake.settings.lake.path).lease("rehydrate-re-new"), "the test")
     with lease, pytest.raises(LeaseHeld, match="'re-new' is being written by another process"):

@@ -135,7 +135,7 @@ def test_another_lake_publishes_nothing_in_silence(lake, cluster, send, records)
     shutil.rmtree(Path(one.settings.lake.path, "control"))
     one.run(app, until="caught_up")
     assert [len(records(f"anew-{name}")) for name in ("out", "copy")] == [2, 2]
-    with pytest.raises(StorageError, match="this one's bronze was made anew"):
+    with pytest.raises(StorageError, match="this one's bronze was recreated"):
         other.run(app, until="caught_up")
     cluster.delete("anew-out")
     send("anew", [("k", "3", T)])
@@ -228,7 +228,7 @@ def test_what_is_put_right_on_a_restored_table_keeps_what_it_was_restored_with(l
         assert rows(three, table) == rows(two, table)
         proofs = {proof.origin: proof for proof in two.prove(table, topic=f"mended-{table.name}")}
         assert proofs["version"].content == proofs["changelog"].content
-        assert "is in no bronze of this lake" in (proofs["bronze"].refused or "")
+        assert "this lake's bronze does not have" in (proofs["bronze"].refused or "")
     for moment in ({"offsets": {"mended": {0: 4}}}, {"at": "2023-11-14T22:13:19Z"}):
         with pytest.raises(NotFound, match="it was restored from a topic"):
             two.read(sums, **moment).collect()

@@ -64,21 +64,21 @@ def test_a_manifest_that_is_none_is_refused(tmp_path, more, said):
 )  # fmt: skip
 def test_a_file_of_any_text_is_a_refused_manifest(tmp_path, text):
     (tmp_path / "shop.json").write_text(text)
-    with pytest.raises(ConfigError, match="Write it anew"):
+    with pytest.raises(ConfigError, match="Write it again"):
         application(tmp_path, "shop")
 
 
 def test_a_manifest_of_any_bytes_or_that_can_not_be_read_is_refused(tmp_path):
     (tmp_path / "shop.json").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "loop.json").symlink_to(tmp_path / "loop.json")
-    with pytest.raises(ConfigError, match="Write it anew"):
+    with pytest.raises(ConfigError, match="Write it again"):
         application(tmp_path, "shop")
     assert len(applications(tmp_path)[1]) == 2
 
 
 @pytest.mark.parametrize("more", [{"lake": "/a\0b"}, {"app": "/a\nb"}, {"config": "/\ud800"}, {"lineage": []}])
 def test_a_path_that_no_file_can_have_is_refused(tmp_path, more):
-    with pytest.raises(ConfigError, match="Write it anew"):
+    with pytest.raises(ConfigError, match="Write it again"):
         named(tmp_path, manifest(tmp_path / "lake", **more))
 
 

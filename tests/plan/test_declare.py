@@ -22,7 +22,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     # names and topics
     (declared(topic="no topic"), "topic 'no topic': Kafka allows"),
     (declared(topic=".."), "Kafka allows"),
-    (declared(topic="x" * 250), "249 at the most"),
+    (declared(topic="x" * 250), "at most 249 letters"),
     (declared(topic="1st"), "stream '1st': expected a letter"),
     (declared(name="_own"), "leading underscore"),
     (declared(key=" "), "expected the key's column"),

@@ -30,5 +30,5 @@ def test_what_is_no_duration_is_refused_with_one_that_is(text: str) -> None:
 
 def test_too_short_a_duration_is_refused() -> None:
     assert milliseconds("1 millisecond", "size", least=1) == 1
-    with pytest.raises(PlanError, match="size='0 hours' is 0 ms; expected 1 ms at the least"):
+    with pytest.raises(PlanError, match="size='0 hours' is 0 ms; expected at least 1 ms"):
         milliseconds("0 hours", "size", least=1)

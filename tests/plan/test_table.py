@@ -68,14 +68,14 @@ def test_retention_is_as_long_as_a_window_is_needed() -> None:
         (lambda: by_id.agg(n=lh.count()).table("t", retention="1 day"), "retention needs a window"),
         (lambda: by_id.agg(n=lh.count()).table("t", idle="1 day"), "idle needs a window"),
         (lambda: windowed.table("t", idle="1 minute"), 'is about final results; add emit="final"'),
-        (lambda: windowed.table("t", emit="final", idle="0 minutes"), "idle='0 minutes' is 0 ms; expected 1 ms"),
+        (lambda: windowed.table("t", emit="final", idle="0 minutes"), "idle='0 minutes' is 0 ms; expected at least"),
         (lambda: windowed.table("t", retention="9 minutes"), "is 540000 ms, but a window is needed until 600000 ms"),
         (lambda: orders.latest("t", order_by="word"), "order_by=word is a string; expected a timestamp, or a number"),
         (lambda: orders.latest("t", order_by="day"), "order_by=day is a date"),
         (lambda: orders.latest("t", order_by="nowhere"), "'nowhere', which does not exist"),
         (lambda: orders.latest("t", retention="1 day"), "markers of order_by, which is not asked for"),
         (lambda: orders.latest("t", order_by="n", retention="1 day"), "is a time, but order_by=n is a bigint"),
-        (lambda: orders.latest("t", order_by="at", retention="0 days"), "expected 1 ms at the least"),
+        (lambda: orders.latest("t", order_by="at", retention="0 days"), "expected at least 1 ms"),
     ],
 )  # fmt: skip
 def test_refused(declare: Callable[[], object], message: str) -> None:

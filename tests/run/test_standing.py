@@ -55,7 +55,7 @@ def test_two_lakes_do_not_publish_to_one_topic_by_turns() -> None:
 
 
 def test_bronze_made_anew_does_not_go_on_in_silence() -> None:
-    with pytest.raises(StorageError, match=r"another lake \(or this one's bronze was made anew\).*delete 'out'"):
+    with pytest.raises(StorageError, match=r"another lake \(or this one's bronze was recreated\).*delete 'out'"):
         stands(COVER, replace(A, origin="anew"))
 
 

@@ -170,7 +170,7 @@ def test_rows_that_were_changed_by_hand(damaged: Lake, capsys: Capture) -> None:
     assert (said["ok"], said["fates"]) == (False, EXPECTED["totals"])
     assert lost["found"].endswith("1 records that do not fit are not in the quarantine; the first: offset 7")
     assert "remove its folder below quarantine/" in lost["do"]
-    assert changed["found"].startswith("the table has 1 rows that a refold from bronze has not")
+    assert changed["found"].startswith("the table has 1 rows that a refold from bronze does not have")
     assert changed["found"].endswith('{"customer":"ann","n":3,"total":99}')
     assert changed["expected"] == '1 others, such as {"customer":"ann","n":3,"total":15}'
 
@@ -198,7 +198,7 @@ def test_rows_that_left_bronze_or_are_there_twice(damaged: Lake) -> None:
     audit = damaged.audit(APP, CURRENT)
     assert missing(audit) == {0: {"aborted": 2, "own": 3, "lost": 1}, 1: {}}
     assert found(audit) == [
-        "Kafka has 1 records that bronze has not; the first: offset 6",
+        "Kafka has 1 records that bronze does not have; the first: offset 6",
         "1 records are the last of their keys, and no row shows them; the first: offset 0",
         "1 records are shown by rows and are not in bronze; the first: offset 6",
         "1 offsets stand in bronze more than once; the first: offset 0",

@@ -111,7 +111,7 @@ def test_tables_of_every_kind_and_a_correction(spark: SparkSession, tmp_path: Pa
     gone = DeltaTable(layout.late("sessions"))
     gone.delete('"offset" = 5')
     shallow = audit(spark, layout, APP, SESSIONS, NOBODY)
-    assert "--deep judges it anew" in shallow.notes[0]
+    assert "--deep judges it again" in shallow.notes[0]
     assert found(shallow) == [
         "its commits counted 4 windows that a record came too late for",
         "column n adds up to 5 over all groups",

@@ -35,7 +35,7 @@ def demo(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The picture: .png, .svg or .pdf.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the broker running, to try the other commands.")] = False,
     lake: Annotated[
-        Path, typer.Option("--lake", metavar="FOLDER", help="The demo's folder; made anew every time.")
+        Path, typer.Option("--lake", metavar="FOLDER", help="The demo's folder; recreated every time.")
     ] = FOLDER,
 ) -> None:
     """Replay a year of flights through Kafka into tables, show them, and prove them right.

@@ -33,7 +33,7 @@ def produce(
     ] = Format.json,
     partitions: Annotated[
         int | None,
-        typer.Option(min=1, max=10_000, help="Create the topic with so many partitions if it does not exist."),
+        typer.Option(min=1, max=10_000, metavar="N", help="Create the topic with N partitions if it does not exist."),
     ] = None,
     config: ConfigOption = None,
     lake: LakeOption = None,

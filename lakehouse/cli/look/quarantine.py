@@ -64,7 +64,7 @@ def quarantine(
     ] = False,
     again: Annotated[
         bool,
-        typer.Option("--again", help="With --replay: leave out those fixed before, which are refused else."),
+        typer.Option("--again", help="With --replay: leave out those fixed before, which are otherwise refused."),
     ] = False,
     instead: Annotated[
         bool, typer.Option("--instead", help="With --replay: those fixed before count with the new bytes.")
@@ -80,9 +80,9 @@ def quarantine(
 
     A fixed record stays in the list, with the tick from which on it counts; --open leaves it out.
 
-    A fix is a function (record -> record, bytes, or None), a new value or key of one record, or nothing: the stream is
-    declared otherwise now. Only --replay changes something, and only it needs Spark: fixed records count at their
-    original positions, as an intervention, and what depends on them is made anew.
+    A fix is a function (record -> record, bytes, or None), a new value or key of one record, or nothing, if the
+    stream's declaration has changed. Only --replay changes something, and only it needs Spark: fixed records count at
+    their original positions, as an intervention, and what depends on them is rebuilt.
 
     Example: lakehouse look quarantine orders --by reason
     """

@@ -28,7 +28,7 @@ ROWS_SHOWN = 100
 
 LimitOption = Annotated[
     int | None,
-    typer.Option("--limit", min=1, help=f"So many rows at the most; a table shows {ROWS_SHOWN} if left out."),
+    typer.Option("--limit", min=1, metavar="N", help=f"At most N rows; a table shows {ROWS_SHOWN} if left out."),
 ]
 TableArgument = Annotated[
     str,
@@ -161,7 +161,9 @@ def describe(
 
 def log(
     table: TableArgument,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="So many versions, the newest first.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, metavar="N", help="At most N versions, the newest first.")
+    ] = None,
     config: ConfigOption = None,
     lake: LakeOption = None,
     json: JsonOption = False,

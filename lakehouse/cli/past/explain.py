@@ -35,7 +35,9 @@ def explain(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", min=1, help=f"The last so many records of each row; {ROWS_SHOWN} if left out."),
+        typer.Option(
+            "--limit", min=1, metavar="N", help=f"Only the last N records of each row; {ROWS_SHOWN} if left out."
+        ),
     ] = None,
     config: ConfigOption = None,
     lake: LakeOption = None,

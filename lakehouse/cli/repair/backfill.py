@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def backfill(
     app: AppArgument,
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table whose rows are made anew.")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table whose rows are rebuilt.")],
     start: Annotated[
         str | None, typer.Option("--from", metavar="TIME", help="Of records of this event time or later.")
     ] = None,
@@ -46,10 +46,10 @@ def backfill(
     lake: LakeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Make a table's rows anew from bronze: all, with new logic too, or those that a range of records touches.
+    """Rebuild a table's rows from bronze: all, also with new logic, or those that a range of records touches.
 
-    Its job goes on. The rows that differ are merged in, at a tick of their own; only they reach the changelog. All: it
-    is built beside the live table, compared, and swapped in; if it is interrupted, run it again, and it goes on.
+    Its job keeps running. The rows that differ are merged in, at a tick of their own; only they reach the changelog.
+    All rows: the table is built beside the live one, compared, and swapped in. Interrupted, run it again to continue.
 
     Example: lakehouse repair backfill app.py totals --plan
     """

@@ -18,7 +18,9 @@ def upkeep(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
     keep_at_least: Annotated[
         str | None,
-        typer.Option("--keep-at-least", metavar="TIME", help="Keep versions so long, if keep_versions is less."),
+        typer.Option(
+            "--keep-at-least", metavar="TIME", help="Keep versions at least this long, if keep_versions is less."
+        ),
     ] = None,
     config: ConfigOption = None,
     lake: LakeOption = None,

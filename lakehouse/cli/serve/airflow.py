@@ -131,7 +131,7 @@ def add(
         typer.Option(metavar="CRON", help="The intervals of the DAG whose runs are backfills of one interval."),
     ] = None,
     freshness_minutes: Annotated[
-        int | None, typer.Option(metavar="M", help="Alert when no catch-up has ended well for so long.")
+        int | None, typer.Option(metavar="M", help="Alert when no catch-up has succeeded for this long.")
     ] = None,
     config: ConfigOption = None,
     home: HomeOption = None,

@@ -79,7 +79,7 @@ def _skew(topics: list[dict[str, Any]]) -> None:
 
 def _partition(topic: dict[str, Any], part: dict[str, Any]) -> str:
     is_present = part["topic_id"] == topic["partitions"][-1]["topic_id"]
-    return str(part["partition"]) if is_present else f"{part['partition']}, before it was made anew"
+    return str(part["partition"]) if is_present else f"{part['partition']}, before it was recreated"
 
 
 def _key(key: bytes | None) -> str:
@@ -92,7 +92,7 @@ def _percent(part: dict[str, Any]) -> str:
 
 
 def _lag(topic: dict[str, Any]) -> Any:
-    return "topic was made anew" if topic["made_anew"] else topic["lag"]
+    return "topic was recreated" if topic["made_anew"] else topic["lag"]
 
 
 def _kafka(kafka: dict[str, Any]) -> str:

@@ -30,7 +30,7 @@ def audit(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A table of the application, such as totals.")],
     app: AppOption,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Fold the table anew from bronze, too, and compare its rows.")
+        bool, typer.Option("--deep", help="Also fold the table from bronze, and compare its rows.")
     ] = False,
     config: ConfigOption = None,
     lake: LakeOption = None,

@@ -21,7 +21,8 @@ def capture(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A table of the application.")],
     key: Annotated[str, typer.Option(help="Its key; the values of a key of several joined by commas, as in CSV.")],
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="The first so many records of the key; all if left out.")
+        int | None,
+        typer.Option("--limit", min=1, metavar="N", help="Only the first N records of the key; all if left out."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Beside the application, TABLE-KEY.json, if left out.")

@@ -157,7 +157,7 @@ class History:
 
     def _at_commit(self, ms: int) -> Version | None:
         if ms > time.time() * 1000:
-            raise NotFound(f"{self.what} at {AtCommit(ms)}: that is to come; what will be known then is not known yet.")
+            raise NotFound(f"{self.what} at {AtCommit(ms)}: that time is in the future, so it can't be read yet.")
         for version in self:
             if version.time_ms <= ms:
                 return version

@@ -89,11 +89,11 @@ def _beside(was: Json, now: Json) -> Iterator[Difference]:
     before, after = was["beside"], now["beside"]
     if before["suppress"] != after["suppress"]:
         words = {True: "suppress", False: "no suppress"}
-        meaning = f"only the changelog is another one, from now on: {GOES_ON}"
+        meaning = f"only the changelog differs, from now on: {GOES_ON}"
         yield _differs("compatible", "suppress", words[before["suppress"]], words[after["suppress"]], meaning)
     final = was["emit"] == now["emit"] == "final"
     if before["idle"] != after["idle"] and final:
-        meaning = f"final results are given out by the new one from now on, those that are out stay: {GOES_ON}"
+        meaning = f"from now on final results are emitted by the new setting, those already emitted stay: {GOES_ON}"
         yield _differs("compatible", "idle", _ms(before["idle"]), _ms(after["idle"]), meaning)
     if before["retention"] != after["retention"] and (was["window"] is None) == (now["window"] is None):
         yield from _retention(before["retention"], after["retention"], was, final)
@@ -104,14 +104,14 @@ def _retention(before: int | None, after: int | None, was: Json, final: bool) ->
     if was["window"] is None:
         kind, meaning = "refold", f"it decides which records are too old and which deletes are remembered; {REFOLD}"
     elif after is not None and (before is None or after < before):
-        meaning = f"rows of windows that ended longer ago leave with the next records: {GOES_ON}"
+        meaning = f"rows of windows that ended longer ago are removed with the next records: {GOES_ON}"
     elif after is not None or final:
-        meaning = f"rows that have left stay away, later ones stay longer: {GOES_ON}"
+        meaning = f"rows that were removed do not come back, later ones stay longer: {GOES_ON}"
     else:
         kind = "refold"
         meaning = (
-            "a window that has left could be begun anew by a part of its records, so refold the table, or declare a "
-            'long retention ("36500 days"), with which it goes on'
+            "a removed window could be recreated from part of its records, so refold the table, or declare a "
+            'long retention ("36500 days"), with which it continues'
         )
     yield _differs(kind, "retention", _ms(before), _ms(after), meaning)
 

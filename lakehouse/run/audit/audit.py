@@ -188,7 +188,7 @@ class _Audited:
             return
         found = refolded.difference(here, there)
         yield Problem(
-            f"the table has {found.here:,} rows that a refold from bronze has not{_some(found.here_rows)}",
+            f"the table has {found.here:,} rows that a refold from bronze does not have{_some(found.here_rows)}",
             f"{found.there:,} others{_some(found.there_rows)}",
             self._rebuild,
         )
@@ -210,18 +210,18 @@ class _Audited:
         kinds = [at.kind for at in self._subject.in_effect]
         if "revert" in kinds and not {*kinds[kinds.index("revert") :]}.isdisjoint(REFOLDS):
             yield (
-                "after the revert some keys were made anew, with all their records: of these keys records that are "
-                "said to be taken back may be in the rows"
+                "after the revert some keys were rebuilt, with all their records: the rows of these keys may contain "
+                "records that are called taken back"
             )
         if self._subject.skip:
             yield (
-                "the table was restored from a topic: what it began with is in no bronze of this lake, and was not "
-                "looked at"
+                "the table was restored from a topic: this lake's bronze does not have the restored rows, and they "
+                "were not checked"
             )
         if not self._subject.judges_in_sql and not self._subject.deep:
             yield (
                 "what is late for sessions and sliding windows was read from late/ and compared with the commits' "
-                "counts only; --deep judges it anew"
+                "counts only; --deep judges it again"
             )
 
     def _topics(self) -> tuple[str, ...]:

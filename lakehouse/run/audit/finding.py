@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 REBUILD = (
-    "Build the table anew: stop the job, remove silver/{table} (and state/{table}, late/{table} where they exist) from "
+    "Rebuild the table: stop the job, remove silver/{table} (and state/{table}, late/{table} where they exist) from "
     "the lake, and run the application."
 )
 BACKUP = "Bronze is only ever appended to: something else wrote there. Take its folder from a backup."
 REQUARANTINE = (
-    "The bytes are in bronze. To have the quarantine written anew, stop the job, remove its folder below quarantine/, "
-    "and build the table anew: remove silver/{table} (and state/{table}, late/{table} where they exist), and run."
+    "The bytes are in bronze. To have the quarantine written again, stop the job, remove its folder below quarantine/, "
+    "and rebuild the table: remove silver/{table} (and state/{table}, late/{table} where they exist), and run."
 )
 # By fault (see lakehouse.spark.audit.fates): what was found, what was expected, and what to do. {n} are offsets.
 TEXTS = {

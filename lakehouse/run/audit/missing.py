@@ -75,7 +75,7 @@ def explained(spark: SparkSession, layout: Layout, subject: Subject, told: list[
             made.by_number[number] = missing
             where = f"topic {item.topic} (id {item.topic_id}) partition {item.partition}"
             if missing.lost:
-                what = f"{where}: Kafka has {missing.lost:,} records that bronze has not"
+                what = f"{where}: Kafka has {missing.lost:,} records that bronze does not have"
                 made.problems.append(Problem(f"{what}; the first: offset {said.first_there}", "none", LOST))
             if missing.unknown:
                 made.notes.append(

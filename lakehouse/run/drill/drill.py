@@ -185,7 +185,7 @@ class _Running:
 
     def _from_bronze(self, into: Layout) -> DataFrame:
         if self._is_restored:
-            raise NotFound("the table was restored from a topic: what came before is in no bronze of this lake")
+            raise NotFound("the table was restored from a topic: this lake's bronze does not have what came before")
         with Silver(self._spark, into, self._alone, lambda tick, records: None) as silver:
             silver.catch_up(self.tick)
         return read_version(self._spark, into.silver(self._table.name))

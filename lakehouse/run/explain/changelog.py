@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SKIP = "lakehouse.skip"
 KINDS = {
-    "late": "late records taken in", "fixed": "fixed records taken in", "refold": "made anew from bronze",
+    "late": "late records taken in", "fixed": "fixed records taken in", "refold": "rebuilt from bronze",
     "revert": "reverted", "swap": "swapped in",
 }  # fmt: skip
 Place = tuple[int, str, int, int]

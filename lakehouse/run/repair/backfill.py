@@ -92,7 +92,7 @@ def backfill_range(
     _refuse_restored(spark, layout, table)
     if declared(table)[DECLARATION] != _declaration(spark, layout, table):
         raise PlanError(
-            f"table {table.name!r}: a range can be made anew under the declaration that the table has. For new logic "
+            f"table {table.name!r}: a range can be rebuilt only under the table's own declaration. For new logic "
             "leave the range out: the whole table is built beside the live one, and swapped in."
         )
     for topic in of.offsets or {}:
@@ -258,9 +258,9 @@ def _check_free(layout: Layout, table: Table) -> None:
 def _refuse_restored(spark: SparkSession, layout: Layout, table: Table) -> None:
     if tables.skipped_offsets(spark, layout, table) is not None:
         raise PlanError(
-            f"table {table.name!r} was restored from a topic: what came before is in no bronze of this lake, so bronze "
-            "can't make it anew. `lakehouse repair revert` takes it back to a version; or restore it again, into "
-            "another lake."
+            f"table {table.name!r} was restored from a topic: this lake's bronze does not have what came before, so it "
+            "can't be rebuilt from bronze. `lakehouse repair revert` takes it back to a version; or restore it again, "
+            "into another lake."
         )
 
 

@@ -104,7 +104,7 @@ def fixed_records(layout: Layout, app: App, stream: str, choice: Choice, how: Fi
         ids = ", ".join(f"{one.place}, {one.record.topic_id}, tick {one.record.tick}" for one in chosen[:3])
         raise ConfigError(
             f"stream {stream!r}: an edit is of one record, found {len(chosen)}: {ids}. Choose one: by its place, and "
-            "by its time where a topic was made anew."
+            "by its time if the topic was recreated."
         )
     tried = [(was, *_tried(how, was.record)) for was in chosen]
     why = _why_bad(source, [record for _, record, reason in tried if reason is None])

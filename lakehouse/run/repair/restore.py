@@ -194,7 +194,7 @@ def _last(
     return last
 
 
-_INSTEAD = "Build the table from bronze; or delete the topic, so that its lake publishes it anew, and restore then."
+_INSTEAD = "Build the table from bronze; or delete the topic, so that its lake publishes it again, and restore then."
 
 
 def _check(cluster: Cluster, cover: Cover, table: Table, topic: str) -> None:

@@ -113,7 +113,7 @@ def standing(topic: str, topic_id: str, cover: Cover | None, mine: Mine, *, has_
             f"went on after table {mine.of.name!r} was restored from it: {cover.origin} has published up to tick "
             f"{cover.tick} since. Stop that lake's job and restore again",
         )
-    raise _refused(topic, f"has the changelog of another lake (or this one's bronze was made anew): {cover.origin}")
+    raise _refused(topic, f"has the changelog of another lake (or this one's bronze was recreated): {cover.origin}")
 
 
 def _check_same(topic: str, cover: Cover, mine: Mine) -> None:
@@ -154,6 +154,7 @@ def declaration_of(of: Stream | Table) -> str | None:
 
 def _refused(topic: str, why: str) -> StorageError:
     return StorageError(
-        f"topic {topic!r} {why}. Two changelogs in one topic make a table that never was, so nothing was published. "
-        f"Publish to another topic; or delete {topic!r}, and it is published anew, whole; or leave the sink out."
+        f"topic {topic!r} {why}. Two changelogs in one topic make a table that never existed, so nothing was "
+        f"published. Publish to another topic; or delete {topic!r}, and it is published again in full; or leave the "
+        "sink out."
     )

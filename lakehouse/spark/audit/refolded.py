@@ -36,8 +36,8 @@ def refolded(spark: SparkSession, layout: Layout, table: Table, tick: int) -> Da
     """
     if tables.skipped_offsets(spark, layout, table):
         raise NotFound(
-            f"table {table.name!r} was restored from a topic: what it began with is in no bronze of this lake, so it "
-            "can't be folded anew."
+            f"table {table.name!r} was restored from a topic: this lake's bronze does not have its restored rows, so "
+            "it can't be folded from bronze."
         )
     made = Past(spark, layout, table).seen(Cut(tick), anchored=False)
     return made.select(*[f"`{name}`" for name in made.columns if not name.startswith("_")])

@@ -62,7 +62,7 @@ def find_gaps(known: Mapping[str, TopicState], now: Mapping[str, TopicNow], topi
         if here is None or here.id != state.id:
             if not state.last:
                 continue  # no tick has a record of it: see `never_begun`
-            why = "the topic was deleted" if here is None else f"the topic was deleted and created anew (id {here.id})"
+            why = "the topic was deleted" if here is None else f"the topic was deleted and recreated (id {here.id})"
             gaps += [Gap(name, state.id, p, offset, None, why) for p, offset in sorted(state.next.items())]
             continue
         for partition, (earliest, end) in sorted(here.offsets.items()):
@@ -83,7 +83,7 @@ def never_begun(known: Mapping[str, TopicState], now: Mapping[str, TopicNow]) ->
     Nothing is known to be lost, so nothing stops; what the dead topic may have had is written down as unknown. It must
     be forgotten with its id: the records of the new topic are another topic's.
     """
-    why = "the topic was deleted and created anew (id {}) before bronze had a record of it"
+    why = "the topic was deleted and recreated (id {}) before bronze had a record of it"
     return [
         Gap(name, state.id, partition, offset, None, why.format(now[name].id))
         for name, state in sorted(known.items())

@@ -26,8 +26,8 @@ from lakehouse.spark.transaction import exists
 QUERY = "ingest"
 CUT = (
     "A log that was cut can't be accepted: Kafka gives its offsets again, to other records, and bronze would have two "
-    "of one place. Bronze has the records that Kafka lost. Copy what came since then to another topic, create the "
-    'topic anew, bring the copy back into it, and accept that it was made anew, by [run] on_data_loss = "record".'
+    "of one place. Bronze has the records that Kafka lost. Copy what came since then to another topic, recreate the "
+    'topic, copy those records back into it, and accept the loss with [run] on_data_loss = "record".'
 )
 TOO_LARGE = (
     "What came before it is in bronze. To take it in, raise [run] max_record_bytes, and [spark] memory with it; to "

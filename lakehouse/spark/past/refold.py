@@ -88,8 +88,8 @@ def beginning(spark: SparkSession, layout: Layout, table: Table) -> DataFrame | 
     began = anchors.nearest(spark, layout, table, Cut(NO_TICK))
     if began is None:
         raise NotFound(
-            f"table {table.name!r} was restored from a topic, and the rows that it began with are kept no longer: what "
-            "came before is in no bronze of this lake, so nothing of it can be made anew. `lakehouse repair revert` "
+            f"table {table.name!r} was restored from a topic, and its restored rows are no longer kept: this lake's "
+            "bronze does not have what came before, so nothing of it can be rebuilt. `lakehouse repair revert` "
             "takes it back to a version; or restore it again, into another lake."
         )
     return began.rows

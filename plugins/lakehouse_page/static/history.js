@@ -41,7 +41,7 @@ export function history(container, view) {
   }
   async function explain() {
     button.disabled = true;
-    show(explained, busy("Folding its records anew, in a process of its own: a second or two, more where Spark is needed …"));
+    show(explained, busy("Folding its records again, in a process of its own: a second or two, longer if Spark is needed …"));
     try {
       const version = view.at === "now" ? null : Number(view.at);
       const rows = await ask(ofTable(view.app, view.table, "explain"), { body: { key: view.key, version }, slot: "explain" });
