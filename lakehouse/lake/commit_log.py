@@ -78,6 +78,22 @@ class CommitLog:
         return low if low <= self.newest else None
 
 
+def covers(log: CommitLog, tick: int | None = None) -> dict[str, Any] | None:
+    """Return what the commit of bronze's last tick, or of a tick, says that it covers; None where the log has it not.
+
+    See `lakehouse.spark.bronze.bronze` for its form.
+    """
+    later = None if tick is None else log.first(lambda said: _is_past(said.metadata, tick))
+    for said in log.back(None if later is None else later - 1):
+        if "topics" in said.metadata:
+            return said.metadata if tick is None or said.metadata["tick"] == tick else None
+    return None
+
+
+def _is_past(metadata: dict[str, Any], tick: int) -> bool | None:
+    return metadata["tick"] > tick if "topics" in metadata else None
+
+
 def local_log(path: str, newest: int) -> CommitLog:
     """Return the log of the table in a local folder."""
     folder = Path(path, "_delta_log")

@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
+from lakehouse.lake.commit_log import covers, local_log
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.sql import answer, engine, register
 from lakehouse.semantics.epoch import NO_TICK, Progress, progress
@@ -134,11 +135,7 @@ def bronze_covers(layout: Layout) -> dict[str, Any]:
     """Return what the last tick's commit says: {"tick", "topics": {name: {"id", "next", "last"}}}; {} if none."""
     if not Path(layout.records, "_delta_log").is_dir():
         return {}
-    for commit in commits(DeltaTable(layout.records)):
-        said = user_metadata(commit)
-        if "topics" in said:
-            return said
-    return {}
+    return covers(local_log(layout.records, DeltaTable(layout.records).version())) or {}
 
 
 def user_metadata(commit: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment import bronze_reader
+from lakehouse.lake.moment import files
 from lakehouse.lake.record.quarantine import still_open
 from lakehouse.lake.sql import literal
 from lakehouse.page.applications import Application, TableOf
@@ -68,4 +68,4 @@ def _records_after(layout: Layout, topic: str, tick: int) -> int:
     if not Path(path, "_delta_log").is_dir():
         return 0
     where = f"topic = {literal(topic)} AND tick > {tick}"
-    return int(bronze_reader.rows(path, "count(*) AS records", where).to_pylist()[0]["records"])
+    return int(files.rows(path, "count(*) AS records", where).to_pylist()[0]["records"])

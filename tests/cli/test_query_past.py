@@ -10,9 +10,12 @@ import pyarrow as pa
 import pytest
 
 from lakehouse.errors import NotFound
+from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import rows_at
-from lakehouse.semantics.moment import At, AtTick, AtVersion, written
+from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick, AtVersion, written
+from lakehouse.semantics.record import Record
 
+from ..written_bronze import append, write_bronze
 from .versioned import Story, VersionedTable, visit
 
 SQL = 'SELECT "user", n FROM visits ORDER BY "user"'
@@ -177,6 +180,18 @@ def test_between_versions_the_fold_is_asked(story):
     assert len(asked) == 1, "a version is read without it"
     with pytest.raises(NotFound, match="bronze has ticks up to 8"):
         rows_at.query(story.layout, "SELECT * FROM visits", AtTick(9), fold)
+
+
+def test_a_tick_that_is_not_complete_is_of_no_moment(tmp_path: Path):
+    """A topic's own table is written first: a killed ingest leaves its rows there, and no tick."""
+    records = [Record("t", "id", 0, n, 10 * n, b"k", b"v", n + 1, 10 * n) for n in range(2)]
+    write_bronze(tmp_path, records[:1], own=["t"])
+    append(tmp_path / "bronze" / "own" / "t", 2, records[1:], None)
+    for at in (AtEvent(99), AtOffsets({"t": {0: 1}}), AtTick(1)):
+        found = rows_at.query(Layout(str(tmp_path)), 'SELECT "offset" FROM bronze.t', at)
+        assert found.fetchall() == [(0,)], at
+    with pytest.raises(NotFound, match="bronze has t/0 up to 1"):
+        rows_at.query(Layout(str(tmp_path)), "SELECT * FROM bronze.t", AtOffsets({"t": {0: 2}}))
 
 
 def test_a_lake_without_tables(tmp_path, lakehouse):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.lake.commit_log import CommitLog, Said, local_log
-from lakehouse.spark.table import travel
+from lakehouse.lake.moment.commits import Commit, ours
 
 COMMITS = 20_000
 
@@ -39,9 +39,9 @@ class Counted:
         yield commit(version, version not in self._others)
         yield "what it adds and removes"
 
-    def ours(self, back_to: int, up_to: int) -> list[travel.Commit]:
+    def ours(self, back_to: int, up_to: int) -> list[Commit]:
         found = []
-        for one in travel.ours(self.log, "t", lambda said: said["tick"] > up_to):
+        for one in ours(self.log, "t", lambda said: said["tick"] > up_to):
             found.append(one)
             if one.tick <= back_to:
                 break
@@ -80,7 +80,7 @@ def test_what_is_left_out_changes_no_answer(data: st.DataObject, newest: int) ->
     others = data.draw(st.frozensets(st.integers(0, newest)))
     first = data.draw(st.integers(0, newest))
     tick = data.draw(st.integers(-1, 2 * newest + 3))
-    every = list(travel.ours(Counted(newest, first, others).log, "t"))[::-1]
+    every = list(ours(Counted(newest, first, others).log, "t"))[::-1]
     some = Counted(newest, first, others).ours(tick, tick)
     past = [one for one in every if one.tick > tick][:1]
     upto = [one for one in every if one.tick <= tick][-1:]
@@ -93,5 +93,5 @@ def test_a_commit_of_others_says_nothing_of_ours_and_a_missing_table_has_no_log(
     (folder / f"{0:020}.json").write_text('{"add":{}}\n{"commitInfo":{"operation":"WRITE","timestamp":7}}\n')
     log = local_log(str(tmp_path), 0)
     assert list(log.back()) == [Said(0, "WRITE", 7)]
-    assert list(travel.ours(log, "t")) == []
+    assert list(ours(log, "t")) == []
     assert list(local_log(str(tmp_path / "none"), -1).back()) == []

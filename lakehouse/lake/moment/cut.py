@@ -6,39 +6,55 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakehouse.errors import ConfigError
-from lakehouse.plan.table import Table
-from lakehouse.semantics.moment import none_left_out
-
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Which records count: those up to a tick; of these the ones up to an event time, or before offsets."""
+    """Which records count: those up to a tick; of these the ones up to an event time, or before offsets.
+
+    ids: by topic, the id of the one that the offsets are of. All records of an earlier topic of its name count. One
+    that is not in it has the offsets of whatever topic had its name: an earlier release wrote that down.
+    """
 
     tick: int
     event_ms: int | None = None
     offsets: Mapping[str, Mapping[int, int]] | None = None
+    ids: Mapping[str, str] | None = None
 
     def __hash__(self) -> int:
-        return hash((self.tick, self.event_ms, str(self.offsets)))
+        return hash((self.tick, self.event_ms, str(self.offsets), str(self.ids)))
 
     @property
     def whole(self) -> bool:
         """Whether all records of its ticks count."""
         return self.event_ms is None and self.offsets is None
 
+    def counts(self, topic: str, topic_id: str, partition: int, offset: int) -> bool:
+        """Say whether a record's place is one of those that count by the offsets."""
+        of = (self.offsets or {}).get(topic)
+        if of is None or (self.ids or {}).get(topic, topic_id) != topic_id:
+            return True
+        return offset < of.get(partition, 0)
+
     def within(self, other: Cut) -> Cut:
-        """Return the cut by which those records count that count by both: up to this one's tick."""
+        """Return the cut by which those records count that count by both: up to this one's tick, the earlier one."""
         times = [ms for ms in (self.event_ms, other.event_ms) if ms is not None]
-        offsets = self.offsets or other.offsets
+        offsets, ids = self.offsets or other.offsets, {**(other.ids or {}), **(self.ids or {})}
         if self.offsets and other.offsets:
-            topics = {*self.offsets, *other.offsets}
-            offsets = {topic: _smaller(self.offsets.get(topic), other.offsets.get(topic)) for topic in topics}
-        return Cut(self.tick, min(times, default=None), offsets)
+            offsets = {topic: self._both(other, topic) for topic in {*self.offsets, *other.offsets}}
+        return Cut(self.tick, min(times, default=None), offsets, ids or None)
+
+    def _both(self, other: Cut, topic: str) -> Mapping[int, int]:
+        """The offsets of a topic before which a record lies that counts by both."""
+        mine, theirs = (self.offsets or {}).get(topic), (other.offsets or {}).get(topic)
+        ids = [(cut.ids or {}).get(topic) for cut in (self, other)]
+        if mine is not None and None not in ids and ids[0] != ids[1]:
+            return mine  # theirs are of a later topic of that name, and all of this one came before it
+        return _smaller(mine, theirs)
 
     def details(self) -> dict[str, Any]:
         """Return it as an intervention writes it down."""
-        return {"tick": self.tick, "event_ms": self.event_ms, "offsets": self.offsets}
+        ids = {} if self.ids is None else {"ids": self.ids}
+        return {"tick": self.tick, "event_ms": self.event_ms, "offsets": self.offsets, **ids}
 
 
 def _smaller(one: Mapping[int, int] | None, other: Mapping[int, int] | None) -> Mapping[int, int]:
@@ -52,17 +68,4 @@ def cut_of(details: Mapping[str, Any]) -> Cut:
     """Return the cut that an intervention wrote down."""
     offsets = details.get("offsets")
     numbered = offsets and {topic: {int(p): n for p, n in of.items()} for topic, of in offsets.items()}
-    return Cut(details["tick"], details.get("event_ms"), numbered)
-
-
-def check_offsets(table: Table, offsets: Mapping[str, Mapping[int, int]], known: Mapping[tuple[str, int], int]) -> None:
-    """Raise ConfigError for offsets of a topic that the table does not read, or that leave out a partition.
-
-    known: the first offset not taken in, by topic and partition.
-    """
-    if unread := sorted(set(offsets) - set(table.stream.topics)):
-        raise ConfigError(
-            f"offsets: table {table.name!r} does not read topic {unread[0]!r}; expected "
-            f"{', '.join(table.stream.topics)}."
-        )
-    none_left_out(offsets, known)
+    return Cut(details["tick"], details.get("event_ms"), numbered, details.get("ids"))

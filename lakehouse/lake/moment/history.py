@@ -1,29 +1,22 @@
-"""The versions of a table, and which of them is the table at a moment; read from its log, without a JVM.
+"""The versions of a table without a JVM: which of them is the table at a moment, and which can be read.
 
-A version is the table at a moment if exactly the records that count then are in it. Where there is no such version, the
-moment lies between versions: Spark has to fold it.
-
-    version       itself
-    tick          the last one up to it, if no record of the table's topics came in between (decision 7)
-    commit time   the last one that was committed by then
-    event time T  the one that has every record up to T and none later: its `through` is not after T, the `first` of
-                  all that follow is, and nobody intervened since
-    offsets       the one at the tick after which bronze stood at them, if nobody intervened since
+What a moment is, `lakehouse.lake.moment.timeline` decides; here it is asked of the files in a local folder, by a
+table's name. Where a moment lies between versions, Spark has to fold the table.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
-from itertools import takewhile
-from pathlib import Path
 
 from lakehouse.errors import NotFound
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment import bronze_reader
-from lakehouse.lake.moment.version import SKIP, Version, versions
+from lakehouse.lake.moment import files, offsets, subject
+from lakehouse.lake.moment.subject import Subject
+from lakehouse.lake.moment.timeline import Timeline
+from lakehouse.lake.moment.version import Version
 from lakehouse.plan.evolution.change import topics_of
+from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, written
 
 
@@ -31,155 +24,64 @@ class History:
     """The versions of one table: visits, state.visits. NotFound if there is none, ConfigError if it is remote."""
 
     def __init__(self, layout: Layout, name: str) -> None:
-        reader.local_root(layout)
+        self._files = files.Files(layout)
         self._layout = layout
         self.layer, self.name = reader.split(name)
         self.what = f"table {self.name!r}" if self.layer == "silver" else f"{self.layer}.{self.name}"
         self.path = reader.path_of(layout, self.layer, self.name)
-        self._table = reader.open_table(self.path, self.what)
-        self.newest = self._table.version()
-        settings = self._table.metadata().configuration
+        settings = reader.open_table(self.path, self.what).metadata().configuration
         self.key = tuple(filter(None, (settings.get("lakehouse.key") or "").split(",")))
-        self.topics = topics_of(settings)
-        self._restored = SKIP in settings
+        self.topics = topics_of({name: value for name, value in settings.items() if value is not None})
+        self.timeline = Timeline(self._files, self._subject())
+        self.newest = self.timeline.newest
+
+    def _subject(self) -> Subject:
+        match self.layer:
+            case "silver":
+                return subject.visible(self._layout, self.name, self.topics)
+            case "bronze":
+                return Subject(self.name, self.what, self.path, reader.INGEST)
+            case _:
+                return Subject(self.name, self.what, self.path, f"{self.layer}.{self.name}", None, self.topics)
 
     def __iter__(self) -> Iterator[Version]:
         """Give the versions that the log has, newest first."""
-        names = {"silver": self.name, "bronze": reader.INGEST}
-        state = reader.path_of(self._layout, "state", self.name)
-        has_state = self.layer == "silver" and Path(state, "_delta_log").is_dir()
-        kept = reader.open_table(state, f"state.{self.name}") if has_state else None
-        return versions(self._table, names.get(self.layer, f"{self.layer}.{self.name}"), kept)
+        return self.timeline.versions()
 
     def at(self, at: At | None) -> int | None:
         """Return the version that is the table at a moment, None for a moment between versions.
 
         Raises NotFound for one that can't be had, and says which can.
         """
-        match at:
-            case None:
-                return self.newest
-            case AtVersion(version):
-                return self._named(version)
-        found = self._fitting(at)
+        found = self.timeline.version(at)
+        if found is None or at is None or self.readable(found):
+            return found
+        if isinstance(at, AtVersion):
+            raise NotFound(f"{self.what}, version {found}: some of its files are gone (VACUUM). It has {self.span()}.")
         # OPTIMIZE wrote the rows into other files: of those that it replaced VACUUM may have taken some.
-        same = () if found is None else dict.fromkeys((found.version, found.same))
-        return next((version for version in same if self.readable(version)), None)
-
-    def _fitting(self, at: At) -> Version | None:
-        """The version that is the table at a moment, whether or not it can be read."""
-        match at:
-            case AtVersion(number):
-                return next((version for version in self if version.version == number), None)
-            case AtTick(tick):
-                return self._at_tick(tick)
-            case AtCommit(ms):
-                return self._at_commit(ms)
-            case AtEvent(ms):
-                return self._at_event(ms)
-            case AtOffsets() if self._restored:
-                return None  # what it was restored with may hold records at these offsets
-            case AtOffsets(offsets):
-                ticks = bronze_reader.ticks_at(self._layout, offsets, self.topics)
-                fits = next((found for tick in ticks if (found := self._at_tick(tick)) is not None), None)
-                if fits is None:
-                    return None
-                # What was decided later about these records counts, too, as by event time.
-                later = takewhile(lambda version: version.version > fits.version, self)
-                return None if any(version.made == "intervention" for version in later) else fits
+        same = next((version.same for version in self if version.version == found), found)
+        return same if self.readable(same) else None
 
     def readable(self, version: int) -> bool:
         """Say whether a version's files are still there: VACUUM takes those that later versions no longer need."""
-        if not self.has(version):
-            return False
-        paths = reader.files(reader.open_table(self.path, self.what, version))
-        return all(Path(self.path, path).exists() for path in paths)
+        return files.readable(self.path, version)
 
     def has(self, version: int) -> bool:
         """Say whether the log has a version."""
-        return Path(self.path, "_delta_log", f"{version:020}.json").exists()
+        return files.has(self.path, version)
 
     def oldest_readable(self) -> int:
         """Return the first version from which on all can be read."""
-        low, high = min((v.version for v in self), default=self.newest), self.newest
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.readable(middle) else (middle + 1, high)
-        return low
+        return files.OpenedFiles(self.path).oldest_readable()
 
     def span(self) -> str:
         """Say which moments the table has versions for."""
-        first = self.oldest_readable()
-        kept = [v for v in self if v.version >= first]
-        ticks = sorted({v.tick for v in kept if v.tick is not None})
-        said = f"versions {first} to {self.newest}" if first < self.newest else f"version {first} alone"
-        said += f", committed from {written(kept[-1].time_ms)} to {written(kept[0].time_ms)}"
-        return said + (f", of ticks {ticks[0]} to {ticks[-1]}" if ticks else "")
-
-    def _named(self, version: int) -> int:
-        if not 0 <= version <= self.newest or not self.has(version):
-            raise NotFound(f"{self.what} has no version {version}. It has {self.span()}.")
-        if not self.readable(version):
-            raise NotFound(
-                f"{self.what}, version {version}: some of its files are gone (VACUUM). It has {self.span()}."
-            )
-        return version
-
-    def _at_tick(self, tick: int) -> Version | None:
-        complete = bronze_reader.complete(self._layout)
-        if tick > complete:
-            raise NotFound(f"{self.what} at tick {tick}: bronze has ticks up to {complete}.")
-        later: Version | None = None
-        last: Version | None = None  # before the next commit of ours: OPTIMIZE may lie in between, or another's UPDATE
-        for version in self:
-            last = last or version
-            if version.tick is None or version.from_tick is None:
-                continue
-            if version.tick > tick:
-                later, last = version, None
-                continue
-            reached = later is not None and later.from_tick is not None and tick <= later.from_tick
-            if reached or self._stood_still(version.tick, tick):
-                return last
-            if later is None and self.topics is not None:
-                done = f"it has not taken that in yet, and stands at tick {version.tick}"
-                raise NotFound(f"{self.what} at tick {tick}: {done}. It has {self.span()}.")
-            return None
-        return None
-
-    def _stood_still(self, after: int, to: int) -> bool:
-        """Whether the table could not change in the ticks (after, to]."""
-        if to <= after:
-            return True
-        if self.topics is None or bronze_reader.has_records(self._layout, self.topics, after, to):
-            return False
-        return not bronze_reader.decided(self._layout, self.name, after, to)
-
-    def _at_commit(self, ms: int) -> Version | None:
-        if ms > time.time() * 1000:
-            raise NotFound(f"{self.what} at {AtCommit(ms)}: that time is in the future, so it can't be read yet.")
-        for version in self:
-            if version.time_ms <= ms:
-                return version
-        raise NotFound(f"{self.what} at {AtCommit(ms)}: that is before the log begins. It has {self.span()}.")
-
-    def _at_event(self, ms: int) -> Version | None:
-        if self._restored:
-            return None
-        for version in self:
-            if version.covers and (version.through is None or version.through <= ms):
-                return version
-            if version.made in ("intervention", "unknown") or (version.first is not None and version.first <= ms):
-                return None
-        return None
+        return self.timeline.span()
 
     def around(self, at: At) -> str:
         """Say why there is no version to read for a moment, and for which moments near it there is one."""
-        found = self._fitting(at)
-        if found is not None:
-            why = f"is version {found.version}, whose files are gone (VACUUM)"
-        else:
-            why = "lies between versions"
+        found = self.timeline.version(at)
+        why = "lies between versions" if found is None else f"is version {found}, whose files are gone (VACUUM)"
         near = " and ".join(filter(None, self._neighbours(at)))
         return f"{self.what} at {at} {why}. " + (f"Near it are {near}." if near else "No version near it can be told.")
 
@@ -194,11 +96,15 @@ class History:
             case AtVersion(version):
                 before = [v for v in found if v.version <= version]
             case AtTick() | AtOffsets():
-                tick = at.tick if isinstance(at, AtTick) else bronze_reader.last_tick_before(self._layout, at.offsets)
+                tick = at.tick if isinstance(at, AtTick) else self._tick_before(at.offsets)
                 found = [v for v in found if v.tick is not None]
                 before = [v for v in found if v.tick is not None and v.tick <= tick]
         after = found[: len(found) - len(before)]
         return self._first_readable(before), self._first_readable(reversed(after))
+
+    def _tick_before(self, named: offsets.Offsets) -> int:
+        bronze = self._files.opened(self._layout.records)
+        return NO_TICK if bronze is None else offsets.last_tick_before(bronze.log, named)
 
     def _first_readable(self, versions: Iterable[Version]) -> str | None:
         return next((str(version) for version in versions if self.readable(version.version)), None)

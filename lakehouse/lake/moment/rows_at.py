@@ -24,8 +24,11 @@ import pyarrow as pa
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment import bronze_reader
+from lakehouse.lake.moment.commits import before_swap
+from lakehouse.lake.moment.files import Files
 from lakehouse.lake.moment.history import History
+from lakehouse.lake.moment.subject import Subject
+from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.lake.sql import answer, check_select, engine, register
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, moment
 
@@ -72,50 +75,40 @@ def rows_at(layout: Layout, layer: str, name: str, at: At, fold: Fold | None = N
         return snapshot(layout, f"{layer}.{name}", at, fold).rows
     import pyarrow.dataset as ds
 
-    path, what = reader.path_of(layout, layer, name), f"{layer}.{name}"
-    table, version = reader.open_table(path, what), None
-    kept = ds.field("topic") == name if layer == "bronze" else ds.scalar(True)
+    what = f"{layer}.{name}"
+    history, version = History(layout, what), None
+    kept = ds.scalar(True)
+    if layer == "bronze":  # a table of its own may hold a tick that is not complete
+        kept = (ds.field("topic") == name) & (ds.field("tick") <= history.timeline.complete)
     match at:
         case AtVersion() | AtCommit():
-            history = History(layout, what)
             version = history.at(at)
             if version is None:
                 raise NotFound(history.around(at))
         case AtTick(tick):
-            if tick > (complete := bronze_reader.complete(layout)):
+            if tick > (complete := history.timeline.complete):
                 raise NotFound(f"{what} at tick {tick}: bronze has ticks up to {complete}.")
             kept &= ds.field("tick") <= tick
-            version = None if layer == "bronze" else _before_swap(layout, what, tick)
+            version = None if layer == "bronze" else before_swap(history.timeline.log, what, tick)
         case AtEvent(ms):
-            if "timestamp" not in (field.name for field in table.schema().fields):
+            if "timestamp" not in reader.dataset(history.path).schema.names:
                 raise ConfigError(f"{what} has no event time. Name a tick, a commit time or a version of it.")
             kept &= ds.field("timestamp") <= pa.scalar(moment(ms), pa.timestamp("us", "UTC"))
-        case AtOffsets(offsets):
+        case AtOffsets():
             if layer != "bronze":
                 raise ConfigError(f"{what} has rows of several moments at offsets. Name a tick, or a commit time.")
-            kept &= _before(layout, name, offsets)
-    return reader.dataset(path, version).filter(kept)
+            kept &= _before(layout, name, at)
+    return reader.dataset(history.path, version).filter(kept)
 
 
-def _before_swap(layout: Layout, what: str, tick: int) -> int | None:
-    """The version before a later swap put other rows in the place of those of a tick; None where none did."""
-    found = None
-    for version in reader.versions(layout, what):
-        if version["tick"] is None or version["tick"] <= tick:
-            break
-        if version["operation"] == "swap":
-            found = version["version"] - 1
-    return found
-
-
-def _before(layout: Layout, topic: str, offsets: bronze_reader.Offsets) -> object:
-    """The rows of a topic before these offsets; those of an earlier topic of its name came before all."""
+def _before(layout: Layout, topic: str, at: AtOffsets) -> object:
+    """The rows of a topic before offsets; those of an earlier topic of its name came before all."""
     import pyarrow.dataset as ds
 
-    now = reader.bronze_covers(layout).get("topics", {})
-    bronze_reader.check(offsets, now, [topic])
-    parts = [(ds.field("partition") == p) & (ds.field("offset") < n) for p, n in offsets[topic].items()]
-    return reduce(or_, parts, ds.field("topic_id") != now[topic]["id"])
+    subject = Subject(topic, f"bronze.{topic}", layout.records, reader.INGEST, None, frozenset({topic}))
+    cut = Timeline(Files(layout), subject).cut(at)
+    parts = [(ds.field("partition") == p) & (ds.field("offset") < n) for p, n in at.offsets.get(topic, {}).items()]
+    return reduce(or_, parts, ds.field("topic_id") != (cut.ids or {}).get(topic, ""))
 
 
 def query(layout: Layout, sql: str, at: At, fold: Fold | None = None) -> duckdb.DuckDBPyRelation:

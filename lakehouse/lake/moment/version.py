@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
-from deltalake import DeltaTable
-
-from lakehouse.lake import reader
+from lakehouse.lake.commit_log import CommitLog, Said
+from lakehouse.lake.moment.commits import is_ours
 
 SKIP = "lakehouse.skip"  # of a restored table: what it began from is in no commit, see `lakehouse.spark.table.tables`
 QUIET = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES")
@@ -38,21 +37,20 @@ class Version:
         return f"version {self.version}" + ("" if self.tick is None else f" (tick {self.tick})")
 
 
-def versions(table: DeltaTable, name: str, kept: DeltaTable | None = None) -> Iterator[Version]:
+def versions(log: CommitLog, name: str, kept: CommitLog | None = None, *, restored: bool = False) -> Iterator[Version]:
     """Give the versions that a table's log has, newest first.
 
-    name: under which its progress stands in the log. kept: where what it keeps lies, if that is more than what is seen:
-    the commits of what is seen follow from those of the state, which say the times.
+    name: under which its progress stands in the log. kept: the log of what it keeps, if that is more than what is seen:
+    the commits of what is seen follow from those of the state, which say the times. restored: whether it began with
+    what is in no commit.
     """
-    newest = same = table.version()
-    restored = SKIP in table.metadata().configuration
     state = None if kept is None else _State(versions(kept, f"state.{name}"))
-    for commit in reader.commits(table):
-        if commit["version"] <= newest:
-            version = replace(_version(commit, f"lakehouse.{name}", restored=restored), same=same)
-            version = version if state is None else state.told(version)
-            yield version
-            same = same if version.made == "nothing" else version.version - 1
+    same = log.newest
+    for said in log.back():
+        version = replace(_version(said, name, restored=restored), same=same)
+        version = version if state is None else state.told(version)
+        yield version
+        same = same if version.made == "nothing" else version.version - 1
 
 
 class _State:
@@ -79,12 +77,11 @@ class _State:
         return replace(seen, made=made, covers=found[0].covers, first=first, through=found[0].through)
 
 
-def _version(commit: dict[str, Any], app: str, *, restored: bool) -> Version:
-    said = reader.user_metadata(commit)
-    number, ms, operation = commit["version"], reader.time_ms(commit), commit["operation"]
-    if said.get("app") != app or operation not in ("MERGE", "WRITE"):
-        created = operation == "CREATE TABLE" and not restored
-        return Version(number, ms, "nothing" if created or operation in QUIET else "unknown", covers=created)
+def _version(commit: Said, name: str, *, restored: bool) -> Version:
+    number, ms, said = commit.version, commit.time_ms, commit.metadata
+    if not is_ours(commit, name):
+        created = commit.operation == "CREATE TABLE" and not restored
+        return Version(number, ms, "nothing" if created or commit.operation in QUIET else "unknown", covers=created)
     tick, times = said["tick"], said.get("times") or {}
     made: Literal["nothing", "records", "intervention", "unknown"] = "records"
     if "operation" in said:

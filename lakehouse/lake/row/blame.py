@@ -10,7 +10,7 @@ from lakehouse.errors import ConfigError, StorageError
 from lakehouse.lake import reader
 from lakehouse.lake.keys import key_condition
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment import bronze_reader
+from lakehouse.lake.moment import files
 from lakehouse.lake.moment.rows_at import Fold, snapshot
 from lakehouse.lake.sql import engine, literal, quote, visible
 from lakehouse.semantics.moment import At
@@ -65,9 +65,7 @@ def _records(layout: Layout, positions: list[dict[str, Any]]) -> dict[tuple[Any,
         where += [
             f"{quote(n)} IN ({', '.join({str(int(p[n])) for p in places})})" for n in ("tick", "partition", "offset")
         ]
-        rows = bronze_reader.rows(
-            reader.path_of(layout, "bronze", topic), ", ".join(map(quote, RECORD)), " AND ".join(where)
-        )
+        rows = files.rows(reader.path_of(layout, "bronze", topic), ", ".join(map(quote, RECORD)), " AND ".join(where))
         found.update({_place(row): row for row in rows.to_pylist()})
     return found
 

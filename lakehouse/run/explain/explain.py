@@ -104,7 +104,7 @@ def _reaching(
         for chunk in bronze(layout, own, topic, wanted):
             count += len(chunk)
             listen(count)
-            records = [record for record in chunk if record.tick <= cut.tick and _before(cut, record)]
+            records = [record for record in chunk if record.tick <= cut.tick and _counts(cut, record)]
             for event in model.events(table.stream, records, decode):
                 of = _key(table, event)
                 if of is None:
@@ -123,9 +123,8 @@ def _reaching(
     }
 
 
-def _before(cut: Cut, record: Record) -> bool:
-    of = (cut.offsets or {}).get(record.topic)
-    return of is None or record.offset < of.get(record.partition, 0)
+def _counts(cut: Cut, record: Record) -> bool:
+    return cut.counts(record.topic, record.topic_id, record.partition, record.offset)
 
 
 def _key(table: Table, event: Event) -> Key | None:

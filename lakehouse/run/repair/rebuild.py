@@ -25,6 +25,7 @@ from lakehouse.spark import folders
 from lakehouse.spark.operators.content import Content, Differing, content, differing, examples
 from lakehouse.spark.past import reading
 from lakehouse.spark.past.moments import Past
+from lakehouse.spark.silver.writer import latest_complete_tick
 from lakehouse.spark.table import tables
 from lakehouse.spark.table.travel import read_version
 from lakehouse.spark.transaction import exists, properties, quoted
@@ -158,7 +159,7 @@ def backtest(
         raise ConfigError(
             f"backtest: keys {', '.join(table.key)} and {', '.join(other.key)} can't be compared; expected the same."
         )
-    complete = reading.complete_tick(spark, layout) if exists(spark, layout.records) else 0
+    complete = latest_complete_tick(spark, layout) if exists(spark, layout.records) else 0
     tick = to if to is not None else complete
     if tick > complete:
         raise NotFound(f"backtest to tick {tick}: bronze has ticks up to {complete}. Run the application first.")

@@ -20,6 +20,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.lake.commit_log import covers
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.stream import Stream
 from lakehouse.semantics.epoch import NO_TICK
@@ -137,16 +138,7 @@ def read_state(spark: SparkSession, layout: Layout, own: Iterable[str] = ()) -> 
 
 def last_covers(spark: SparkSession, path: str, tick: int | None = None) -> dict[str, Any] | None:
     """Return what the commit of the last tick, or of a tick, says in a table's log; None if the log has none."""
-    log = log_of(spark, path)
-    later = None if tick is None else log.first(lambda said: _past(said.metadata, tick))
-    for said in log.back(None if later is None else later - 1):
-        if "topics" in said.metadata:
-            return said.metadata if tick is None or said.metadata["tick"] == tick else None
-    return None
-
-
-def _past(covers: Mapping[str, Any], tick: int) -> bool | None:
-    return covers["tick"] > tick if "topics" in covers else None
+    return covers(log_of(spark, path), tick)
 
 
 def next_offsets(spark: SparkSession, layout: Layout, topic: str, tick: int) -> dict[str, dict[str, int]]:

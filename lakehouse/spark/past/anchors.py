@@ -22,11 +22,12 @@ from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment.commits import Commit, ours
 from lakehouse.plan.table import Table
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.bronze import EVER
+from lakehouse.spark.past import counts
 from lakehouse.spark.table import tables, travel
-from lakehouse.spark.table.travel import Commit
 from lakehouse.spark.transaction import exists, log_of
 
 if TYPE_CHECKING:
@@ -143,11 +144,7 @@ def _copied(spark: SparkSession, layout: Layout, table: Table, tick: int) -> Anc
 def _last_tick_before(spark: SparkSession, layout: Layout, table: Table, cut: Cut) -> int:
     """The last tick up to which no record of the table's topics lies at these offsets, or after them."""
     rows = bronze.between(bronze.of_stream(spark, layout, table.stream), 0, cut.tick)
-    beyond = F.lit(False)
-    for topic, of in (cut.offsets or {}).items():
-        for partition, offset in of.items():
-            beyond |= (F.col("topic") == topic) & (F.col("partition") == partition) & (F.col("offset") >= offset)
-    first = rows.where(beyond).agg(F.min("tick")).first()
+    first = rows.where(~counts.by_offsets(cut)).agg(F.min("tick")).first()
     return cut.tick if first is None or first[0] is None else int(first[0]) - 1
 
 
@@ -173,7 +170,7 @@ def _versions(
         return through is not None and through > event_ms
 
     waiting: list[Commit] = []  # commits that brought nothing: those before them tell of the times
-    for commit in travel.ours(log_of(spark, place.path), place.name, past):
+    for commit in ours(log_of(spark, place.path), place.name, past):
         waiting.append(commit)
         if "times" in commit.said:
             yield from ((item, commit.said["times"]["through"]) for item in waiting if item.tick <= last)

@@ -14,15 +14,25 @@ def in_time(cut: Cut) -> Column | None:
     return None if cut.event_ms is None else F.col("rowtime") <= cut.event_ms
 
 
-def before(cut: Cut, rows: DataFrame) -> DataFrame:
-    """Return the rows of bronze before the offsets; all if there are none."""
+def by_offsets(cut: Cut) -> Column:
+    """Return the condition on rows of bronze, or places of records, that they lie before the offsets.
+
+    All rows of an earlier topic of the same name do.
+    """
+    found = F.lit(True)
     for topic, of in (cut.offsets or {}).items():
-        # Of a topic that was made anew the offsets are those of the present one; all of earlier ones came before.
         inside = F.col("topic") != topic
+        if cut.ids is not None and topic in cut.ids:
+            inside |= F.col("topic_id") != cut.ids[topic]
         for partition, offset in of.items():
             inside |= (F.col("partition") == partition) & (F.col("offset") < offset)
-        rows = rows.where(inside)
-    return rows
+        found &= inside
+    return found
+
+
+def before(cut: Cut, rows: DataFrame) -> DataFrame:
+    """Return the rows of bronze before the offsets; all if there are none."""
+    return rows if cut.offsets is None else rows.where(by_offsets(cut))
 
 
 def counting(cut: Cut, rows: DataFrame, table: Table) -> DataFrame:

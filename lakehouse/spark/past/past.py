@@ -59,9 +59,9 @@ def through_at(spark: SparkSession, layout: Layout, table: Table, tick: int) -> 
     if tick == NO_TICK or not exists(spark, place.path):
         return None
     known = travel.commits(spark, place.path, place.name, tick, tick)
-    if (last := travel.last_before(spark, layout, table, known, tick)) is not None:
-        for commit in reversed(known[: known.index(last) + 1]):
-            if "times" in commit.said:
+    if travel.line_of(spark, layout, table, place).commit_at(tick) is not None:
+        for commit in reversed(known):
+            if commit.tick <= tick and "times" in commit.said:
                 through: int | None = commit.said["times"]["through"]
                 return through
     source = input_of(spark, layout, table)

@@ -1,23 +1,20 @@
-"""Reads of a table at a moment, however it is named: the version that it is, or the fold that `Past` makes."""
+"""Reads of a table at a moment, however it is named: the version that it is, or the fold that `Past` makes.
+
+Which version and which records a moment is, `lakehouse.lake.moment.timeline` decides.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from lakehouse.errors import NotFound
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment.cut import Cut, check_offsets
+from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.table import Table
-from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, written
-from lakehouse.spark.bronze import bronze, interventions
+from lakehouse.semantics.moment import At, AtCommit, AtVersion
 from lakehouse.spark.past.moments import Past
-from lakehouse.spark.table import tables, travel
-from lakehouse.spark.transaction import exists, log_of, read_progress
+from lakehouse.spark.table import travel
 
 
 def read(spark: SparkSession, layout: Layout, table: Table, at: At | None) -> DataFrame:
@@ -25,18 +22,17 @@ def read(spark: SparkSession, layout: Layout, table: Table, at: At | None) -> Da
 
     Raises NotFound for a moment that can't be had, and says which can; ConfigError for offsets that leave one out.
     """
-    path = layout.silver(table.name)
-    if not exists(spark, path):
-        raise NotFound(f"table {table.name!r} does not exist in {layout.root}. Run its application first.")
+    line, path = travel.line_of(spark, layout, table), layout.silver(table.name)
     if at is None:
         return travel.read_version(spark, path)
     if isinstance(at, AtCommit):
-        at = AtVersion(_version_at(spark, table, path, at))
+        at = AtVersion(line.committed_by(at))
     # A version's number says all: what stands in the logs of bronze and of the table need not be looked for.
     if isinstance(at, AtVersion) and (frame := _kept(spark, path, at.version)) is not None:
         return frame
-    found = cut(spark, layout, table, at)
-    if (frame := _kept(spark, path, _exact(spark, layout, table, at, found))) is not None:
+    found = line.cut(at)
+    # By event time and by offsets a table is what its records make of it: not what somebody else wrote into a version.
+    if found.whole and (frame := _kept(spark, path, line.version(at))) is not None:
         return frame
     return Past(spark, layout, table).seen(found)
 
@@ -46,8 +42,7 @@ def version(spark: SparkSession, layout: Layout, table: Table, at: At | None) ->
     path = layout.silver(table.name)
     if at is None:
         return travel.read_version(spark, path)
-    found = cut(spark, layout, table, at)
-    if (frame := _kept(spark, path, _exact(spark, layout, table, at, found))) is not None:
+    if (frame := _kept(spark, path, travel.line_of(spark, layout, table).version(at))) is not None:
         return frame
     raise NotFound(f"table {table.name!r} at {at}: Delta has no version that is just that. Take bronze instead.")
 
@@ -55,59 +50,18 @@ def version(spark: SparkSession, layout: Layout, table: Table, at: At | None) ->
 def version_meant(spark: SparkSession, layout: Layout, table: Table, at: At) -> int | None:
     """Return the version that a moment names, by its number or by its commit time; None for other moments."""
     if isinstance(at, AtCommit):
-        return _version_at(spark, table, layout.silver(table.name), at)
+        return travel.line_of(spark, layout, table).committed_by(at)
     return at.version if isinstance(at, AtVersion) else None
-
-
-def complete_tick(spark: SparkSession, layout: Layout) -> int:
-    """Return bronze's last complete tick."""
-    return read_progress(spark, layout.records, bronze.NAME).tick
 
 
 def cut(spark: SparkSession, layout: Layout, table: Table, at: At) -> Cut:
     """Return which records make a table at a moment. Raises NotFound, ConfigError; see `read`."""
-    if not exists(spark, layout.silver(table.name)):
-        raise NotFound(f"table {table.name!r} does not exist in {layout.root}. Run its application first.")
-    match at:
-        case AtVersion(version):
-            return Cut(_tick_of(spark, layout, table, version))
-        case AtCommit():
-            return cut(spark, layout, table, AtVersion(_version_at(spark, table, layout.silver(table.name), at)))
-        case AtTick(tick):
-            done = read_progress(spark, layout.silver(table.name), table.name).tick
-            if tick > done and tick > (applied := applied_tick(spark, layout, table)):
-                raise NotFound(
-                    f"table {table.name!r} has not taken in tick {tick}: it stands at tick {applied}. Ticks 0 to "
-                    f"{applied} can be read."
-                )
-            return Cut(tick)
-        case AtEvent(ms):
-            return Cut(applied_tick(spark, layout, table), event_ms=ms)
-        case AtOffsets(offsets):
-            applied = applied_tick(spark, layout, table)
-            _check_offsets(spark, layout, table, offsets, applied)
-            return Cut(applied, offsets=offsets)
+    return travel.line_of(spark, layout, table).cut(at)
 
 
 def applied_tick(spark: SparkSession, layout: Layout, table: Table) -> int:
     """Return the last tick that a table has taken in; ticks that hold nothing for it are taken in at once."""
-    done = read_progress(spark, layout.silver(table.name), table.name).tick
-    complete = complete_tick(spark, layout)
-    if interventions.waiting(spark, layout, table.name, done, complete):
-        return done
-    return done if travel.has_rows(spark, layout, table, done, complete) else max(done, complete)
-
-
-def _exact(spark: SparkSession, layout: Layout, table: Table, at: At, found: Cut) -> int | None:
-    """The version that the table is at a moment, if it is one."""
-    if isinstance(at, AtVersion):
-        return at.version
-    if not found.whole:
-        return None
-    place = tables.visible(layout, table)
-    known = travel.commits(spark, place.path, place.name, found.tick, found.tick)
-    last = travel.last_before(spark, layout, table, known, found.tick)
-    return None if last is None else last.last
+    return travel.line_of(spark, layout, table).applied
 
 
 def _kept(spark: SparkSession, path: str, version: int | None) -> DataFrame | None:
@@ -118,38 +72,3 @@ def _kept(spark: SparkSession, path: str, version: int | None) -> DataFrame | No
         return travel.read_version(spark, path, version)
     except AnalysisException:
         return None
-
-
-def _version_at(spark: SparkSession, table: Table, path: str, at: AtCommit) -> int:
-    """The last version that was committed at a time, or before."""
-    log = log_of(spark, path)
-    later = log.first(lambda said: said.time_ms > at.ms)
-    version = log.newest if later is None else later - 1
-    if log.at(version) is None:
-        begins = log.at(version + 1)
-        assert begins is not None
-        raise NotFound(
-            f"table {table.name!r} at {at}: its log begins at {written(begins.time_ms)}. A later commit time can be "
-            "read; and any tick, offset or event time."
-        )
-    return version
-
-
-def _tick_of(spark: SparkSession, layout: Layout, table: Table, version: int) -> int:
-    """The tick of a version, which may be gone, while the log still tells of it."""
-    place = tables.visible(layout, table)
-    log = log_of(spark, place.path)
-    if log.at(version) is None:
-        raise NotFound(
-            f"table {table.name!r} has no version {version}. Versions {log.oldest()} to {log.newest} can be read; and "
-            "any tick, offset or event time."
-        )
-    return next((commit.tick for commit in travel.ours(log.until(version), place.name)), NO_TICK)
-
-
-def _check_offsets(
-    spark: SparkSession, layout: Layout, table: Table, offsets: Mapping[str, Mapping[int, int]], applied: int
-) -> None:
-    rows = bronze.between(bronze.of_stream(spark, layout, table.stream), 0, applied)
-    known = rows.groupBy("topic", "partition").agg(F.max("offset")).collect()
-    check_offsets(table, offsets, {(topic, partition): last + 1 for topic, partition, last in map(tuple, known)})

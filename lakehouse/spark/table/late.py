@@ -16,12 +16,13 @@ from pyspark.sql import functions as F
 
 from lakehouse.lake.keys import without_window
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment.commits import before_swap
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
 from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.moment import time_ms
 from lakehouse.spark.key_column import is_key
 from lakehouse.spark.table import travel
-from lakehouse.spark.transaction import append, read_progress
+from lakehouse.spark.transaction import append, log_of, read_progress
 
 SCHEMA = (
     "tick bigint, topic string, partition int, offset bigint, ordinal bigint, key string, window_start timestamp, "
@@ -106,6 +107,5 @@ def rows_at(spark: SparkSession, layout: Layout, table: Table, tick: int, swaps:
         return None
     version = None
     if any(at > tick for at in swaps):
-        later = [c for c in travel.commits(spark, path, name_of(table.name), tick) if c.tick > tick]
-        version = min((c.version - 1 for c in later if c.said.get("operation") == "swap"), default=None)
+        version = before_swap(log_of(spark, path), name_of(table.name), tick)
     return travel.read_version(spark, path, version).where(F.col("tick") <= tick)

@@ -1,0 +1,65 @@
+"""What must be known of a lake's files to say what a moment is. Two read it: `files.Files` without a JVM, and Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from lakehouse.lake.commit_log import CommitLog
+from lakehouse.lake.layout import Layout
+
+
+class Opened(Protocol):
+    """A Delta table as it stands."""
+
+    @property
+    def log(self) -> CommitLog:
+        """What its commits say: version, commit time, ticks, kind, times."""
+        ...
+
+    def properties(self) -> Mapping[str, str]:
+        """Return its properties."""
+        ...
+
+    def tick(self, name: str) -> int:
+        """Return the last tick that it took in under a name; `NO_TICK` for none."""
+        ...
+
+    def oldest_readable(self) -> int:
+        """Return the first version whose rows can be read, and from which on all can, as far as that is known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """How far bronze is with a topic: the id of the topic as it is then, the first offset not yet there, by partition.
+
+    Only partitions that have records are in it.
+    """
+
+    id: str
+    next: Mapping[int, int]
+
+
+class Source(Protocol):
+    """The files of one lake."""
+
+    @property
+    def layout(self) -> Layout: ...
+
+    def opened(self, path: str) -> Opened | None:
+        """Open the Delta table at a path; None where there is none."""
+        ...
+
+    def has_records(self, topics: Collection[str], after: int, to: int) -> bool:
+        """Say whether bronze has records of these topics in the ticks (after, to]."""
+        ...
+
+    def ends(self, topics: Iterable[str], to: int) -> dict[str, Ends]:
+        """Return how far bronze's rows up to a tick are with topics; those without rows are left out."""
+        ...
+
+    def has_interventions(self, table: str, after: int, to: int) -> bool:
+        """Say whether somebody intervened in a table in the ticks (after, to]."""
+        ...

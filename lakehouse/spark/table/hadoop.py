@@ -1,0 +1,62 @@
+"""A lake's files, read by Spark, wherever they lie: the source of moments for every file system."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.lake.commit_log import CommitLog
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment.source import Ends
+from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.spark.bronze import bronze, interventions
+from lakehouse.spark.transaction import exists, log_of, properties, read_progress
+
+
+class OpenedTable:
+    """A Delta table, as Spark has it."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark, self._path = spark, path
+
+    @cached_property
+    def log(self) -> CommitLog:
+        return log_of(self._spark, self._path)
+
+    def properties(self) -> Mapping[str, str]:
+        return properties(self._spark, self._path)
+
+    def tick(self, name: str) -> int:
+        return read_progress(self._spark, self._path, name).tick
+
+    def oldest_readable(self) -> int:
+        return self.log.oldest()  # which files are there Delta alone knows, and says when they are read
+
+
+class Hadoop:
+    """The files of one lake. own: topics that have a physical table of their own."""
+
+    def __init__(self, spark: SparkSession, layout: Layout, own: Collection[str] = ()) -> None:
+        self._spark, self.layout, self._own = spark, layout, own
+
+    def opened(self, path: str) -> OpenedTable | None:
+        return OpenedTable(self._spark, path) if exists(self._spark, path) else None
+
+    def has_records(self, topics: Collection[str], after: int, to: int) -> bool:
+        rows = bronze.records(self._spark, self.layout, topics, self._own)
+        return not bronze.between(rows, after, to).limit(1).isEmpty()
+
+    def ends(self, topics: Iterable[str], to: int) -> dict[str, Ends]:
+        rows = bronze.between(bronze.records(self._spark, self.layout, topics, self._own), NO_TICK, to)
+        groups = rows.groupBy("topic", "topic_id", "partition").agg(F.max("offset"), F.max("tick").alias("tick"))
+        found: dict[str, Ends] = {}
+        for topic, topic_id, partition, offset, _ in map(tuple, groups.orderBy("tick").collect()):
+            same = topic in found and found[topic].id == topic_id
+            found[topic] = Ends(topic_id, {**(found[topic].next if same else {}), partition: offset + 1})
+        return found
+
+    def has_interventions(self, table: str, after: int, to: int) -> bool:
+        return interventions.waiting(self._spark, self.layout, table, after, to)

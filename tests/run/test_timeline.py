@@ -1,0 +1,291 @@
+"""Which version and which records a moment is, decided over a lake that is written down here: no files, no Spark."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from lakehouse.errors import ConfigError, LakehouseError, NotFound
+from lakehouse.lake.commit_log import CommitLog
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment.commits import before_swap
+from lakehouse.lake.moment.cut import Cut, cut_of
+from lakehouse.lake.moment.source import Ends
+from lakehouse.lake.moment.subject import visible
+from lakehouse.lake.moment.timeline import Timeline, common_tick
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, parsed
+
+CREATED = ("CREATE TABLE", {})
+OPTIMIZED = ("OPTIMIZE", {})
+EPOCH = ("WRITE", {"tick": 0, "operation": "open epoch"})
+
+
+def took(tick: int, after: int, first: int | None = None, through: int | None = None, **more: Any) -> Any:
+    times = {"first": first, "last": through, "through": through}
+    return ("MERGE", {"tick": tick, "from_tick": after, "records": 1, "times": times, **more})
+
+
+@dataclass
+class Opened:
+    """A table: its commits, a second apart; `gone` of them are no longer in the log."""
+
+    name: str
+    commits: list[tuple[str, dict[str, Any]]]
+    done: int
+    gone: int = 0
+    settings: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def log(self) -> CommitLog:
+        return CommitLog(self._read, len(self.commits) - 1)
+
+    def _read(self, version: int) -> Iterator[str]:
+        if version < self.gone:
+            raise FileNotFoundError
+        operation, said = self.commits[version]
+        text = json.dumps({"app": f"lakehouse.{self.name}", **said}) if said else None
+        info = {"operation": operation, "inCommitTimestamp": 1000 * version, "userMetadata": text}
+        yield json.dumps({"commitInfo": info}, separators=(",", ":"))
+
+    def properties(self) -> Mapping[str, str]:
+        return self.settings
+
+    def tick(self, name: str) -> int:
+        return self.done
+
+    def oldest_readable(self) -> int:
+        return self.gone
+
+
+class Written:
+    """A lake: what tick brought which offsets of which topics, the interventions, and the table v."""
+
+    layout = Layout("lake")
+
+    def __init__(
+        self,
+        ticks: list[dict[str, int]],
+        v: Opened,
+        decided: Collection[int] = (),
+        ids: Mapping[int, str] | None = None,
+        gone: int = 0,
+    ) -> None:
+        """ticks: by "topic/partition", the offset up to which one brought records; ids: of topic t from a tick on."""
+        self._ticks, self._decided = ticks, decided
+        stood: dict[str, Any] = {}
+        commits: list[Any] = []
+        for tick, ends in enumerate(ticks, 1):
+            of = (ids or {}).get(tick)
+            stood = {topic: {**said, "next": dict(said["next"])} for topic, said in stood.items()}
+            if of is not None:
+                stood["t"] = {"id": of, "next": {}}
+            for place, end in ends.items():
+                topic, partition = place.split("/")
+                stood.setdefault(topic, {"id": f"id-{topic}", "next": {}})["next"][partition] = end
+            commits.append(("WRITE", {"tick": tick, "topics": stood}))
+        self._tables = {
+            "lake/bronze/records": Opened("ingest", commits, len(ticks), gone),
+            "lake/silver/v": v,
+        }
+
+    def opened(self, path: str) -> Opened | None:
+        return self._tables.get(path)
+
+    def has_records(self, topics: Collection[str], after: int, to: int) -> bool:
+        return any(place.split("/")[0] in topics for ends in self._ticks[after:to] for place in ends)
+
+    def ends(self, topics: Iterable[str], to: int) -> dict[str, Ends]:
+        found: dict[str, dict[int, int]] = {}
+        for ends in self._ticks[:to]:
+            for place, end in ends.items():
+                topic, partition = place.split("/")
+                found.setdefault(topic, {})[int(partition)] = end
+        return {topic: Ends(f"id-{topic}", found[topic]) for topic in topics if topic in found}
+
+    def has_interventions(self, table: str, after: int, to: int) -> bool:
+        return any(after < at <= to for at in self._decided)
+
+
+def line(lake: Written, topics: Iterable[str] | None = ("t",)) -> Timeline:
+    return Timeline(lake, visible(lake.layout, "v", topics))
+
+
+def story(decided: Collection[int] = (4,), **more: Any) -> Written:
+    """
+    tick  t/0, t/1      u      version of v
+    0                          0 created, 1 open epoch
+    1     2             -      2; 3 is OPTIMIZE
+    2                   1
+    3     3             -      4: ticks 2 and 3
+    4     (a revert)           5
+    5     4, 1          -      not taken in
+    6                   2
+    """
+    ticks = [{"t/0": 2}, {"u/0": 1}, {"t/0": 3}, {}, {"t/0": 4, "t/1": 1}, {"u/0": 2}]
+    commits = [
+        CREATED, EPOCH, took(1, 0, 10, 20), OPTIMIZED, took(3, 1, 30, 30),
+        took(4, 3, None, 30, operation="revert"),
+    ]  # fmt: skip
+    return Written(ticks, Opened("v", commits, 4), decided, **more)
+
+
+@pytest.mark.parametrize(("tick", "version"), [(0, 1), (1, 3), (2, 3), (3, 4), (4, 5)])
+def test_ticks(tick: int, version: int) -> None:
+    assert line(story()).version(AtTick(tick)) == version
+    assert line(story()).cut(AtTick(tick)) == Cut(tick)
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        (AtTick(5), "table 'v' at tick 5: it has not taken that in yet, and stands at tick 4. It has versions 0 to 5"),
+        (AtTick(6), "has not taken that in yet"),
+        (AtTick(7), "table 'v' at tick 7: bronze has ticks up to 6. It stands at tick 4."),
+        (AtVersion(6), "table 'v' has no version 6. It has versions 0 to 5, committed from 1970-01-01T00:00:00Z to"),
+        (AtCommit(-1), "that is before the log begins. It has versions 0 to 5"),
+        (parsed("offsets:t/0=9"), "offsets t/0=9: bronze has t/0 up to 4; expected that, or less. Run the application"),
+        (parsed("offsets:t/0=4"), r"offsets t/0=4: table 'v' has taken in t/0 up to 3 \(tick 4\), of 4 that bronze"),
+        (parsed("offsets:t/0=1,t/1=1"), r"table 'v' has taken in t/1 up to 0 \(tick 4\), of 1 that bronze has"),
+        (parsed("offsets:t/7=1"), "t/7 up to 0; .* There are records of other partitions, too: add t/0=3 "),
+        (parsed("offsets:u/0=1"), r"one for every partition with records; add t/0=3 \(or smaller ones\)"),
+        (parsed("offsets:t/0=1,nix/0=1"), "bronze has t, u; and table 'v' does not read topic 'nix', but t"),
+    ],
+)
+def test_what_can_not_be_had(at: At, said: str) -> None:
+    """The records that count, and the version, are refused alike, and the message says what can be had."""
+    for asked in (line(story()).cut, line(story()).version):
+        with pytest.raises(LakehouseError, match=said) as found:
+            asked(at)
+        assert isinstance(found.value, NotFound | ConfigError)
+
+
+def test_a_time_in_the_future() -> None:
+    far = AtCommit(int(time.time() * 1000) + 60_000)
+    for asked in (line(story()).cut, line(story()).version):
+        with pytest.raises(NotFound, match=r"is in the future.*It has versions 0 to 5"):
+            asked(far)
+
+
+@pytest.mark.parametrize(("ms", "version", "tick"), [(0, 0, 0), (2999, 2, 1), (3000, 3, 1), (4000, 4, 3), (9999, 5, 4)])
+def test_commit_times(ms: int, version: int, tick: int) -> None:
+    assert line(story()).version(AtCommit(ms)) == version
+    assert line(story()).cut(AtCommit(ms)) == line(story()).cut(AtVersion(version)) == Cut(tick)
+
+
+def test_an_intervention_that_waits_is_waited_for() -> None:
+    """It was, by Spark alone: without a JVM a table was said to be at the tick of what nobody had applied."""
+    ticks: list[dict[str, int]] = [{"t/0": 2}, {}, {}]
+    table = Opened("v", [CREATED, took(1, 0, 10, 20)], 1)
+    free, waits = line(Written(ticks, table)), line(Written(ticks, table, decided=[2]))
+    assert (free.applied, waits.applied) == (3, 1)
+    assert (free.cut(None), waits.cut(None)) == (Cut(3), Cut(1))
+    assert (free.cut(AtEvent(5)), waits.cut(AtEvent(5))) == (Cut(3, event_ms=5), Cut(1, event_ms=5))
+    at = AtOffsets({"t": {0: 1}})
+    assert (free.cut(at).tick, waits.cut(at).tick) == (3, 1)
+    assert (free.version(AtTick(2)), waits.version(AtTick(1))) == (1, 1)
+    with pytest.raises(NotFound, match="has not taken that in yet"):
+        waits.version(AtTick(2))
+
+
+def test_the_ticks_before_the_first_one_that_waits_are_taken_in() -> None:
+    """Spark refused them: it went by whether anything waits at all."""
+    asked = line(Written([{"t/0": 2}, {"u/0": 1}, {"t/0": 3}], Opened("v", [CREATED, took(1, 0, 10, 20)], 1)))
+    assert asked.version(AtTick(2)) == 1
+    assert asked.cut(AtTick(2)) == Cut(2)
+    with pytest.raises(NotFound, match="has not taken that in yet"):
+        asked.cut(AtTick(3))
+
+
+def test_event_times_and_offsets_that_are_versions() -> None:
+    """What was decided later about the records counts by both: a version before that is not the table then."""
+    plain = Written([{"t/0": 2}, {"u/0": 1}, {"t/0": 3}], Opened("v", story()._tables["lake/silver/v"].commits[:5], 3))
+    assert [line(plain).version(AtEvent(ms)) for ms in (9, 10, 20, 29, 30)] == [0, None, 2, 2, 4]
+    found = [line(plain).version(parsed(f"offsets:t/0={n}")) for n in (0, 1, 2, 3)]
+    assert found == [1, None, 3, 4]
+    assert line(plain).version(parsed("offsets:t/0=2,u/0=1")) == 3, "of a topic that it does not read"
+    assert [line(story()).version(AtEvent(ms)) for ms in (20, 30)] == [None, 5]
+    assert [line(story()).version(parsed(f"offsets:t/0={n}")) for n in (2, 3)] == [None, 5]
+
+
+def test_a_table_that_was_created_and_never_written() -> None:
+    ticks = [{"u/0": 2}, {"t/0": 1}]
+    asked = line(Written(ticks, Opened("v", [CREATED], 0)))
+    assert [asked.version(at) for at in (AtTick(0), AtTick(1), AtEvent(5), AtVersion(0))] == [0, 0, 0, 0]
+    assert (asked.applied, asked.cut(AtVersion(0))) == (0, Cut(0))
+    assert asked.span().startswith("version 0 alone, committed from 1970")
+    with pytest.raises(NotFound, match="has not taken that in yet, and stands at tick 0"):
+        asked.version(AtTick(2))
+    foreign = line(Written(ticks, Opened("v", [CREATED, ("WRITE", {})], 0)), topics=None)
+    assert foreign.version(AtTick(0)) is None, "nobody knows what it reads"
+
+
+def test_a_restored_table_is_none_of_its_versions_by_event_time_or_offsets() -> None:
+    table = Opened("v", [CREATED, took(1, 0, 10, 20)], 1, settings={"lakehouse.skip": "{}"})
+    asked = line(Written([{"t/0": 2}], table))
+    assert [asked.version(at) for at in (AtEvent(20), parsed("offsets:t/0=2"), AtTick(0))] == [None, None, None]
+    assert asked.version(AtTick(1)) == 1
+
+
+def test_a_log_whose_beginning_is_gone() -> None:
+    """Commits of tick 1 are gone: a version is still of its tick, by what the next commit says that it went on from."""
+    commits = [CREATED, took(1, 0, 10, 20), OPTIMIZED, OPTIMIZED, took(3, 1, 30, 30)]
+    asked = line(Written([{"t/0": 2}, {"u/0": 1}, {"t/0": 3}], Opened("v", commits, 3, gone=2)))
+    assert (asked.cut(AtVersion(3)), asked.cut(AtVersion(4))) == (Cut(1), Cut(3))
+    assert (asked.version(AtTick(3)), asked.version(AtTick(1))) == (4, None)
+    for at in (AtVersion(1), AtCommit(1500)):
+        with pytest.raises(NotFound, match="It has versions 2 to 4"):
+            asked.cut(at)
+    optimized = Opened("v", [*commits, OPTIMIZED], 3, gone=5)
+    assert line(Written([{"t/0": 3}, {}, {}], optimized)).cut(AtVersion(5)) == Cut(3)
+
+
+def test_where_bronze_no_longer_says_its_offsets_the_rows_do() -> None:
+    lake = Written([{"t/0": 2}, {"t/0": 3}], Opened("v", [CREATED, took(2, 0, 10, 20)], 2), gone=2)
+    assert line(lake).cut(parsed("offsets:t/0=3")) == Cut(2, offsets={"t": {0: 3}}, ids={"t": "id-t"})
+    with pytest.raises(NotFound, match="bronze has t/0 up to 3"):
+        line(lake).cut(parsed("offsets:t/0=4"))
+
+
+def test_offsets_are_of_the_topic_as_it_is() -> None:
+    """All records of an earlier topic of its name came before them; Spark took them for the present one's."""
+    lake = Written(
+        [{"t/0": 5}, {"t/0": 1}, {"t/0": 2}], Opened("v", [CREATED, took(1, 0), took(2, 1), took(3, 2)], 3),
+        ids={1: "old", 2: "new"},
+    )  # fmt: skip
+    assert [line(lake).version(parsed(f"offsets:t/0={n}")) for n in (1, 2)] == [2, 3]
+    cut = line(lake).cut(parsed("offsets:t/0=1"))
+    assert [cut.counts("t", of, 0, n) for of, n in (("old", 4), ("new", 0), ("new", 1))] == [True, True, False]
+    assert cut.counts("u", "any", 0, 99)
+    assert cut_of(json.loads(json.dumps(cut.details()))) == cut
+    with pytest.raises(NotFound, match="bronze has t/0 up to 2"):
+        line(lake).cut(parsed("offsets:t/0=3"))
+
+
+def test_a_revert_to_offsets_of_an_earlier_topic_keeps_them_at_later_ones() -> None:
+    then = Cut(1, offsets={"t": {0: 3}}, ids={"t": "old"})
+    now = Cut(3, offsets={"t": {0: 1}, "u": {0: 7}}, ids={"t": "new", "u": "id-u"})
+    assert then.within(now) == Cut(1, offsets={"t": {0: 3}, "u": {0: 7}}, ids={"t": "old", "u": "id-u"})
+    assert then.within(Cut(3, offsets={"t": {0: 2}}, ids={"t": "old"})).offsets == {"t": {0: 2}}
+
+
+def test_the_version_before_a_swap_is_found_behind_commits_of_others() -> None:
+    """An OPTIMIZE after the swap hid it without a JVM: the rows of the other logic were shown for the ticks before."""
+    log = Opened("late.v", [CREATED, took(1, 0), took(3, 2, operation="swap"), OPTIMIZED, took(4, 3)], 4).log
+    assert [before_swap(log, "late.v", tick) for tick in (1, 2, 3, 4)] == [1, 1, None, None]
+
+
+def test_a_tick_that_tables_have_in_common() -> None:
+    ticks = [{"t/0": 2}, {"t/0": 3}, {"t/0": 4}, {"u/0": 1}]
+    one = [took(1, 0), took(2, 1), took(3, 2)]
+    for commits, done, common in ((one, 3, 4), (one[:2], 2, 2), ([took(1, 0), took(3, 1)], 3, 4)):
+        assert common_tick([line(Written(ticks, Opened("v", [CREATED, *commits], done)))], 4) == common
+    lines = [
+        line(Written(ticks, Opened("v", [CREATED, *commits], done)))
+        for commits, done in ((one[:2], 2), ([took(1, 0), took(3, 1)], 3))
+    ]
+    assert common_tick(lines, 4) == 1, "the second has no version of tick 2"

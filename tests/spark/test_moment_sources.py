@@ -1,0 +1,205 @@
+"""A moment is the same for Spark and without a JVM: versions, ticks, commit times, offsets and event times.
+
+Each stage of a lake's life is asked for all of them by both, and by Spark through Hadoop's file systems, too, as on an
+object store.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.errors import LakehouseError
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment import subject
+from lakehouse.lake.moment.files import Files
+from lakehouse.lake.moment.history import History
+from lakehouse.lake.moment.timeline import Timeline
+from lakehouse.plan.app import App
+from lakehouse.plan.table import Table
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion
+from lakehouse.semantics.position import order_times
+from lakehouse.semantics.record import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EVENTS = lh.stream("events", key="id string", schema="n bigint")
+SUMS = EVENTS.group_by("id").agg(n=lh.count(), total=lh.sum("n")).table("sums")
+MEANS = EVENTS.group_by("id").agg(n=lh.count(), total=lh.sum("n"), mean=lh.avg("n")).table("sums")
+FINAL = (
+    EVENTS.group_by("id").window(lh.tumbling("10 milliseconds", grace="0 seconds")).agg(n=lh.count())
+    .table("final", emit="final")
+)  # fmt: skip
+IDLE = EVENTS.latest("idle")
+APP = lh.app(SUMS, FINAL)
+FAR_MS = 4_102_444_800_000
+
+
+def history(keys: str, first: int, tick: int, topic: str = "events", topic_id: str = "id") -> list[Record]:
+    """A record of each key, ten milliseconds apart, two a tick; `first` is the first one's offset."""
+    times = [10 * (first + n) for n in range(len(keys))]
+    return [
+        Record(topic, topic_id, 0, first + n, time, key.encode(), json.dumps({"n": n}).encode(), n // 2 + tick, order)
+        for n, (key, time, order) in enumerate(zip(keys, times, order_times(times), strict=True))
+    ]
+
+
+@dataclass
+class Bench:
+    spark: SparkSession
+    layout: Layout
+
+    def write(self, records: list[Record]) -> int:
+        from lakehouse.run.scenario.replay import write_bronze
+
+        return write_bronze(self.spark, self.layout, APP, records)
+
+    def catch_up(self, app: App = APP, to: int | None = None) -> None:
+        from lakehouse.spark.silver.query import Silver
+
+        with Silver(self.spark, self.layout, app, lambda tick, records: None) as silver:
+            silver.catch_up(to)
+
+    def lines(self, table: Table) -> dict[str, Timeline]:
+        """The past of a table by the source: without a JVM, by Spark, by Spark through Hadoop's file systems."""
+        from lakehouse.spark.table.travel import line_of
+
+        far = Layout(f"file://{self.layout.root}")
+        return {
+            "files": Timeline(Files(self.layout), subject.visible(self.layout, table.name, table.stream.topics)),
+            "by name": History(self.layout, table.name).timeline,
+            "spark": line_of(self.spark, self.layout, table),
+            "hadoop": line_of(self.spark, far, table),
+        }
+
+    def moments(self, table: Table) -> list[At]:
+        line = self.lines(table)["files"]
+        times = sorted({version.time_ms for version in line.versions()})
+        ends = [0, 1, 2, 4, 5, 6, 8, 99]
+        return [
+            *map(AtVersion, range(line.newest + 2)),
+            *map(AtTick, range(line.complete + 2)),
+            *map(AtCommit, {times[0] - 1, times[0], times[-1] - 1, times[-1], int(time.time() * 1000), FAR_MS}),
+            *map(AtEvent, (-1, 0, 15, 20, 49, 1_000)),
+            *(AtOffsets({"events": {0: end}}) for end in ends),
+            *map(
+                AtOffsets, ({"other": {0: 1}}, {"events": {0: 2}, "other": {0: 1}}, {"events": {0: 2}, "nix": {0: 1}})
+            ),
+        ]
+
+    def agree(self, *tables: Table) -> None:
+        """Ask all sources for all moments of these tables."""
+        for table in tables:
+            expected: dict[str, Any] = {}
+            moments = self.moments(table)
+            for source, line in self.lines(table).items():
+                found = {str(at): answer(line, at) for at in moments}
+                found |= {"applied": line.applied, "now": answer(line, None), "span": line.span()}
+                expected = expected or found
+                assert found == expected, f"{table.name}, by {source}"
+            assert any(isinstance(one, str) for one in expected.values()), "some are refused"
+
+
+def answer(line: Timeline, at: At | None) -> Any:
+    """The records that count and the version; or why there is none, which both must say."""
+    said: list[Any] = []
+    for asked in (line.cut, line.version):
+        try:
+            said.append(asked(at))
+        except LakehouseError as error:
+            said.append(f"{type(error).__name__}: {error}")
+    if isinstance(said[0], str) or isinstance(said[1], str):
+        assert said[0] == said[1]
+        return said[0]
+    return tuple(said)
+
+
+@pytest.fixture
+def bench(spark: SparkSession, tmp_path: Path) -> Bench:
+    return Bench(spark, Layout(str(tmp_path / "lake")))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_both_say_the_same_of_every_moment(bench: Bench) -> None:
+    """Ticks 2 and 3 are taken in together, 4 is another topic's, 5 waits; then an intervention, a revert, a swap."""
+    from lakehouse.run.repair.backfill import backfill, revert
+    from lakehouse.spark.past import reading
+    from lakehouse.spark.table import tables
+
+    bench.write(history("abacbd", 0, 1))
+    tables.create(bench.spark, bench.layout, IDLE)
+    bench.catch_up(to=1)
+    bench.catch_up(to=3)
+    bench.write(history("x", 0, 4, "other"))
+    bench.write(history("ae", 6, 5))
+    bench.agree(SUMS, FINAL, IDLE)
+    assert [bench.lines(SUMS)["spark"].applied, bench.lines(IDLE)["spark"].applied] == [3, 0]
+
+    bench.catch_up()
+    back = revert(bench.spark, bench.layout, APP, SUMS, reading.cut(bench.spark, bench.layout, SUMS, AtTick(1)))
+    assert back.tick == 6
+    bench.agree(SUMS)
+
+    new = lh.app(MEANS, FINAL)
+    assert backfill(bench.spark, bench.layout, new, MEANS).tick == 7
+    bench.agree(MEANS)
+
+
+def test_both_wait_for_an_intervention_that_nobody_has_applied(bench: Bench) -> None:
+    from lakehouse.lake.moment import applied
+    from lakehouse.spark.bronze import interventions
+    from lakehouse.spark.past import reading
+
+    bench.write(history("abac", 0, 1))
+    bench.catch_up()
+    bench.write(history("x", 0, 3, "other"))
+    state = interventions.take_over(bench.spark, bench.layout)
+    interventions.decide(bench.spark, bench.layout, state, interventions.Wanted("revert", ("sums",), {"tick": 1}))
+    bench.agree(SUMS)
+    assert applied.told(bench.layout, SUMS, None).cut.tick == reading.applied_tick(bench.spark, bench.layout, SUMS) == 2
+    assert applied.told(bench.layout, FINAL, None).cut.tick == 4
+
+
+def test_both_say_the_same_where_logs_and_files_are_gone(bench: Bench) -> None:
+    """Delta removes the log's beginning after a checkpoint, and VACUUM files; bronze's rows say its offsets then."""
+    bench.write(history("abacbdae", 0, 1))
+    for tick in (1, 2, 3):
+        bench.catch_up(to=tick)
+    for path, kept in ((bench.layout.silver("sums"), 3), (bench.layout.records, 1)):
+        forget(bench.spark, path, kept)
+    assert [said.version for said in bench.lines(SUMS)["files"].log.back()][-1] > 0
+    bench.agree(SUMS)
+    assert bench.lines(SUMS)["hadoop"].cut(AtOffsets({"events": {0: 6}})).ids == {"events": "id"}
+
+
+def forget(spark: SparkSession, path: str, kept: int) -> None:
+    """Take the log's beginning away, but for so many commits, as Delta does after a checkpoint."""
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")
+    spark.sql(f"OPTIMIZE delta.`{path}`")
+    log = Path(path, "_delta_log")
+    versions = sorted(int(file.stem) for file in log.glob("*.json"))
+    assert list(log.glob(f"{versions[-1]:020}.checkpoint*.parquet"))
+    for version in versions[:-kept]:
+        for file in log.glob(f"{version:020}.*"):
+            file.unlink()
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+
+
+def test_offsets_are_of_the_topic_as_it_is(bench: Bench) -> None:
+    """Spark took those of an earlier topic of its name for the present one's: rows were missing in silence."""
+    from lakehouse.spark.past import reading
+
+    bench.write(history("abac", 0, 1))
+    bench.write(history("de", 0, 3, topic_id="new"))
+    bench.catch_up()
+    bench.agree(SUMS)
+    rows = reading.read(bench.spark, bench.layout, SUMS, AtOffsets({"events": {0: 1}})).collect()
+    assert sorted((row["id"], row["n"]) for row in rows) == [("a", 2), ("b", 1), ("c", 1), ("d", 1)]
