@@ -39,7 +39,7 @@ def check(text: str, what: str) -> str:
     ][2:]
     # Cron runs on either kind of day where both are chosen. Airflow would show the DAG, and never run it.
     if len({day % 7 for day in weekdays}) == 7 and min(days) > max(DAYS_OF[month - 1] for month in months):
-        raise ConfigError(f"{what} {text!r}: found a date that no year has; expected one that comes.")
+        raise ConfigError(f"{what} {text!r}: this date never occurs; expected one that does.")
     return text
 
 

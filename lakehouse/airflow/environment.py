@@ -39,7 +39,7 @@ def set_up() -> Path:
     if done.returncode != 0:
         raise AirflowError(
             f"{script} ended with code {done.returncode}; expected Airflow's environment in {root / '.venv-airflow'}. "
-            "What it said stands above; run it again."
+            "Its output is above; run it again."
         )
     return root / ".venv-airflow" / "bin" / "airflow"
 

@@ -111,7 +111,7 @@ def _application(said: dict[str, Any]) -> Application:
     known = {node.id for node in nodes}
     edges = tuple((str(a), str(b)) for a, b in said["lineage"]["edges"])
     if loose := [edge for edge in edges if not known.issuperset(edge)]:
-        raise ConfigError(f"lineage: an edge from {loose[0][0]!r} to {loose[0][1]!r}, of which one is no node")
+        raise ConfigError(f"lineage: an edge from {loose[0][0]!r} to {loose[0][1]!r}, one of which is not a node")
     for stream in said["streams"]:
         check_name(stream, "stream")
     return Application(

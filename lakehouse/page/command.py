@@ -101,8 +101,8 @@ async def _once(
             return await process.wait(), out, err
     except TimeoutError as error:
         raise TimedOut(
-            f"`lakehouse {command}` was not done within {seconds:.0f} s and has been ended. Run it on a terminal: "
-            "it takes the time that it needs there."
+            f"`lakehouse {command}` did not finish within {seconds:.0f} s and was ended. Run it in a terminal, "
+            "where it has no time limit."
         ) from error
     finally:
         await _end(process)

@@ -30,5 +30,5 @@ def milliseconds(text: str, what: str, *, least: int = 0) -> int:
     if total < least:
         raise PlanError(f"{what}={text!r} is {total} ms; expected at least {least} ms.")
     if total > LONGEST_MS:
-        raise PlanError(f"{what}={text!r} is longer than all time, which is the years 1 to 9999. Choose a shorter one.")
+        raise PlanError(f"{what}={text!r} is longer than the years 1 to 9999. Choose a shorter one.")
     return total

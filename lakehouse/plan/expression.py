@@ -79,7 +79,7 @@ def _parse(text: str) -> exp.Expression:
         trees = [tree for tree in sqlglot.parse(f"SELECT {text}", read="spark") if tree is not None]
     except RecursionError as error:
         raise ExpressionError(
-            f"expression {text[:80]!r}... is nested too deeply. Make it of several columns."
+            f"expression {text[:80]!r}... is nested too deeply. Split it into several columns."
         ) from error
     except sqlglot.errors.SqlglotError as error:
         raise ExpressionError(

@@ -62,7 +62,7 @@ def check_distinct(names: Iterable[str], what: str) -> None:
     seen: dict[str, str] = {}
     for name in names:
         if (other := seen.get(name.lower())) is not None:
-            raise PlanError(f"{what}: {name!r} stands beside {other!r}; names differ in more than case. Rename one.")
+            raise PlanError(f"{what}: {name!r} and {other!r} are one name, since case is ignored. Rename one.")
         seen[name.lower()] = name
 
 
@@ -122,7 +122,9 @@ def check_pseudo(columns: Iterable[Column], what: str) -> None:
     """Raise PlanError when a made column takes the name of a pseudo column."""
     for column in columns:
         if column.name.lower() in PSEUDO_COLUMNS:
-            raise PlanError(f'{what}: {column.name!r} is a pseudo column; name it otherwise: "{column.name} AS ...".')
+            raise PlanError(
+                f'{what}: {column.name!r} is a pseudo column; give it another name: "{column.name} AS ...".'
+            )
 
 
 def is_number(kind: str) -> bool:

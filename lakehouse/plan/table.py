@@ -33,7 +33,7 @@ class Grouped:
         """Return the groups cut into windows of event time: lh.tumbling, lh.hopping, lh.sliding or lh.session."""
         what = f"{self.stream.what}: window"
         if not isinstance(window, Declared):
-            raise PlanError(f'{what}: {window!r} is no window. Write lh.tumbling("1 hour", grace="10 minutes").')
+            raise PlanError(f'{what}: {window!r} is not a window. Write lh.tumbling("1 hour", grace="10 minutes").')
         check_distinct([*(item.name for item in self.by), *WINDOW_COLUMNS], what)
         return replace(self, declared=window)
 
@@ -191,7 +191,9 @@ def latest_table(
     if order is not None and kind not in (None, "timestamp", "bigint", "int"):
         raise PlanError(f"{what}: order_by={order} is a {kind}; expected a timestamp, or a number as a bigint.")
     if retention is not None and order is None:
-        raise PlanError(f"{what}: retention={retention!r} is about the markers of order_by, which is not asked for.")
+        raise PlanError(
+            f"{what}: retention={retention!r} is for the markers of order_by; add order_by, or leave it out."
+        )
     if retention is not None and kind != "timestamp" and str(order).lower() != "rowtime":
         raise PlanError(f"{what}: retention={retention!r} is a time, but order_by={order} is a {kind}. Leave one out.")
     keep = milliseconds(retention, f"{what}: retention", least=1) if retention is not None else None

@@ -104,7 +104,7 @@ class Lake(Repairs):
         last = self.tick(table)
         if to is not None and to > last:
             raise NotFound(
-                f"changes: to={to}, but table {table.name!r} has taken in tick {last}, no more. Run its application."
+                f"changes: to={to}, but table {table.name!r} has taken in ticks up to {last} only. Run its application."
             )
         to = last if to is None else to
         if net:

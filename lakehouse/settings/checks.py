@@ -171,7 +171,7 @@ def database(value: object) -> str:
         r"(postgresql(\+psycopg2)?://[^\s/]|sqlite:////)\S+", value.strip()
     ):
         raise Wrong(
-            'this is no URL of a database for Airflow; expected "postgresql+psycopg2://user:password@host/name", '
+            'this is not a database URL for Airflow; expected "postgresql+psycopg2://user:password@host/name", '
             'or "sqlite:////absolute/path.db"'
         )
     # Without a driver SQLAlchemy takes another one than Airflow's environment has.
@@ -222,7 +222,7 @@ def pattern(value: object) -> str:
     try:
         re.compile(found)
     except re.error as error:
-        raise Wrong(f"found {value!r}, which is no regular expression: {error}") from None
+        raise Wrong(f"found {value!r}, which is not a regular expression: {error}") from None
     return found
 
 

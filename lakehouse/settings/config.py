@@ -137,12 +137,12 @@ def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:
                 )
             owner = next((name for name in CHECKS if section in CHECKS[name]), None)
             advice = f"It belongs under [{owner}]." if owner else _suggest(section, CHECKS, "[{}]")
-            raise ConfigError(f"{where}: found {section}, which is no section. {advice}")
+            raise ConfigError(f"{where}: found {section}, which is not a section. {advice}")
         for key, value in table.items():
             where = f"{source}:{checks.line_of(text, section, key)}"
             if key not in CHECKS[section]:
                 raise ConfigError(
-                    f"{where}: found {key} under [{section}], which is no setting. {_suggest(key, CHECKS[section])}"
+                    f"{where}: found {key} under [{section}], which is not a setting. {_suggest(key, CHECKS[section])}"
                 )
             try:
                 values[section][key] = CHECKS[section][key](value)
@@ -161,7 +161,7 @@ def _read_variables(environ: Mapping[str, str], values: dict[str, dict[str, Any]
             in_section = any(name.startswith(f"{PREFIX}{section}_".upper()) for section in CHECKS)
             if in_section or difflib.get_close_matches(name, names, cutoff=0.85):
                 raise ConfigError(
-                    f"found the environment variable {name}, which is no setting. {_suggest(name, names)}"
+                    f"found the environment variable {name}, which is not a setting. {_suggest(name, names)}"
                 )
             continue
         section, key = names[name]

@@ -132,7 +132,7 @@ def bisect(lakehouse: Any, table: VersionedTable, *arguments: str) -> Any:
 def test_the_first_version_where_it_is_not_true(counted, lakehouse, condition, options, version):
     done = bisect(lakehouse, counted, condition, *options, "--json")
     if version is None:
-        assert "is true at version 12; name one where it is not by --bad" in done.err
+        assert "is true at version 12; with --bad, name one where it is not" in done.err
         return
     found = json.loads(done.out)
     assert (found["version"], found["last_true"], found["tick"]) == (version, version - 1, version)
@@ -149,8 +149,8 @@ def test_a_person_reads_where_to_look(counted, lakehouse):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["count(*) > 1"], "the condition is not true at version 0; name one where it is by --good"),
-        (["count(*) >= 0"], "the condition is true at version 12; name one where it is not by --bad"),
+        (["count(*) > 1"], "the condition is not true at version 0; with --good, name one where it is"),
+        (["count(*) >= 0"], "the condition is true at version 12; with --bad, name one where it is not"),
         (["count(*) < 2", "--good", "8"], "the condition is not true at version 8"),
         (
             ["count(*) < 2", "--good", "5", "--bad", "5"],

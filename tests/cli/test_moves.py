@@ -110,7 +110,7 @@ def test_a_moment_becomes_a_table_and_all_ways_agree(spark, folder, app, lakehou
     [
         (("revert", "app.py:app", "sums"), "expected a moment"),
         (("revert", "app.py:app", "sums", "--tick", "1", "--version", "2"), "expected one moment"),
-        (("checkout", "app.py:app", "sums", "sums", "--tick", "1"), "one that the application keeps"),
+        (("checkout", "app.py:app", "sums", "sums", "--tick", "1"), "belongs to the application"),
         (("checkout", "app.py:app", "sums", "../x", "--tick", "1"), "expected a letter"),
         (("rebuild", "app.py:app", "sums"), "expected NEW and --from"),
         (("rebuild", "app.py:app", "sums", "x", "--prove"), "makes tables of its own"),

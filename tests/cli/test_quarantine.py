@@ -140,7 +140,7 @@ def test_an_edit_and_a_new_schema_are_tried(lake, lakehouse, folder):
         (["orders", "--app", "app.py", "--dry-run", "--by", "reason"], "found --app and --by"),
         (["orders", "--app", "app.py", "--dry-run", "--fix", "repair", "--value", "{}"], "found --fix and a new value"),
         (["orders", "--app", "app.py", "--dry-run", "--value", "{}", "--null-value"], "found 2 new values"),
-        (["orders", "--app", "app.py", "--dry-run", "--value", "{}"], "an edit is of one record, found 3"),
+        (["orders", "--app", "app.py", "--dry-run", "--value", "{}"], "an edit changes one record, found 3"),
         (["orders", "--app", "app.py", "--dry-run", "--value-file", "none"], "none: no such file"),
         (["orders", "--app", "app.py", "--dry-run", "--fix", "nothing"], "expected a function 'nothing' in app.py"),
         (["orders", "--app", "app.py", "--dry-run", "--reason", "none"], "no quarantined record was chosen"),

@@ -112,7 +112,7 @@ def test_late_and_quarantined_records_at_a_moment(story, query, lakehouse):
         (SQL, ["--tick", "9"], "table 'visits' at tick 9: bronze has ticks up to 8"),
         (SQL, ["--version", "9"], "table 'visits' has no version 9. It has versions 0 to 5"),
         (SQL, ["--version", "1", "--tick", "1"], "found version and tick; expected one moment"),
-        (SQL, ["--clock", "commit"], "--clock commit says what --at means; name a time by --at"),
+        (SQL, ["--clock", "commit"], "--clock commit says what --at means; name a time with --at"),
         (SQL, ["--at", "2013", "--clock", "wall"], 'clock \'wall\': expected "event"'),
         (SQL, ["--at", "June"], "at 'June': expected a time"),
         (SQL, ["--offsets", "views/0=1"], "one for every partition with records; add clicks/0=3"),

@@ -103,7 +103,7 @@ def test_an_edit(lake: Layout) -> None:
     assert [(f.key, f.value) for f in made.fixed] == [(b"other", None)]
     (still,) = fixed_records(lake, app(), "orders", one, Edit(value=b"[]")).bad
     assert (still.value, still.reason) == (b"[]", "value: expected a JSON object, found []")
-    with pytest.raises(ConfigError, match="an edit is of one record, found 5: orders/0/0, id-1, tick 1"):
+    with pytest.raises(ConfigError, match="an edit changes one record, found 5: orders/0/0, id-1, tick 1"):
         fixed_records(lake, app(), "orders", ALL, Edit(value=b"{}"))
 
 
@@ -123,7 +123,9 @@ def test_the_event_time_counts(lake: Layout) -> None:
     assert still.reason == "the event time at is null"
     assert fixed_records(lake, timed, "orders", Choice(reason="found '7'"), Edit(value=b'{"at": 7}')).fixed
     only_spark = app(event_time="unix_millis(timestamp_seconds(at))")
-    with pytest.raises(NeedsSpark, match="can't be told without Spark, so neither whether a fixed record fits"):
+    with pytest.raises(
+        NeedsSpark, match="can't be computed without Spark, so it is not known whether a fixed record fits"
+    ):
         fixed_records(lake, only_spark, "orders", Choice(reason="found '7'"), Edit(value=b'{"at": 7}'))
 
 

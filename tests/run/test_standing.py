@@ -110,7 +110,7 @@ def test_what_is_there_in_part_is_ended_by_who_began_it() -> None:
     assert stands(part, A) == Standing(5, 7, (), COVER.next, "[6, 0]")
     stream = replace(part, of="", table=None, declared=None)
     assert stands(stream, Mine(STREAM, "A", 5)) == Standing(5, 7, (), COVER.next, "[6, 0]")
-    with pytest.raises(StorageError, match="in part, of a lake that is to end it first"):
+    with pytest.raises(StorageError, match="from a lake that must finish it first"):
         stands(stream, Mine(STREAM, "B", 1))
 
 

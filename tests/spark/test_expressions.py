@@ -140,10 +140,10 @@ def test_what_only_spark_can_tell_is_refused_before_anything_is_written(spark: S
             events.filter("n > 0").select("xs.nothing AS x").latest("a"),
             "stream 'events': select: Spark can't take .*xs.nothing",
         ),
-        (events.rekey("split(t, '(') AS k").latest("a"), r"'\(' is no pattern: Unclosed group"),
+        (events.rekey("split(t, '(') AS k").latest("a"), r"'\(' is not a pattern: Unclosed group"),
         (
             by.agg(n=lh.max("regexp_replace(t, '[', p)")).table("a"),
-            r"table 'a': .*'\[' is no pattern: Unclosed character",
+            r"table 'a': .*'\[' is not a pattern: Unclosed character",
         ),
         (by.agg(n=lh.count("substring(t)")).table("a"), "table 'a': Spark can't take one of its expressions"),
         (by.agg(n=lh.latest("xs")).having("n.x = 1").table("a"), "table 'a': Spark can't take one of its expressions"),

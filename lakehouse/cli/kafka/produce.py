@@ -64,7 +64,7 @@ def produce(
         try:
             count = send(servers, settings.kafka.options, topic, parse_lines(lines, format.value))
         except UnicodeDecodeError as error:
-            raise ConfigError(f"{file}: is no UTF-8 text: {error.reason} at byte {error.start}.") from None
+            raise ConfigError(f"{file}: is not UTF-8 text: {error.reason} at byte {error.start}.") from None
     if json:
         show.as_json({"topic": topic, "records": count})
     else:

@@ -98,7 +98,7 @@ def quarantine(
     )  # fmt: skip
     edits = {"value": New(value, value_file, null_value), "key": New(key, key_file)}
     if app is None and (dry_run or replay or fix is not None or any(new.given for new in edits.values())):
-        raise ConfigError("quarantine: a fix is tried by what an application declares; name it with --app APP.")
+        raise ConfigError("quarantine: a fix is tried with an application's declaration; name it with --app APP.")
     if app is not None and dry_run == replay:
         found = "--dry-run and --replay" if replay else "--app alone"
         raise ConfigError(f"quarantine: found {found}; expected --dry-run, to see what a fix makes, or --replay.")

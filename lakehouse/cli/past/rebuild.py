@@ -125,7 +125,7 @@ def free_name(app: App, name: str) -> str:
     from lakehouse.plan.schema import check_name
 
     if name in [table.name for table in app.tables]:
-        raise ConfigError(f"table {name!r} is one that the application keeps; expected the name of a new one.")
+        raise ConfigError(f"table {name!r} belongs to the application; expected the name of a new one.")
     return check_name(name, "table")
 
 

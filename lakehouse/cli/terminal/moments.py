@@ -44,7 +44,7 @@ def moment_of(
 ) -> At | None:
     """Return the moment that the options mean, None for now. Raises ConfigError for none or several."""
     if clock is not None and time is None:
-        raise ConfigError(f"--clock {clock} says what --at means; name a time by --at.")
+        raise ConfigError(f"--clock {clock} says what --at means; name a time with --at.")
     return at(time, clock=cast(Clock, clock or "event"), version=version, tick=tick, offsets=offsets)
 
 

@@ -44,9 +44,9 @@ def bisect(layout: Layout, name: str, condition: str, good: int | None = None, b
         return tried[version]
 
     if not holds(good):
-        raise ConfigError(f"bisect: the condition is not true at version {good}; name one where it is by --good.")
+        raise ConfigError(f"bisect: the condition is not true at version {good}; with --good, name one where it is.")
     if holds(bad):
-        raise ConfigError(f"bisect: the condition is true at version {bad}; name one where it is not by --bad.")
+        raise ConfigError(f"bisect: the condition is true at version {bad}; with --bad, name one where it is not.")
     while bad - good > 1:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if holds(middle) else (good, middle)

@@ -69,7 +69,7 @@ def drill(
     none of `DAMAGES`, LeaseHeld while another drill of the table runs.
     """
     if "://" in layout.root:
-        raise ConfigError(f"drill: {layout.root} is no local folder; a drill damages files, and works on those alone.")
+        raise ConfigError(f"drill: {layout.root} is not a local folder; a drill damages files, so it works only there.")
     if unknown := [name for name in damages if name not in DAMAGES]:
         raise ConfigError(f"drill: found damage {unknown[0]!r}; expected one of: {', '.join(DAMAGES)}.")
     if not exists(spark, layout.silver(table.name)):
@@ -169,7 +169,7 @@ class _Running:
                     file.unlink()
         found = anchors.salvage(self._spark, lake, self._table, into, before)
         if found is None:
-            raise NotFound("no version is left whole: take the changelog, or bronze")
+            raise NotFound("no version is intact: use the changelog, or bronze")
         if found < self.tick and self._is_restored:
             raise NotFound(
                 f"the last whole version is tick {found}, and bronze does not tell what a restored table lacks"

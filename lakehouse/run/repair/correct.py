@@ -49,9 +49,7 @@ def correct(
     table without windows, NotFound when no such record is late. A job that runs goes on; it applies the correction.
     """
     if table.window is None:
-        raise PlanError(
-            f"table {table.name!r} has no windows, which alone have late records that can be taken in after all."
-        )
+        raise PlanError(f"table {table.name!r} has no windows; only late records of windows can be taken in.")
     if not exists(spark, layout.late(table.name)):
         raise NotFound(f"table {table.name!r} has no late records.")
     chosen = late.chosen(spark, layout, table, key, start, end)

@@ -103,7 +103,7 @@ def fixed_records(layout: Layout, app: App, stream: str, choice: Choice, how: Fi
     if isinstance(how, Edit) and len(chosen) > 1:
         ids = ", ".join(f"{one.place}, {one.record.topic_id}, tick {one.record.tick}" for one in chosen[:3])
         raise ConfigError(
-            f"stream {stream!r}: an edit is of one record, found {len(chosen)}: {ids}. Choose one: by its place, and "
+            f"stream {stream!r}: an edit changes one record, found {len(chosen)}: {ids}. Choose one: by its place, and "
             "by its time if the topic was recreated."
         )
     tried = [(was, *_tried(how, was.record)) for was in chosen]
@@ -171,7 +171,7 @@ def _why_bad(source: Source, fixed: list[Record]) -> dict[Any, str]:
         result = model.run(App((), (), (source,)), fixed, decode)
     except NeedsSpark as error:
         raise NeedsSpark(
-            f"stream {source.name!r}: its event time {source.event_time} can't be told without Spark, so neither "
-            f"whether a fixed record fits: {error}"
+            f"stream {source.name!r}: its event time {source.event_time} can't be computed without Spark, so it is "
+            f"not known whether a fixed record fits: {error}"
         ) from error
     return why | {record.identity: reason for record, reason in result.quarantine[source.name]}

@@ -86,7 +86,7 @@ def _decide(spark: SparkSession, layout: Layout, wanted: Wanted) -> int:
                 return at
             if path.with_suffix(REFUSED).exists():
                 raise StorageError(
-                    "the running job could not read what was asked of it. Stop it, and start it with this release."
+                    "the running job could not read the request. Stop it, and start it with this release."
                 )
             time.sleep(POLL_SECONDS)
     finally:
@@ -120,7 +120,7 @@ def _bring(spark: SparkSession, layout: Layout, table: Table, at: int) -> None:
         except LeaseHeld as held:
             if time.monotonic() - since > STANDSTILL_SECONDS:
                 raise LeaseHeld(
-                    f"table {table.name!r}: the intervention is decided, at tick {at}, and the table stands at tick "
-                    f"{tick} for {STANDSTILL_SECONDS:g} s. It takes effect when its job comes to that tick. {held}"
+                    f"table {table.name!r}: the intervention is decided, at tick {at}, but the table has been at "
+                    f"tick {tick} for {STANDSTILL_SECONDS:g} s. It takes effect when its job reaches that tick. {held}"
                 ) from held
             time.sleep(POLL_SECONDS)

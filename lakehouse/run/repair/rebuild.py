@@ -106,7 +106,7 @@ def rebuild(
         raise ConfigError("rebuild from changelog: expected the topic that the changelog was published to.")
     if not cut.whole:
         raise ConfigError(
-            f"rebuild from changelog at {at}: a changelog tells ticks, versions and commit times; expected one of them."
+            f"rebuild from changelog at {at}: a changelog has ticks, versions and commit times; expected one of them."
         )
     return _made(spark, into, table, name, changelog(spark, layout, *kafka, table, topic, cut.tick), said)
 

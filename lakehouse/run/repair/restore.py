@@ -128,8 +128,8 @@ def _refuse_remains(spark: SparkSession, layout: Layout, table: Table) -> None:
     places = (layout.state(table.name), layout.late(table.name), layout.anchors(table.name))
     if left := [place for place in places if folders.exists(spark, place)]:
         raise StorageError(
-            f"table {table.name!r}: {', '.join(left)} is left of an earlier one. Restore into another lake, or move it "
-            "away first."
+            f"table {table.name!r}: {', '.join(left)} is left from an earlier one. Restore into another lake, or move "
+            "it away first."
         )
     if interventions.of(spark, layout, table.name):
         raise StorageError(
@@ -210,7 +210,7 @@ def _check(cluster: Cluster, cover: Cover, table: Table, topic: str) -> None:
     if cover.sent:
         raise StorageError(
             f"topic {topic!r}: the changes after tick {cover.tick} are published in part ({cover.sent:,} records). Let "
-            "the job that publishes them come to an end, then restore; if its lake is lost, build from bronze."
+            "the job that publishes them finish, then restore; if its lake is lost, build from bronze."
         )
     there = set(cluster.names())
     facts = cluster.topics([name for name in table.stream.topics if name in there])
@@ -221,7 +221,7 @@ def _check(cluster: Cluster, cover: Cover, table: Table, topic: str) -> None:
             if int(partition) >= fact.partitions or offset > ends[name, int(partition)][1]:
                 raise StorageError(
                     f"topic {covers.name_of(topic)!r} says that {name}/{partition} is covered up to offset {offset:,}, "
-                    f"which the topic does not have. Records would be left out without a word. {_INSTEAD}"
+                    f"which the topic does not have. Records would be left out silently. {_INSTEAD}"
                 )
 
 
@@ -245,8 +245,8 @@ def _rows(
         if going_on and hidden and said.accumulators is None:
             raise StorageError(
                 f"record {said.where} has no accumulators: they have {said.left_out or 0:,} bytes and did not fit, so "
-                f"table {table.name!r} could not go on. Raise {LIMIT} of its topic above that and let the key change "
-                "once more, or build the table from bronze."
+                f"table {table.name!r} could not continue. Raise {LIMIT} of its topic above that and let the key "
+                "change once more, or build the table from bronze."
             )
         by = back.get(said.origin, 0)
         row = {

@@ -97,7 +97,7 @@ def standing(topic: str, topic_id: str, cover: Cover | None, mine: Mine, *, has_
     if isinstance(mine.of, Stream):
         same = cover.origin == mine.origin and cover.tick <= mine.tick and not _beyond(mine.next, cover.next)
         if cover.sent and not same:
-            raise _refused(topic, f"has what follows tick {cover.tick} in part, of a lake that is to end it first")
+            raise _refused(topic, f"has part of what follows tick {cover.tick}, from a lake that must finish it first")
         return Standing(cover.tick, cover.sent, (), cover.next, cover.at) if same else Standing(covered=cover.next)
     if cover.origin == mine.origin:
         _check_same(topic, cover, mine)

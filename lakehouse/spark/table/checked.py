@@ -109,7 +109,7 @@ def _check_patterns(spark: SparkSession, what: str, item: Expression) -> None:
                 _java(spark).util.regex.Pattern.compile(pattern.name)
             except IllegalArgumentException as error:
                 said = str(error).split("\n", 1)[0]
-                raise PlanError(f"{what}: {item.text!r}: {pattern.name!r} is no pattern: {said}.") from error
+                raise PlanError(f"{what}: {item.text!r}: {pattern.name!r} is not a pattern: {said}.") from error
 
 
 def _java(spark: SparkSession) -> Any:
