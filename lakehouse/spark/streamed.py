@@ -7,7 +7,8 @@ the driver fetches one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from itertools import count
 from typing import Any
 
@@ -22,16 +23,20 @@ FETCHED_BYTES = 16 << 20
 Place = tuple[int, int]  # the task's number, and the chunk's in the task
 
 
-def rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield a frame's rows as dicts, in its order. Through Arrow: a Row's timestamps would lose their zone."""
-    for chunks in fetched(frame):
-        for chunk in chunks:
-            with pa.ipc.open_stream(chunk) as batches:
-                for batch in batches:
-                    yield from batch.to_pylist(maps_as_pydicts="strict")
+def rows(frame: DataFrame) -> Generator[dict[str, Any]]:
+    """Yield a frame's rows as dicts, in its order. Through Arrow: a Row's timestamps would lose their zone.
+
+    Who may stop before the end closes it: Spark keeps the chunks until then.
+    """
+    with closing(fetched(frame)) as fetching:
+        for chunks in fetching:
+            for chunk in chunks:
+                with pa.ipc.open_stream(chunk) as batches:
+                    for batch in batches:
+                        yield from batch.to_pylist(maps_as_pydicts="strict")
 
 
-def fetched(frame: DataFrame) -> Iterator[list[bytes]]:
+def fetched(frame: DataFrame) -> Generator[list[bytes]]:
     """Yield a frame's chunks in order, as many at a time as `FETCHED_BYTES` has room for, one at the least."""
     packed = frame.mapInArrow(_packed, CHUNK).persist(StorageLevel.MEMORY_AND_DISK)
     try:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Generator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.errors import StorageError
+from lakehouse.errors import KafkaUnavailable, StorageError
 from lakehouse.kafka.headers import POSITION
 from lakehouse.kafka.produce import ProducerRecord
 from lakehouse.run.job import transactions
@@ -85,3 +86,34 @@ def test_what_a_restored_table_began_with_is_whole_only_with_the_first_tick() ->
     began = [(AFTER - 2, record) for _, record in changes([6])]
     found = list(parts([*began, *changes([1, 1])], AFTER, AFTER + 2))
     assert [(len(part.records), part.tick - AFTER, part.sent) for part in found] == [(7, 1, 0), (1, 2, 0)]
+
+
+def test_a_transaction_that_fails_leaves_no_changes_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were closed when Python came to it, perhaps after Spark's end: "Exception ignored in generator"."""
+    from lakehouse.run.job import publishing
+    from lakehouse.run.start.standing import Mine, Standing
+
+    open_ones: list[str] = []
+
+    def records(*_: object, **__: object) -> Generator[tuple[int, ProducerRecord]]:
+        open_ones.append("changes")
+        try:
+            yield from changes([5, 5])
+        finally:
+            open_ones.remove("changes")
+
+    class Failing:
+        def publish(self, *_: object) -> int:
+            raise KafkaUnavailable("gone")
+
+    sink = object.__new__(publishing._Open)
+    mine = Mine(None, "lake", AFTER + 2)  # type: ignore[arg-type]
+    for name, value in {"_standing": Standing(AFTER), "_who": mine, "_publisher": Failing()}.items():
+        setattr(sink, name, value)
+    for name in ("_spark", "_layout", "_sink"):
+        setattr(sink, name, None)
+    monkeypatch.setattr(publishing.published, "records", records)
+    monkeypatch.setattr(sink, "_cover", lambda part, mine: None, raising=False)
+    with pytest.raises(KafkaUnavailable) as failed:
+        sink.publish(AFTER + 2)
+    assert not open_ones, failed.value.__traceback__  # which keeps what the functions held

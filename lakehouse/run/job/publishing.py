@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -94,11 +95,13 @@ class _Open:
             self._spark, self._layout, self._sink, was.tick, tick, mine.origin,
             whole=was.whole, covered=was.covered,
         )  # fmt: skip
-        for part in parts(changes, was.tick, tick, was.sent, was.at):
-            cover = self._cover(part, mine)
-            count += self._publisher.publish(part.records, cover)
-            self._standing = replace(was, tick=part.tick, sent=part.sent, at=part.at, covered=cover.next)
-            self._clock = None if cover.clock is None else (cover.tick, cover.clock)
+        # Closed here, also where a transaction fails: what Spark keeps for them is given back while Spark is there.
+        with closing(changes), closing(parts(changes, was.tick, tick, was.sent, was.at)) as cut:
+            for part in cut:
+                cover = self._cover(part, mine)
+                count += self._publisher.publish(part.records, cover)
+                self._standing = replace(was, tick=part.tick, sent=part.sent, at=part.at, covered=cover.next)
+                self._clock = None if cover.clock is None else (cover.tick, cover.clock)
         return count
 
     def _cover(self, part: Part, mine: Mine) -> Cover:

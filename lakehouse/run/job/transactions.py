@@ -7,7 +7,7 @@ in between says how many records of it are there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
 from lakehouse.errors import StorageError
@@ -34,7 +34,7 @@ class Part:
 
 def parts(
     changes: Iterable[tuple[int, ProducerRecord]], after: int, to: int, sent: int = 0, at: str | None = None
-) -> Iterator[Part]:
+) -> Generator[Part]:
     """Cut the changes of the ticks in (after, to], each with its tick, in order. The last part has all up to `to`.
 
     sent, at: what an earlier part has said of the ticks after `after`; these records are left out. Raises StorageError

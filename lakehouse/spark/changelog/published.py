@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -49,17 +50,20 @@ def accumulators_of(spark: SparkSession, table: Table) -> tuple[Column, ...]:
 
 def origin_of(spark: SparkSession, layout: Layout, of: Stream | Table) -> str:
     """Return whose ticks are published: the lake's; those of a restored table are its own."""
-    if isinstance(of, Table) and tables.skipped_offsets(spark, layout, of) is not None:
+    if isinstance(of, Table) and _held(spark, layout, of) is not None:
         return table_id(spark, layout.silver(of.name))
     return table_id(spark, layout.records)
+
+
+def _held(spark: SparkSession, layout: Layout, of: Stream | Table) -> str | None:
+    """Which offsets a restored table held from its beginning; None for what is made from bronze alone."""
+    return tables.skipped_offsets(spark, layout, of) if isinstance(of, Table) else None
 
 
 def next_offsets(spark: SparkSession, layout: Layout, of: Stream | Table, tick: int) -> dict[str, dict[str, int]]:
     """Return the source's offsets after a tick: {topic id: {partition: offset}}; a restored table's at the least."""
     stream = of.stream if isinstance(of, Table) else of
-    found: dict[str, dict[str, int]] = {}
-    if isinstance(of, Table) and (skip := tables.skipped_offsets(spark, layout, of)) is not None:
-        found = json.loads(skip)
+    found: dict[str, dict[str, int]] = json.loads(_held(spark, layout, of) or "{}")
     for topic in stream.topics:
         found = furthest(found, bronze.next_offsets(spark, layout, topic, tick))
     return found
@@ -100,7 +104,7 @@ def records(
     *,
     whole: bool = False,
     covered: Offsets | None = None,
-) -> Iterator[tuple[int, ProducerRecord]]:
+) -> Generator[tuple[int, ProducerRecord]]:
     """Yield the records that publish the ticks in (after, to], in position order, each with its tick.
 
     origin: whose ticks they are. whole: what a restored table began with comes first, as a topic that does not have it
@@ -115,12 +119,14 @@ def records(
     else:
         frame = changefeed.per_event(spark, layout, of, after, to)
     if whole and isinstance(of, Table) and (began := _beginning(spark, layout, of)) is not None:
-        yield from ((after, write(row)) for row in streamed.rows(began))
+        with closing(streamed.rows(began)) as begun:
+            yield from ((after, write(row)) for row in begun)
     tick = after
-    for row in streamed.rows(frame):
-        # Net changes go by their commits: their rows' positions are of any earlier tick.
-        tick = (row["_tick"] or tick) if sink.mode == "net" else row["_position"]["tick"]
-        yield tick, write(row)
+    with closing(streamed.rows(frame)) as changes:
+        for row in changes:
+            # Net changes go by their commits: their rows' positions are of any earlier tick.
+            tick = (row["_tick"] or tick) if sink.mode == "net" else row["_position"]["tick"]
+            yield tick, write(row)
 
 
 def _beginning(spark: SparkSession, layout: Layout, table: Table) -> DataFrame | None:
