@@ -7,11 +7,12 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka import covers
 from lakehouse.kafka.covers import Cover
 from lakehouse.kafka.drain import drain
 from lakehouse.kafka.publish import Publisher
-from lakehouse.kafka.topics import Cluster
+from lakehouse.kafka.topics import TO_COME, Cluster
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Sink, Table
@@ -66,9 +67,16 @@ class Publishing:
                 config = {"cleanup.policy": "compact", "delete.retention.ms": str(7 * DAY_MS)}
             else:
                 config = {"cleanup.policy": "delete", "retention.ms": "-1"}
-            self._cluster.create(sink.topic, partitions, config)
+            self._create(sink.topic, partitions, config)
         if (beside := covers.name_of(sink.topic)) not in names:
             self._cluster.create(beside, 1, covers.CONFIG)
+
+    def _create(self, topic: str, partitions: int, config: dict[str, str]) -> None:
+        """A topic of event times: a booking's may lie ahead, and one that Kafka refuses ends publishing."""
+        try:
+            self._cluster.create(topic, partitions, config | TO_COME)
+        except KafkaUnavailable:
+            self._cluster.create(topic, partitions, config)  # a Kafka before 3.6 does not know the setting
 
 
 class _Open:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lakehouse.durable import read_object, write_durably
 from lakehouse.errors import ConfigError
-from lakehouse.kafka.topics import Cluster, TopicFacts
+from lakehouse.kafka.topics import TO_COME, Cluster, TopicFacts
 from lakehouse.lake.record.bronze_rows import BronzeRows
 from lakehouse.semantics.moment import written
 
@@ -21,7 +21,6 @@ MADE = {
     "retention.bytes": "-1",
     "message.timestamp.type": "CreateTime",
 }
-TO_COME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
 LARGEST = "max.message.bytes"
 
 
