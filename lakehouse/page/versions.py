@@ -6,9 +6,11 @@ from itertools import islice
 from typing import Any
 
 from lakehouse.lake import reader
+from lakehouse.lake.intervention_log import logged
 from lakehouse.lake.moment.history import History
 from lakehouse.lake.moment.version import QUIET
 from lakehouse.page.applications import Application, TableOf
+from lakehouse.page.cells import cut
 
 VERSIONS_MAX = 500
 NO_CHANGE = (*QUIET, "open epoch")
@@ -18,19 +20,34 @@ def versions(app: Application, table: TableOf, limit: int = VERSIONS_MAX) -> dic
     """Return the newest versions, the oldest of them first: {"versions", "first_readable", "more"}.
 
     rows: counted back from the newest version by what each commit says it inserted and deleted; None before a commit
-    that does not say so. quiet: no row is another one than before. first_readable: VACUUM has taken files of those
-    before it. more: older ones were left out.
+    that does not say so. quiet: no row is another one than before. decided: {kind, by, reason} of the newest
+    intervention that it took in, else None; by: None where an earlier release did not write it down. first_readable:
+    VACUUM has taken files of those before it. more: older ones were left out.
     """
     history = History(app.layout, table.name)
     found = list(islice(reader.versions(app.layout, table.name), limit + 1))
     rows: int | None = reader.count_rows(reader.open_table(history.path, history.what, found[0]["version"]))
-    said = []
+    said: list[dict[str, Any]] = []
+    decisions = list(logged(app.layout, table.name, limit))
     for commit in found[:limit]:
         names = ("version", "time_ms", "operation", "tick", "from_tick", "records", "inserted", "updated", "deleted")
-        said.append({**{name: commit[name] for name in names}, "rows": rows, "quiet": commit["operation"] in NO_CHANGE})
+        more = {"rows": rows, "quiet": commit["operation"] in NO_CHANGE, "decided": _decided(commit, decisions)}
+        said.append({**{name: commit[name] for name in names}, **more})
         rows = _rows_before(commit, rows)
     said.reverse()
     return {"versions": said, "first_readable": _first_readable(history, said), "more": len(found) > limit}
+
+
+def _decided(commit: dict[str, Any], decisions: list[dict[str, Any]]) -> dict[str, Any] | None:
+    first, last = commit["from_tick"], commit["tick"]
+    if first is None or last is None:
+        return None
+    made = next((one for one in decisions if first < one["at"] <= last), None)
+    return made and {
+        "kind": made["kind"],
+        "by": cut(made["decided_by"] or "") or None,
+        "reason": cut(made["reason"] or ""),
+    }
 
 
 def _rows_before(commit: dict[str, Any], rows: int | None) -> int | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 import lakehouse as lh
 from lakehouse.errors import ConfigError, StorageError
@@ -63,6 +65,19 @@ def test_versions_over_time(shop, story):
     assert [one["quiet"] for one in found["versions"]] == [False, True, False, False, False, False]
     assert [one["tick"] for one in found["versions"]] == [None, 0, 1, 3, 5, 7]
     assert (found["first_readable"], found["more"]) == (0, False)
+
+
+def test_a_version_that_was_decided_by_hand_says_who_and_why(own_shop, own_story):
+    row = {"at": 3, "id": "i", "table": "visits", "kind": "revert", "reason": "wrong " * 400, "details": "{}"}
+    other = {**row, "table": "others", "at": 7, "reason": None}
+    for rows in ([row, other], [{**row, "at": 5, "kind": "swap", "reason": "v2", "decided_by": "ann (user airflow)"}]):
+        place = own_story.layout.interventions
+        write_deltalake(place, pa.Table.from_pylist(rows), mode="append", schema_mode="merge")
+    decided = [one["decided"] for one in versions(own_shop, own_shop.table("visits"))["versions"]]
+    assert decided[:3] == [None] * 3
+    assert (decided[3]["kind"], decided[3]["by"]) == ("revert", None)
+    assert decided[3]["reason"].endswith("… (2,400 characters)")
+    assert decided[4:] == [{"kind": "swap", "by": "ann (user airflow)", "reason": "v2"}, None]
 
 
 def test_the_newest_versions_alone_and_those_that_vacuum_left(own_shop, own_story):

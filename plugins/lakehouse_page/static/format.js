@@ -53,3 +53,10 @@ export function table(columns, rows, attributes) {
     h("table", { class: attributes?.class }, h("thead", null, head), h("tbody", null, rows)),
   );
 }
+
+// Who decided what, and why, of a version that was made by hand; else nothing.
+export function decided(of) {
+  if (!of.decided) return "";
+  const { kind, by, reason } = of.decided;
+  return `${kind} by ${by ?? "somebody (not written down)"}${reason ? `: ${reason}` : ""}`;
+}

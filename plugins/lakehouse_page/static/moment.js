@@ -1,7 +1,7 @@
 // A slider through the versions of a table that can still be read.
 
 import { h } from "./dom.js";
-import { ago, time, version } from "./format.js";
+import { ago, decided, time, version } from "./format.js";
 
 // versions: the oldest first. onChange: called with a version, when the slider rests.
 export function moment({ id, label, versions, chosen, onChange }) {
@@ -14,8 +14,9 @@ export function moment({ id, label, versions, chosen, onChange }) {
 
   function tell() {
     const one = versions[Number(input.value)];
-    const text = `${version(one)} · ${time(one.time_ms)}`;
-    said.replaceChildren(h("b", null, version(one)), ` ${time(one.time_ms)}`, h("span", { class: "soft" }, ` ${ago(one.time_ms)}`));
+    const by = decided(one);
+    const text = [version(one), time(one.time_ms), by].filter(Boolean).join(" · ");
+    said.replaceChildren(h("b", null, version(one)), ` ${time(one.time_ms)}`, h("span", { class: "soft" }, ` ${ago(one.time_ms)}`), by ? h("span", { class: "decided" }, ` ${by}`) : "");
     input.setAttribute("aria-valuetext", text);
     older.disabled = Number(input.value) === 0;
     newer.disabled = Number(input.value) === last;

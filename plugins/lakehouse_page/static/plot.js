@@ -2,7 +2,7 @@
 
 import uPlot from "./vendor/uPlot.esm.js";
 import { colour, h } from "./dom.js";
-import { number, time, version } from "./format.js";
+import { decided, number, time, version } from "./format.js";
 
 const HEIGHT = 156;
 const WHOLE = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12].flatMap((power) => [1, 2, 5].map((digit) => digit * 10 ** power)); // of rows
@@ -25,7 +25,7 @@ export function plot(container, versions, by, marks, onPick) {
     const did = [["inserted", "inserted"], ["updated", "updated"], ["deleted", "deleted"]]
       .filter(([name]) => one[name])
       .map(([name, word]) => `${number(one[name])} ${word}`);
-    told.textContent = [version(one), one.operation, time(one.time_ms), `${number(one.rows)} rows`, ...did].join(" · ");
+    told.textContent = [version(one), one.operation, time(one.time_ms), `${number(one.rows)} rows`, ...did, decided(one)].filter(Boolean).join(" · ");
   };
   const mark = (picture) => {
     const { ctx, bbox } = picture;
