@@ -12,17 +12,18 @@ from typing import Any
 
 from lakehouse.model import keyed_table
 from lakehouse.model.evaluate import evaluate
+from lakehouse.model.joined import changes_as_events, joined
 from lakehouse.model.keyed_table import Event, Late, stream_change
 from lakehouse.model.map import mapped
 from lakehouse.plan.app import App
 from lakehouse.plan.expression import Named
-from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select, Source
+from lakehouse.plan.step import ChangesOf, Explode, Filter, Map, Merge, Rekey, Select, Source, TableJoin
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics import kafka_time
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.moment import milliseconds
-from lakehouse.semantics.position import LEVEL_BITS
+from lakehouse.semantics.position import LEVEL_BITS, Position
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.tombstone import Row
 from lakehouse.semantics.years import in_range, refusal
@@ -59,6 +60,15 @@ class Result:
     late: dict[str, list[Late]] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class _Known:
+    """What streams are made of: records through their sources' schemas, and the changes of the tables before."""
+
+    decoded: dict[str, list[Event]]
+    records: dict[Position, Record]
+    changes: dict[str, list[Change]] = field(default_factory=dict)
+
+
 def run(app: App, records: Iterable[Record], decode: Decode, until: int | None = None) -> Result:
     """Run an application over records, in position order, and return what comes out.
 
@@ -68,9 +78,13 @@ def run(app: App, records: Iterable[Record], decode: Decode, until: int | None =
     result = Result()
     for source in app.sources:
         result.quarantine[source.name] = []
-    decoded = {source.name: _decode(source, ordered, decode, result.quarantine[source.name]) for source in app.sources}
+    known = _Known(
+        {source.name: _decode(source, ordered, decode, result.quarantine[source.name]) for source in app.sources},
+        {record.position: record for record in ordered},
+        result.changelogs,
+    )
     for table in app.tables:
-        made = keyed_table.run(table, _events(table.stream, decoded), until)
+        made = keyed_table.run(table, _events(table.stream, known), until)
         name = table.name
         result.tables[name], result.changelogs[name] = made.rows, made.changes
         result.late[name], result.null_keys[name] = made.late, made.null_keys
@@ -78,14 +92,20 @@ def run(app: App, records: Iterable[Record], decode: Decode, until: int | None =
         if isinstance(sink.of, Table):
             result.topics[sink.topic] = result.changelogs[sink.of.name]
         else:
-            result.topics[sink.topic] = [stream_change(sink.of, event) for event in _events(sink.of, decoded)]
+            result.topics[sink.topic] = [stream_change(sink.of, event) for event in _events(sink.of, known)]
     return result
 
 
 def events(stream: Stream, records: Iterable[Record], decode: Decode) -> list[Event]:
     """Return what a stream makes of records, in position order; those that do not fit are left out."""
     ordered = sorted(records, key=lambda record: record.position)
-    return _events(stream, {source.name: _decode(source, ordered, decode, []) for source in stream.sources})
+    known = _Known(
+        {source.name: _decode(source, ordered, decode, []) for source in stream.sources},
+        {record.position: record for record in ordered},
+    )
+    for table in stream.tables:
+        known.changes[table.name] = keyed_table.run(table, _events(table.stream, known)).changes
+    return _events(stream, known)
 
 
 def _decode(source: Source, records: list[Record], decode: Decode, quarantine: list[tuple[Record, str]]) -> list[Event]:
@@ -124,17 +144,22 @@ def _event_time(value: Any) -> Any:
     return milliseconds(value) if isinstance(value, datetime) else value
 
 
-def _events(stream: Stream, decoded: dict[str, list[Event]]) -> list[Event]:
-    if isinstance(stream.source, Merge):
-        deep = stream.levels - 1 - sum(isinstance(step, Explode) for step in stream.steps)
-        events = [
-            _at(event, event.position.ordinal + (number << (LEVEL_BITS * deep)))
-            for number, part in enumerate(stream.source.streams)
-            for event in _events(part, decoded)
-        ]
-        events.sort(key=lambda event: event.position)
-    else:
-        events = decoded[stream.source.name]
+def _events(stream: Stream, known: _Known) -> list[Event]:
+    match stream.source:
+        case Source():
+            events = known.decoded[stream.source.name]
+        case Merge(streams):
+            deep = stream.source.levels - 1
+            events = [
+                _at(event, event.position.ordinal + (number << (LEVEL_BITS * deep)))
+                for number, part in enumerate(streams)
+                for event in _events(part, known)
+            ]
+            events.sort(key=lambda event: event.position)
+        case ChangesOf(table):
+            events = changes_as_events(table, known.changes[table.name], known.records)
+        case TableJoin(part, table):
+            events = joined(stream.source, _events(part, known), known.changes[table.name])
     return _steps(stream, events)
 
 

@@ -2,7 +2,8 @@
 
     stream  --filter, select, rekey, explode, map, branch, merge-->  stream
     stream  --latest, or group_by + window + agg-->  table
-    table   --changes-->  changelog  --to_topic-->  topic
+    table   --changes-->  changelog  --to_topic-->  topic; or --stream-->  stream
+    stream, table   --join-->  stream
     stream  --to_topic-->  topic
 
 Every step checks itself against the columns before it: a plan that can't be kept is refused on the line that says it.
@@ -42,7 +43,9 @@ class App:
 
 
 def app(*parts: Table | Sink) -> App:
-    """Return an application of these tables and sinks. A sink's table is kept too.
+    """Return an application of these tables and sinks. A sink's table is kept too, and a table that another one reads.
+
+    Tables stand in the order in which they read each other.
 
     Raises PlanError for two different tables of one name, two sinks of one topic, two streams of one name, or a topic
     that is read and written.
@@ -61,11 +64,11 @@ def app(*parts: Table | Sink) -> App:
                 "give it .latest(...), .group_by(...).agg(...).table(...) or .to_topic(...)."
             )
         target = part.of if isinstance(part, Sink) else part
-        if isinstance(target, Table):
-            if target.name in tables and tables[target.name] != target:
-                raise PlanError(f"table {target.name!r} is declared twice, differently. Rename one.")
-            tables[target.name] = target
-        streams.append(target if isinstance(target, Stream) else target.stream)
+        stream = target if isinstance(target, Stream) else target.stream
+        for table in (*stream.tables, *([target] if isinstance(target, Table) else [])):
+            if tables.setdefault(table.name, table) != table:
+                raise PlanError(f"table {table.name!r} is declared twice, differently. Rename one.")
+        streams.append(stream)
     if not tables and not sinks:
         raise PlanError("app(): expected at least one table or sink.")
     check_distinct(tables, "tables")

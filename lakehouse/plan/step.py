@@ -1,10 +1,13 @@
-"""Where streams begin, and the stateless steps after that: frozen values."""
+"""What a stream is made of: where its records come from, and the stateless steps after that. Frozen values.
+
+Where they come from is a node of the graph: a topic, other streams, a table's changes, a stream and a table.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from lakehouse.plan.expression import Expression, Named
 from lakehouse.plan.function import digest
@@ -12,6 +15,7 @@ from lakehouse.plan.schema import Column
 
 if TYPE_CHECKING:
     from lakehouse.plan.stream import Stream
+    from lakehouse.plan.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,18 @@ class Source:
     def sources(self) -> tuple[Source, ...]:
         return (self,)
 
+    @property
+    def decodes(self) -> tuple[Source, ...]:
+        return (self,)
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return ()
+
+    @property
+    def levels(self) -> int:
+        return 0
+
 
 @dataclass(frozen=True, slots=True)
 class Merge:
@@ -45,6 +61,80 @@ class Merge:
     @property
     def sources(self) -> tuple[Source, ...]:
         return tuple(dict.fromkeys(source for stream in self.streams for source in stream.sources))
+
+    @property
+    def decodes(self) -> tuple[Source, ...]:
+        return tuple(dict.fromkeys(source for stream in self.streams for source in stream.decodes))
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return tuple(dict.fromkeys(table for stream in self.streams for table in stream.tables))
+
+    @property
+    def levels(self) -> int:
+        return max(stream.levels for stream in self.streams) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesOf:
+    """A table's changelog per event, as records: the row's key, its values after the change, null for a delete."""
+
+    table: Table
+
+    @property
+    def name(self) -> str:
+        return self.table.name
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return self.table.stream.sources
+
+    @property
+    def decodes(self) -> tuple[Source, ...]:
+        return ()
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return (*self.table.stream.tables, self.table)
+
+    @property
+    def levels(self) -> int:
+        return self.table.stream.levels + 1
+
+
+@dataclass(frozen=True, slots=True)
+class TableJoin:
+    """Each record of a stream with the row that a table has when the record arrives (SEMANTICS.md, rule 20).
+
+    on: the table's key, in its order, made of the stream's columns. prefix: stands before the names of the table's
+    columns. A change of the table that the same record makes comes first.
+    """
+
+    stream: Stream
+    table: Table
+    on: tuple[Expression, ...]
+    how: Literal["inner", "left"]
+    prefix: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.stream.source.name} + {self.table.name}"
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(dict.fromkeys((*self.stream.sources, *self.table.stream.sources)))
+
+    @property
+    def decodes(self) -> tuple[Source, ...]:
+        return self.stream.decodes
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return tuple(dict.fromkeys((*self.stream.tables, *self.table.stream.tables, self.table)))
+
+    @property
+    def levels(self) -> int:
+        return self.stream.levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +179,7 @@ class Map:
 
 
 Step = Filter | Select | Rekey | Explode | Map
+Origin = Source | Merge | ChangesOf | TableJoin
 
 
 def function_text(function: Callable[..., Any]) -> str:

@@ -1,14 +1,15 @@
-"""Streams: a source and stateless steps. Every step checks itself against the columns before it."""
+"""Streams: where records come from, and stateless steps. Every step checks itself against the columns before it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import Expression, Named, expression, expression_type, name_text, named
 from lakehouse.plan.expression import predicate as condition
+from lakehouse.plan.join import check_mergeable, table_join
 from lakehouse.plan.schema import (
     Column,
     base_type,
@@ -19,7 +20,7 @@ from lakehouse.plan.schema import (
     element_type,
     parse_schema,
 )
-from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select, Source, Step
+from lakehouse.plan.step import Explode, Filter, Map, Merge, Origin, Rekey, Select, Source, Step
 from lakehouse.plan.table import Grouped, Sink, Table, check_partitions, latest_table
 
 # Each explode and merge takes 20 bits of a record's ordinal, which has 63.
@@ -28,9 +29,9 @@ ORDINAL_LEVELS_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream: a source and the stateless steps after it. `columns` are the columns that a next step can read."""
+    """A stream: its origin and the stateless steps after it. `columns` are the columns that a next step can read."""
 
-    source: Source | Merge
+    source: Origin
     key: tuple[str, ...]
     columns: tuple[Column, ...]
     steps: tuple[Step, ...] = ()
@@ -41,8 +42,18 @@ class Stream:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The topics that the stream reads, each through its schema."""
+        """The topics that the stream comes from, also through tables, each with its schema."""
         return self.source.sources
+
+    @property
+    def decodes(self) -> tuple[Source, ...]:
+        """Those of its sources whose records reach it as they are, not through a table: it knows their bad ones."""
+        return self.source.decodes
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables that it reads, also through others; each stands behind those that it reads itself."""
+        return self.source.tables
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -51,8 +62,7 @@ class Stream:
     @property
     def levels(self) -> int:
         """How many steps make several records of one: so deep are the ordinals of its records."""
-        deep = max(stream.levels for stream in self.source.streams) + 1 if isinstance(self.source, Merge) else 0
-        return deep + sum(isinstance(step, Explode) for step in self.steps)
+        return self.source.levels + sum(isinstance(step, Explode) for step in self.steps)
 
     def filter(self, predicate: str) -> Stream:
         """Return the records for which `predicate` (Spark SQL) is true.
@@ -161,7 +171,7 @@ class Stream:
         made = Column(name, element_type(kind) if kind else "")
         check_pseudo([made], what)
         check_distinct((column.name for column in (*self.columns, made)), what)
-        return self._deeper(replace(self, columns=(*self.columns, made), steps=(*self.steps, Explode(item))), "explode")
+        return numbered(replace(self, columns=(*self.columns, made), steps=(*self.steps, Explode(item))), what)
 
     def map(self, name: str, function: Callable[..., Any], *arguments: str, type: str) -> Stream:
         """Return the stream with a column made by a Python function, for what SQL can't say.
@@ -206,21 +216,28 @@ class Stream:
         for other in others:
             if not isinstance(other, Stream):
                 raise PlanError(f"{self.what}: merge({other!r}): expected streams.")
-            for mine, theirs in ((self.key, other.key), (_signature(self), _signature(other))):
-                if mine != theirs:
-                    raise PlanError(
-                        f"{self.what}: merge with {other.what}: the columns differ. Found {_shown(other)}; expected "
-                        f"{_shown(self)}. Use select, rename, cast or rekey."
-                    )
-        return self._deeper(Stream(Merge(streams), self.key, self.columns), "merge")
+            check_mergeable(self, other)
+        return numbered(Stream(Merge(streams), self.key, self.columns), f"{self.what}: merge")
 
-    def _deeper(self, made: Stream, what: str) -> Stream:
-        if made.levels > ORDINAL_LEVELS_MAX:
-            raise PlanError(
-                f"{self.what}: {what}: {made.levels} explodes and merges stand behind each other; at most "
-                f"{ORDINAL_LEVELS_MAX} can be numbered. Merge or explode in one step, or publish in between."
-            )
-        return made
+    def join(
+        self,
+        table: Table,
+        on: str | tuple[str, ...] | list[str] | None = None,
+        *,
+        how: Literal["inner", "left"] = "inner",
+        prefix: str = "",
+    ) -> Stream:
+        """Return each record with the columns of the row that a table has for it when the record arrives.
+
+        on: expressions of this stream, one for each column of the table's key; its own key if left out. how: "inner"
+        leaves a record without a row out, "left" keeps it, with nulls. prefix: stands before the names of the table's
+        columns. Records with a null value are left out; a change of the table gives nothing. The lookup is by arrival,
+        not by event time.
+
+        Raises PlanError for columns that exist on both sides, or a key of another type.
+        """
+        source, columns = table_join(self, table, (on,) if isinstance(on, str) else on, how, prefix)
+        return Stream(source, self.key, columns)
 
     def latest(
         self,
@@ -266,9 +283,11 @@ class Stream:
         return Sink(check_topic(topic), self, "event", check_partitions(partitions, topic), by)
 
 
-def _signature(stream: Stream) -> list[tuple[str, str]]:
-    return sorted((column.name.lower(), column.type) for column in stream.columns)
-
-
-def _shown(stream: Stream) -> str:
-    return f"key {', '.join(stream.key)} of {', '.join(map(str, stream.columns))}"
+def numbered(made: Stream, what: str) -> Stream:
+    """Return a stream whose records can be numbered. Raises PlanError where too many steps make several of one."""
+    if made.levels > ORDINAL_LEVELS_MAX:
+        raise PlanError(
+            f"{what}: {made.levels} explodes, merges and tables stand behind each other; at most "
+            f"{ORDINAL_LEVELS_MAX} can be numbered. Merge or explode in one step, or publish in between."
+        )
+    return made

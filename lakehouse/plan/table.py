@@ -71,10 +71,8 @@ class Aggregated:
     @property
     def columns(self) -> tuple[Column, ...]:
         """What a row of the table shows; a type that only Spark can tell is empty."""
-        stream = self.grouped.stream
-        keys = [Column(i.name, expression_type(i.expression, stream.columns) or "") for i in self.grouped.by]
-        window = [Column(name, "timestamp") for name in WINDOW_COLUMNS] if self.grouped.declared else []
-        return (*keys, *window, *(Column(i.name, shown_type(i, stream.columns) or "") for i in self.aggregations))
+        stream, by = self.grouped.stream, self.grouped.by
+        return aggregated_columns(stream, by, self.aggregations, windowed=self.grouped.declared is not None)
 
     def having(self, predicate: str) -> Aggregated:
         """Return the groups for which `predicate`, over the group's columns and the aggregates, is true (rule 11).
@@ -148,6 +146,13 @@ class Table:
     order_is_time: bool = False
 
     @property
+    def columns(self) -> tuple[Column, ...]:
+        """What a row shows, the key's columns first; a type that only Spark can tell is empty."""
+        if self.is_latest:
+            return tuple(sorted(self.stream.columns, key=lambda column: column.name not in self.key))
+        return aggregated_columns(self.stream, self.group_by, self.aggregations, windowed=self.window is not None)
+
+    @property
     def is_latest(self) -> bool:
         return not self.aggregations
 
@@ -183,6 +188,15 @@ class Table:
         return Changes(self, net)
 
 
+def aggregated_columns(
+    stream: Stream, by: tuple[Named, ...], aggregations: tuple[NamedAggregation, ...], *, windowed: bool
+) -> tuple[Column, ...]:
+    """Return the columns that aggregates of a stream show; a type that only Spark can tell is empty."""
+    keys = [Column(item.name, expression_type(item.expression, stream.columns) or "") for item in by]
+    window = [Column(name, "timestamp") for name in WINDOW_COLUMNS] if windowed else []
+    return (*keys, *window, *(Column(item.name, shown_type(item, stream.columns) or "") for item in aggregations))
+
+
 def latest_table(
     stream: Stream, name: str, order: Expression | None, kind: str | None, retention: str | None, suppress: bool
 ) -> Table:
@@ -215,6 +229,18 @@ class Changes:
 
     table: Table
     net: bool = False
+
+    def stream(self) -> Stream:
+        """Return the changelog as a stream: the row after each change, null for a delete (Kafka Streams' toStream).
+
+        Raises PlanError for the net changes, which have no order among their keys.
+        """
+        # A table is made of a stream, and a stream of a table: one of the two must be imported late.
+        from lakehouse.plan.build import of_changes
+
+        if self.net:
+            raise PlanError(f"table {self.table.name!r}: a stream is made of the changes per event; leave net out.")
+        return of_changes(self.table)
 
     def to_topic(self, topic: str, *, partitions: int | None = None) -> Sink:
         """Return a sink that publishes the changelog to a compacted topic: key -> new value, a delete a tombstone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakehouse.plan.app import App
-from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select, Source, function_text
+from lakehouse.plan.step import ChangesOf, Explode, Filter, Map, Merge, Rekey, Select, Source, TableJoin, function_text
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
 
@@ -52,11 +52,18 @@ def _stream(stream: Stream) -> str:
             case Map():
                 arguments = ", ".join(map(str, step.arguments))
                 lines.append(f"MAP {step.name} {step.type} = {function_text(step.function)}({arguments})")
-    if isinstance(stream.source, Merge):
-        lines.append("MERGE")
-        lines += [f"  {line}" for part in stream.source.streams for line in _stream(part).splitlines()]
-        return "\n".join(lines)
-    return "\n".join([*lines, *_source(stream.source)])
+    match stream.source:
+        case Merge(streams):
+            lines.append("MERGE")
+            lines += [f"  {line}" for part in streams for line in _stream(part).splitlines()]
+        case ChangesOf(table):
+            lines.append(f"CHANGES OF TABLE {table.name}")
+        case TableJoin(joined, table, on, how):
+            lines.append(f"{how.upper()} JOIN TABLE {table.name} ON {', '.join(map(str, on))}")
+            lines += [f"  {line}" for line in _stream(joined).splitlines()]
+        case Source():
+            lines += _source(stream.source)
+    return "\n".join(lines)
 
 
 def _source(source: Source) -> list[str]:

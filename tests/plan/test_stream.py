@@ -68,7 +68,7 @@ def test_explodes_and_merges_are_counted() -> None:
         (lambda: orders.explode("tags", "rowtime"), "pseudo column"),
         (lambda: orders.explode("tags", "a tag"), "expected a letter, then at most 62 letters"),
         (lambda: orders.explode("tags", "a").explode("tags", "b").explode("tags", "c").explode("tags", "d"),
-         "4 explodes and merges stand behind each other; at most 3"),
+         "4 explodes, merges and tables stand behind each other; at most 3"),
         (lambda: orders.merge("others"), "expected streams"),
         (lambda: orders.merge(others.drop("n")), "the columns differ. Found key id of .*; expected key id of .* Use"),
         (lambda: orders.merge(others.cast(n="int")), "the columns differ"),

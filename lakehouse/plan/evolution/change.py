@@ -74,7 +74,10 @@ def topics_of(properties: Mapping[str, str]) -> frozenset[str] | None:
 
 
 def _topics(stream: Json) -> set[str]:
-    return {topic for part in stream["merge"] for topic in _topics(part)} if "merge" in stream else {stream["topic"]}
+    if "topic" in stream:
+        return {stream["topic"]}
+    parts = [*stream.get("merge", ()), *([stream["stream"]] if "join" in stream else [])]
+    return {topic for part in parts for topic in _topics(part)} | {*stream.get("beside", {}).get("topics", ())}
 
 
 def change_of(properties: Mapping[str, str], table: Table) -> Change:

@@ -118,11 +118,17 @@ def _retention(before: int | None, after: int | None, was: Json, final: bool) ->
 
 def _stream(was: Json, now: Json) -> Iterator[Difference]:
     parts, others = was.get("merge", [was]), now.get("merge", [now])
-    if ("merge" in was) != ("merge" in now) or len(parts) != len(others):
+    if _origin(was) != _origin(now) or len(parts) != len(others):
         yield _differs("refold", "streams", _names(parts), _names(others), REFOLD)
         return
     for part, other in zip(parts, others, strict=True):
-        yield from _stream(part, other) if "merge" in was else _source(part, other)
+        match _origin(was):
+            case "merge":
+                yield from _stream(part, other)
+            case "topic":
+                yield from _source(part, other)
+            case origin:
+                yield from _table(origin, part, other)
     if was["steps"] != now["steps"]:
         # Only the steps that differ, unless it is their order that does.
         gone = [step for step in was["steps"] if step not in now["steps"]]
@@ -130,6 +136,24 @@ def _stream(was: Json, now: Json) -> Iterator[Difference]:
         pair = (gone, new) if gone or new else (was["steps"], now["steps"])
         before, after = (", ".join(map(_step, steps)) or "none" for steps in pair)
         yield _differs("refold", f"steps of stream {_names([was])}", before, after, REFOLD)
+
+
+def _origin(stream: Json) -> str:
+    return next(name for name in ("merge", "changes_of", "join", "topic") if name in stream)
+
+
+def _table(origin: str, was: Json, now: Json) -> Iterator[Difference]:
+    """Where a stream reads a table: another table, or the same one by another key."""
+    if was[origin] != now[origin]:
+        yield _differs("refold", "table that is read", was[origin], now[origin], REFOLD)
+    elif was["key"] != now["key"]:
+        yield _differs("refold", f"key of table {now[origin]}", _columns(was["key"]), _columns(now["key"]), REFOLD)
+    if origin == "join":
+        for part in ("on", "how", "prefix"):
+            if was[part] != now[part]:
+                before, after = (", ".join(map(_sql, of[part])) if part == "on" else of[part] for of in (was, now))
+                yield _differs("refold", f"{part} of the join with {now[origin]}", before, after, REFOLD)
+        yield from _stream(was["stream"], now["stream"])
 
 
 def _source(was: Json, now: Json) -> Iterator[Difference]:

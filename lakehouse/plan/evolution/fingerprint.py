@@ -28,7 +28,7 @@ from lakehouse.plan.aggregation import NamedAggregation
 from lakehouse.plan.expression import Expression, Named, expression_type
 from lakehouse.plan.function import digest, value_text
 from lakehouse.plan.schema import Column
-from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select, Source, Step
+from lakehouse.plan.step import ChangesOf, Explode, Filter, Map, Merge, Rekey, Select, Source, Step, TableJoin
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.window import Hopping, Session, Window
@@ -123,10 +123,24 @@ def _stream(stream: Stream, read: set[str], *, keyed: bool) -> Json:
     for step in reversed(stream.steps):
         made, read = _step(step, read, keyed=keyed)
         steps += [made] if made is not None else []
-    source = stream.source
-    if isinstance(source, Merge):
-        return {"merge": [_stream(part, read, keyed=keyed) for part in source.streams], "steps": steps[::-1]}
-    return {**_source(source, read), "steps": steps[::-1]}
+    match stream.source:
+        case Merge(streams):
+            origin: Json = {"merge": [_stream(part, read, keyed=keyed) for part in streams]}
+        case ChangesOf(table):
+            origin = _upstream("changes_of", table)
+        case TableJoin(joined, table, on, how, prefix):
+            inner = _stream(joined, read | _read(on), keyed=keyed)
+            by = {"on": [_sql(item) for item in on], "how": how, "prefix": prefix}
+            origin = {**_upstream("join", table), "stream": inner, **by}
+        case Source():
+            origin = _source(stream.source, read)
+    return {**origin, "steps": steps[::-1]}
+
+
+def _upstream(what: str, table: Table) -> Json:
+    """A table that is read: its name. What its declaration changes reaches the reader as changes of its rows."""
+    beside = {"name": table.name, "topics": sorted(table.stream.topics)}
+    return {what: table.name, "key": [[c.name, c.type] for c in table.columns if c.name in table.key], "beside": beside}
 
 
 def _step(step: Step, read: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:

@@ -1,0 +1,72 @@
+"""Streams that read tables, in the model: a table's changes as records, and records with the row that a table has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from lakehouse.model.evaluate import evaluate
+from lakehouse.model.keyed_table import Event, key_of, unhashable
+from lakehouse.plan.step import TableJoin
+from lakehouse.plan.table import Table
+from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.position import LEVEL_BITS, Position
+from lakehouse.semantics.record import Record
+from lakehouse.semantics.tombstone import Row
+
+
+def changes_as_events(table: Table, changes: Iterable[Change], records: Mapping[Position, Record]) -> list[Event]:
+    """Return a table's changes, in their order, as records. records: by position, those that caused them."""
+    events: list[Event] = []
+    for change in changes:
+        assert change.key is not None
+        last = events[-1].position if events else None
+        first = change.position.ordinal << LEVEL_BITS
+        # Several changes of one record are numbered.
+        number = last.ordinal + 1 - first if last and _at(last, 0) == _at(change.position, 0) else 0
+        key = dict(zip(table.key, map(unhashable, change.key), strict=True))
+        values = {name.lower(): value for name, value in {**key, **(change.value or {})}.items()}
+        record = records[_at(change.position, 0)]
+        values |= {"rowtime": change.timestamp, "rowpartition": record.partition, "rowoffset": record.offset}
+        position = _at(change.position, first + max(number, 0))
+        events.append(Event(False, change.value is None, values, change.timestamp, record, position))
+    return events
+
+
+def joined(join: TableJoin, events: Iterable[Event], changes: Iterable[Change]) -> list[Event]:
+    """Return the stream's records with the table's row, by position; a change by the same record comes before it."""
+    rows: dict[Key, Row] = {}
+    waiting = sorted(changes, key=lambda change: _at(change.position, 0))
+    names = [column.name for column in join.table.columns if column.name not in join.table.key]
+    made, done = [], 0
+    for event in events:
+        while done < len(waiting) and _at(waiting[done].position, 0) <= _at(event.position, 0):
+            _apply(rows, waiting[done])
+            done += 1
+        row = None if event.tombstone else _row(join, event, rows)
+        if row is not None or (join.how == "left" and not event.tombstone):
+            added = {(join.prefix + name).lower(): (row or {}).get(name) for name in names}
+            made.append(replace(event, values={**event.values, **added}))
+    return made
+
+
+def _row(join: TableJoin, event: Event, rows: Mapping[Key, Row]) -> Row | None:
+    found: dict[str, Any] = {
+        name.lower(): evaluate(item, event.values) for name, item in zip(join.table.key, join.on, strict=True)
+    }
+    if any(value is None for value in found.values()):
+        return None  # a null equals no key
+    return rows.get(key_of(join.table.key, found))
+
+
+def _apply(rows: dict[Key, Row], change: Change) -> None:
+    assert change.key is not None
+    if change.value is None:
+        rows.pop(change.key, None)
+    else:
+        rows[change.key] = change.value
+
+
+def _at(position: Position, ordinal: int) -> Position:
+    return position._replace(ordinal=ordinal)
