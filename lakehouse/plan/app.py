@@ -2,7 +2,7 @@
 
     stream  --filter, select, rekey, explode, map, branch, merge-->  stream
     stream  --latest, or group_by + window + agg-->  table
-    table   --changes-->  changelog  --to_topic-->  topic; or --stream-->  stream
+    table   --changes-->  changelog  --to_topic-->  topic; or --to_stream-->  stream
     stream, table   --join-->  stream
     stream  --to_topic-->  topic
 
@@ -83,3 +83,8 @@ def app(*parts: Table | Sink) -> App:
         if any(source.topic == topic for source in sources.values()):
             raise PlanError(f"topic {topic!r} is read and written by this application. Write to another topic.")
     return App(tuple(tables.values()), tuple(sinks.values()), tuple(sources.values()))
+
+
+def depth(table: Table) -> int:
+    """Return how many tables stand before a table, one behind the other: 0 for one that reads topics alone."""
+    return max((1 + depth(upstream) for upstream in table.stream.tables), default=0)

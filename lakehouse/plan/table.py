@@ -187,6 +187,13 @@ class Table:
         """Return the table's changelog: per event, as one-record batches would give it, or `net` per commit."""
         return Changes(self, net)
 
+    def to_stream(self) -> Stream:
+        """Return the changelog per event as a stream: the row after each change, null for a delete (toStream)."""
+        # A table is made of a stream, and a stream of a table: one of the two must be imported late.
+        from lakehouse.plan.build import of_changes
+
+        return of_changes(self)
+
 
 def aggregated_columns(
     stream: Stream, by: tuple[Named, ...], aggregations: tuple[NamedAggregation, ...], *, windowed: bool
@@ -229,18 +236,6 @@ class Changes:
 
     table: Table
     net: bool = False
-
-    def stream(self) -> Stream:
-        """Return the changelog as a stream: the row after each change, null for a delete (Kafka Streams' toStream).
-
-        Raises PlanError for the net changes, which have no order among their keys.
-        """
-        # A table is made of a stream, and a stream of a table: one of the two must be imported late.
-        from lakehouse.plan.build import of_changes
-
-        if self.net:
-            raise PlanError(f"table {self.table.name!r}: a stream is made of the changes per event; leave net out.")
-        return of_changes(self.table)
 
     def to_topic(self, topic: str, *, partitions: int | None = None) -> Sink:
         """Return a sink that publishes the changelog to a compacted topic: key -> new value, a delete a tombstone."""

@@ -99,6 +99,7 @@ class Lake(Repairs):
         `_tombstone`, `_event_time_ms`, `_position` of the record that caused the change.
         """
         from lakehouse.spark.changelog import changefeed
+        from lakehouse.spark.changelog.net import net_changes
 
         layout = self._layout
         last = self.tick(table)
@@ -108,7 +109,7 @@ class Lake(Repairs):
             )
         to = last if to is None else to
         if net:
-            frame = changefeed.net(self.spark, layout, table, after, to)
+            frame = net_changes(self.spark, layout, table, after, to)
         else:
             frame = changefeed.per_event(self.spark, layout, table, after, to)
         return frame if key is None else changefeed.of_key(frame, table, key)

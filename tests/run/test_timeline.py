@@ -16,7 +16,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.commits import before_swap
 from lakehouse.lake.moment.cut import Cut, cut_of
 from lakehouse.lake.moment.source import Ends
-from lakehouse.lake.moment.subject import visible
+from lakehouse.lake.moment.subject import Reads, visible
 from lakehouse.lake.moment.timeline import Timeline, common_tick
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, parsed
 
@@ -74,9 +74,10 @@ class Written:
         decided: Collection[int] = (),
         ids: Mapping[int, str] | None = None,
         gone: int = 0,
+        of: str = "v",
     ) -> None:
-        """ticks: by "topic/partition", the offset up to which one brought records; ids: of topic t from a tick on."""
-        self._ticks, self._decided = ticks, decided
+        """of: the table that the interventions are in. ticks: by "topic/partition", the offset up to which one brought records; ids: of topic t from a tick on."""
+        self._ticks, self._decided, self._of = ticks, decided, of
         stood: dict[str, Any] = {}
         commits: list[Any] = []
         for tick, ends in enumerate(ticks, 1):
@@ -108,11 +109,11 @@ class Written:
         return {topic: Ends(f"id-{topic}", found[topic]) for topic in topics if topic in found}
 
     def has_interventions(self, table: str, after: int, to: int) -> bool:
-        return any(after < at <= to for at in self._decided)
+        return table == self._of and any(after < at <= to for at in self._decided)
 
 
 def line(lake: Written, topics: Iterable[str] | None = ("t",)) -> Timeline:
-    return Timeline(lake, visible(lake.layout, "v", topics))
+    return Timeline(lake, visible(lake.layout, "v", None if topics is None else Reads(frozenset(topics))))
 
 
 def story(decided: Collection[int] = (4,), **more: Any) -> Written:
@@ -289,3 +290,10 @@ def test_a_tick_that_tables_have_in_common() -> None:
         for commits, done in ((one[:2], 2), ([took(1, 0), took(3, 1)], 3))
     ]
     assert common_tick(lines, 4) == 1, "the second has no version of tick 2"
+
+
+def test_an_intervention_in_a_table_that_is_read_is_waited_for() -> None:
+    lake = story(of="above")
+    reads = Reads(frozenset({"t"}), frozenset({"above"}))
+    assert not line(lake).waits(3, 4)
+    assert Timeline(lake, visible(lake.layout, "v", reads)).waits(3, 4)

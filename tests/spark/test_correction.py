@@ -59,6 +59,7 @@ def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: 
     from lakehouse.run.scenario.replay import write_bronze
     from lakehouse.spark.bronze import interventions
     from lakehouse.spark.changelog import changefeed
+    from lakehouse.spark.changelog.net import net_changes
     from lakehouse.spark.silver.query import Silver
     from lakehouse.spark.table import travel
 
@@ -94,7 +95,7 @@ def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: 
     feed = changefeed.per_event(spark, layout, COUNTS, 0, 3)
     assert changed(feed) == [("a", 0, False), ("a", 0, False), ("b", 0, False), ("a", 20, False), ("a", 0, False)]
     assert changed(changefeed.per_event(spark, layout, COUNTS, 2, 3)) == [("a", 0, False)]
-    assert changed(changefeed.net(spark, layout, COUNTS, 2, 3)) == [("a", 0, False)]
+    assert changed(net_changes(spark, layout, COUNTS, 2, 3)) == [("a", 0, False)]
     before = travel.version_at_tick(spark, layout, COUNTS, 2)
     assert rows(travel.read_version(spark, layout.silver("counts"), before))[0] == ("a", 0, 2, 1)
     assert [at.at for at in interventions.of(spark, layout, "counts")] == [3]

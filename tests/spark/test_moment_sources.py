@@ -73,7 +73,9 @@ class Bench:
 
         far = Layout(f"file://{self.layout.root}")
         return {
-            "files": Timeline(Files(self.layout), subject.visible(self.layout, table.name, table.stream.topics)),
+            "files": Timeline(
+                Files(self.layout), subject.visible(self.layout, table.name, subject.Reads.of(table.stream))
+            ),
             "by name": History(self.layout, table.name).timeline,
             "spark": line_of(self.spark, self.layout, table),
             "hadoop": line_of(self.spark, far, table),

@@ -105,8 +105,9 @@ class Bench:
 
     def changes(self, *, net: bool) -> list[Any]:
         from lakehouse.spark.changelog import changefeed
+        from lakehouse.spark.changelog.net import net_changes
 
-        read = changefeed.net if net else changefeed.per_event
+        read = net_changes if net else changefeed.per_event
         last = self.records[-1].tick
         return [tuple(row) for row in read(self.spark, self.layout, SUMS, 1, last).collect()]
 

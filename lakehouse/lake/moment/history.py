@@ -12,10 +12,9 @@ from lakehouse.errors import NotFound
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files, offsets, subject
-from lakehouse.lake.moment.subject import Subject
+from lakehouse.lake.moment.subject import Subject, reads_of
 from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.lake.moment.version import Version
-from lakehouse.plan.evolution.change import topics_of
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, written
 
@@ -31,18 +30,18 @@ class History:
         self.path = reader.path_of(layout, self.layer, self.name)
         settings = reader.open_table(self.path, self.what).metadata().configuration
         self.key = tuple(filter(None, (settings.get("lakehouse.key") or "").split(",")))
-        self.topics = topics_of({name: value for name, value in settings.items() if value is not None})
+        self.reads = reads_of({name: value for name, value in settings.items() if value is not None})
         self.timeline = Timeline(self._files, self._subject())
         self.newest = self.timeline.newest
 
     def _subject(self) -> Subject:
         match self.layer:
             case "silver":
-                return subject.visible(self._layout, self.name, self.topics)
+                return subject.visible(self._layout, self.name, self.reads)
             case "bronze":
                 return Subject(self.name, self.what, self.path, reader.INGEST)
             case _:
-                return Subject(self.name, self.what, self.path, f"{self.layer}.{self.name}", None, self.topics)
+                return Subject(self.name, self.what, self.path, f"{self.layer}.{self.name}", None, self.reads)
 
     def __iter__(self) -> Iterator[Version]:
         """Give the versions that the log has, newest first."""

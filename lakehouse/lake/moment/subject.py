@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakehouse.lake.layout import Layout
+from lakehouse.plan.evolution.change import tables_of, topics_of
+from lakehouse.plan.stream import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What a table is made from: topics, and the tables that stand between them and it, by name."""
+
+    topics: frozenset[str]
+    tables: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(stream: Stream) -> Reads:
+        """Return what the table of a stream is made from."""
+        return Reads(frozenset(stream.topics), frozenset(table.name for table in stream.tables))
+
+
+def reads_of(properties: Mapping[str, str]) -> Reads | None:
+    """Return what a table is made from, by its properties; None where they don't tell."""
+    topics = topics_of(properties)
+    return None if topics is None else Reads(topics, tables_of(properties))
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +34,7 @@ class Subject:
     """A Delta table whose past is asked for. table: the name by which interventions in it are kept.
 
     what: how people are told of it. path, name: where it lies, and the name under which its progress stands in its log.
-    kept: path and name of what it keeps, where that is more than what is seen. topics: those that it reads, if they are
+    kept: path and name of what it keeps, where that is more than what is seen. reads: what it is made from, if that is
     known; otherwise its properties tell.
     """
 
@@ -22,16 +43,16 @@ class Subject:
     path: str
     name: str
     kept: tuple[str, str] | None = None
-    topics: frozenset[str] | None = None
+    reads: Reads | None = None
 
 
-def visible(layout: Layout, table: str, topics: Iterable[str] | None = None) -> Subject:
+def visible(layout: Layout, table: str, reads: Reads | None = None) -> Subject:
     """Return what people see of a table."""
-    kept, read = (layout.state(table), f"state.{table}"), None if topics is None else frozenset(topics)
-    return Subject(table, f"table {table!r}", layout.silver(table), table, kept, read)
+    kept = (layout.state(table), f"state.{table}")
+    return Subject(table, f"table {table!r}", layout.silver(table), table, kept, reads)
 
 
-def state(layout: Layout, table: str, topics: Iterable[str] | None = None) -> Subject:
+def state(layout: Layout, table: str, reads: Reads | None = None) -> Subject:
     """Return what a table keeps and does not show."""
-    name, read = f"state.{table}", None if topics is None else frozenset(topics)
-    return Subject(table, name, layout.state(table), name, None, read)
+    name = f"state.{table}"
+    return Subject(table, name, layout.state(table), name, None, reads)

@@ -29,9 +29,8 @@ from lakehouse.lake.moment.commits import Commit, commits, ours
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.moment.offsets import Bounds
 from lakehouse.lake.moment.source import Source
-from lakehouse.lake.moment.subject import Subject
+from lakehouse.lake.moment.subject import Reads, Subject, reads_of
 from lakehouse.lake.moment.version import SKIP, Version, versions
-from lakehouse.plan.evolution.change import topics_of
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, written
 
@@ -59,9 +58,13 @@ class Timeline:
         return self.log.newest
 
     @cached_property
+    def _reads(self) -> Reads | None:
+        return self.subject.reads or reads_of(self._properties)
+
+    @property
     def topics(self) -> frozenset[str] | None:
         """The topics that it reads; None where nobody knows them."""
-        return self.subject.topics if self.subject.topics is not None else topics_of(self._properties)
+        return None if self._reads is None else self._reads.topics
 
     @cached_property
     def done(self) -> int:
@@ -83,9 +86,14 @@ class Timeline:
         """Say whether the table of tick `after` may be another one at tick `to`: by records, or by an intervention."""
         if to <= after:
             return False
-        if self.topics is None or self._source.has_interventions(self.subject.table, after, to):
+        if self.topics is None or self._intervened(after, to):
             return True
         return self._source.has_records(self.topics, after, to)
+
+    def _intervened(self, after: int, to: int) -> bool:
+        """Whether somebody intervened in the table, or in one that it is made from: that changes it as records do."""
+        above = () if self._reads is None else sorted(self._reads.tables)
+        return any(self._source.has_interventions(name, after, to) for name in (self.subject.table, *above))
 
     def cut(self, at: At | None) -> Cut:
         """Return which records make the table at a moment; None is now.
@@ -239,7 +247,7 @@ class Timeline:
         found = (self.commit_at(tick) for tick in bronze_offsets.ticks_at(bronze.log, offsets, now))
         fits = next((commit for commit in found if commit is not None), None)
         # What was decided later about these records counts, too, as by event time.
-        if fits is None or self._source.has_interventions(self.subject.table, fits.tick, self.done):
+        if fits is None or self._intervened(fits.tick, self.done):
             return None
         return fits.last
 

@@ -73,6 +73,18 @@ def topics_of(properties: Mapping[str, str]) -> frozenset[str] | None:
     return frozenset(FROM.findall(properties[PLAN])) if PLAN in properties else None
 
 
+def tables_of(properties: Mapping[str, str]) -> frozenset[str]:
+    """Return the tables that a table in the lake is made from, also through others, by its properties."""
+    if DECLARATION not in properties:
+        return frozenset()
+    return frozenset(_tables(json.loads(properties[DECLARATION])["stream"]))
+
+
+def _tables(stream: Json) -> set[str]:
+    parts = [*stream.get("merge", ()), *([stream["stream"]] if "join" in stream else [])]
+    return {table for part in parts for table in _tables(part)} | {*stream.get("beside", {}).get("tables", ())}
+
+
 def _topics(stream: Json) -> set[str]:
     if "topic" in stream:
         return {stream["topic"]}

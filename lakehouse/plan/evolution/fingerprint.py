@@ -139,7 +139,8 @@ def _stream(stream: Stream, read: set[str], *, keyed: bool) -> Json:
 
 def _upstream(what: str, table: Table) -> Json:
     """A table that is read: its name. What its declaration changes reaches the reader as changes of its rows."""
-    beside = {"name": table.name, "topics": sorted(table.stream.topics)}
+    above = [upstream.name for upstream in (*table.stream.tables, table)]
+    beside = {"name": table.name, "topics": sorted(table.stream.topics), "tables": sorted(above)}
     return {what: table.name, "key": [[c.name, c.type] for c in table.columns if c.name in table.key], "beside": beside}
 
 

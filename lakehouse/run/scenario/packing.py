@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from lakehouse.model.keyed_table import Late
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
-from lakehouse.plan.step import Merge, Source
+from lakehouse.plan.step import ChangesOf, Merge, Source, TableJoin
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
 from lakehouse.semantics.changelog import Change
@@ -58,9 +58,15 @@ def _renamed(app: App, prefix: str) -> App:
         return replace(item, name=prefix + item.name, topic=prefix + item.topic)
 
     def stream(item: Stream) -> Stream:
-        if isinstance(item.source, Merge):
-            return replace(item, source=Merge(tuple(map(stream, item.source.streams))))
-        return replace(item, source=source(item.source))
+        match item.source:
+            case Source():
+                return replace(item, source=source(item.source))
+            case Merge(streams):
+                return replace(item, source=Merge(tuple(map(stream, streams))))
+            case ChangesOf(of):
+                return replace(item, source=ChangesOf(table(of)))
+            case TableJoin(part, of):
+                return replace(item, source=replace(item.source, stream=stream(part), table=table(of)))
 
     def table(item: Table) -> Table:
         return replace(item, name=prefix + item.name, stream=stream(item.stream))

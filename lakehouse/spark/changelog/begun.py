@@ -33,16 +33,16 @@ class Begun:
     """What a table keeps at a tick. `nothing`: it has nothing yet, and no frame is to be asked for."""
 
     def __init__(
-        self, spark: SparkSession, layout: Layout, table: Table, after: int, skip: str | None, clock: ClockState | None
+        self, spark: SparkSession, layout: Layout, table: Table, at: Cut, skip: str | None, clock: ClockState | None
     ) -> None:
-        """clock: where the table's clock stands at the tick, if it has one."""
-        self._spark, self._layout, self._table, self._after, self._clock = spark, layout, table, after, clock
-        self.nothing = after == NO_TICK and not skip
+        """at: the tick, and which of the records up to it count. clock: where the table's clock stands then."""
+        self._spark, self._layout, self._table, self._at, self._clock = spark, layout, table, at, clock
+        self.nothing = at.tick == NO_TICK and not skip
 
     @cached_property
     def rows(self) -> DataFrame:
         """All of it."""
-        return Past(self._spark, self._layout, self._table).kept(Cut(self._after)).rows
+        return Past(self._spark, self._layout, self._table).kept(self._at).rows
 
     def touched(self, records: DataFrame, *, anywhere: bool = False) -> DataFrame | None:
         """Return the rows whose keys, windows too, are among the records'; None where there is nothing yet.

@@ -1,4 +1,4 @@
-"""A table's changelog. Per event it is derived from bronze when asked; net per commit it is Delta's change data feed.
+"""A table's changelog per event, derived from bronze when asked; net per commit: `lakehouse.spark.changelog.net`.
 
 Per event: one change a record that reached the table, as batches of one record would have given them, whatever the
 batches were (SEMANTICS.md, rule 24). For `latest` that is a copy of the input. For aggregates each record's change is
@@ -8,50 +8,63 @@ is suppressed, is taken out of the changes of what the table keeps.
 
 from __future__ import annotations
 
-from functools import reduce
+from dataclasses import replace
+from functools import partial, reduce
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from lakehouse.errors import NotFound
 from lakehouse.lake.keys import without_window
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Decision
 from lakehouse.spark.changelog.begun import Begun
 from lakehouse.spark.expressions import column_of
-from lakehouse.spark.functions import literal_map
 from lakehouse.spark.key_column import is_key
 from lakehouse.spark.operators import keyed
 from lakehouse.spark.operators.aggregates import in_sql, same_key
 from lakehouse.spark.operators.arrivals import disorder, in_windows
 from lakehouse.spark.operators.closing import closings
 from lakehouse.spark.operators.content import image
-from lakehouse.spark.past import past
+from lakehouse.spark.past import counts, past
 from lakehouse.spark.past.moments import Past
-from lakehouse.spark.table import tables, travel
+from lakehouse.spark.table import tables
 from lakehouse.spark.table.input import input_of
 
 # Beside the key and value columns: is it a delete, the event time in milliseconds, and what caused it.
 CHANGE_COLUMNS = ("_tombstone", "_event_time_ms", "_position")
 
 
-def per_event(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> DataFrame:
-    """Return the changes of the ticks in (after, to], in position order: key, values, accumulators, CHANGE_COLUMNS."""
+def per_event(
+    spark: SparkSession, layout: Layout, table: Table, after: int, to: int, *,
+    cut: Cut | None = None, numbered: bool = False,
+) -> DataFrame:  # fmt: skip
+    """Return the changes of the ticks in (after, to], in position order: key, values, accumulators, CHANGE_COLUMNS.
+
+    cut: which records count, where not all do; its tick is not looked at. numbered: with `_number`, of the changes of
+    one record, from 0. Raises NotFound for final results by a cut.
+    """
+    if cut is not None and not cut.whole and table.is_final:
+        raise NotFound(
+            f"table {table.name!r} shows final results: what it had shown by an event time, or by offsets, can't be "
+            "told for another table that reads it. Ask for a version or a tick."
+        )
     parts = []
     for at in interventions.of(spark, layout, table.name):
         if after < at.at <= to:
             tick = at.at
             parts += [
-                _Changes(spark, layout, table, after, tick - 1),
-                _Changes(spark, layout, table, tick - 1, tick, at),
+                _Changes(spark, layout, table, after, tick - 1, cut=cut),
+                _Changes(spark, layout, table, tick - 1, tick, at, cut=cut),
             ]
             after = tick
-    parts.append(_Changes(spark, layout, table, after, to))
-    frames = [part.frame() for part in parts if part.to > part.after] or [parts[-1].frame()]
+    parts.append(_Changes(spark, layout, table, after, to, cut=cut))
+    frames = [part.frame(numbered=numbered) for part in parts if part.to > part.after]
+    frames = frames or [parts[-1].frame(numbered=numbered)]
     return reduce(DataFrame.unionByName, frames)  # each part is in order, and it is read part by part
 
 
@@ -70,15 +83,21 @@ class _Changes:
         after: int,
         to: int,
         intervention: Decision | None = None,
+        cut: Cut | None = None,
     ) -> None:
+        self._cut = Cut(to) if cut is None else replace(cut, tick=to)
         self._spark, self._layout, self._table, self._intervention = spark, layout, table, intervention
         self.after, self.to = after, to
         self._input = input_of(spark, layout, table)
+        if not self._cut.whole:
+            among = partial(counts.counting, self._cut, table=table)
+            self._input = replace(self._input, among=among, cut=self._cut)
         self._forms = tables.forms(spark, table)
         self._clock = past.clock_at(spark, layout, table, after)
-        self._begun = Begun(spark, layout, table, after, self._input.skip, self._clock)
+        begins = replace(self._cut, tick=after)
+        self._begun = Begun(spark, layout, table, begins, self._input.skip, self._clock)
 
-    def frame(self) -> DataFrame:
+    def frame(self, *, numbered: bool = False) -> DataFrame:
         table = self._table
         if self._intervention is not None:
             changes = self._decided(self._intervention)
@@ -97,10 +116,16 @@ class _Changes:
             order = ["_position", "window_end", "window_start", *(item.name for item in table.group_by)]
         names = [name for name in changes.columns if name not in (*CHANGE_COLUMNS, "_step")]
         order = ["_position", "_step"] if "_step" in changes.columns else order
+        if numbered:
+            same = Window.partitionBy("_position").orderBy(*order)
+            changes = changes.withColumn("_number", (F.row_number().over(same) - 1).cast("bigint"))
+            names = [*names, "_number"]
         return changes.where(F.col("_position").isNotNull()).orderBy(*order).select(*names, *CHANGE_COLUMNS)
 
     def _arrived(self, *, units: bool = False) -> DataFrame:
-        return self._input.records(self._table, self._forms, self._clock, self.after, self.to, units=units)
+        records = self._input.records(self._table, self._forms, self._clock, self.after, self.to, units=units)
+        keep = counts.in_time(self._cut)
+        return records if keep is None else records.where(keep)
 
     def _latest(self) -> DataFrame:
         rows = self._arrived().withColumn("_event_time_ms", F.col("rowtime")).drop("rowtime")
@@ -160,7 +185,7 @@ class _Changes:
     def _decided(self, at: Decision) -> DataFrame:
         """An intervention's changes, at positions of its own: (tick, 0, "", -1, n, 0)."""
         table = self._table
-        frame = Past(self._spark, self._layout, table).changed(at, seen=table.is_final)
+        frame = Past(self._spark, self._layout, table).changed(at, seen=table.is_final, cut=self._cut)
         if table.order_by is not None:
             frame = frame.withColumn("_tombstone", F.col("_tombstone") | F.coalesce("_deleted", F.lit(False)))
             frame = frame.drop("_order", "_deleted")
@@ -237,44 +262,3 @@ def _suppressed(table: Table, changes: DataFrame) -> DataFrame:
 def of_key(changes: DataFrame, table: Table, key: str) -> DataFrame:
     """Keep one key's changes. key: its text, see `lakehouse.formats.key_text`. Raises ConfigError."""
     return changes.where(is_key(changes.schema, without_window(table.key), key))
-
-
-def net(spark: SparkSession, layout: Layout, table: Table, after: int, to: int, *, ticks: bool = False) -> DataFrame:
-    """Return the net changes of the commits in (after, to], from Delta's change data feed, in commit order.
-
-    ticks: with `_tick`, the one that a change's commit came to; null for somebody else's commit. Raises NotFound where
-    Delta has the changes no longer.
-    """
-    path = layout.silver(table.name)
-    known = travel.commits(spark, path, table.name, after)
-    gone = NotFound(
-        f"table {table.name!r}: Delta has the net changes after tick {after} no longer (see keep_versions in "
-        "docs/upkeep.md). The changes per event are derived from bronze: leave net out."
-    )
-    if known and known[0].tick > after:
-        raise gone  # the log begins later
-    versions = {c.version: c.tick for c in known if after < c.tick <= to}
-    if not versions:
-        return net_frame(spark.read.format("delta").load(path).limit(0).withColumns(
-            {"_change_type": F.lit(""), "_commit_version": F.lit(0).cast("bigint")}
-        ), table)  # fmt: skip
-    reader = spark.read.format("delta").option("readChangeFeed", "true")
-    try:
-        travel.read_version(spark, path, min(versions))  # told now, not when the rows are asked for
-    except AnalysisException as error:
-        raise gone from error
-    feed = reader.option("startingVersion", min(versions)).option("endingVersion", max(versions)).load(path)
-    if not ticks:
-        return net_frame(feed, table)
-    of = literal_map({str(version): tick for version, tick in versions.items()}, "bigint")
-    return net_frame(feed.withColumn("_tick", F.element_at(of, F.col("_commit_version").cast("string"))), table)
-
-
-def net_frame(feed: DataFrame, table: Table) -> DataFrame:
-    """Bring Delta's change rows into the form of `per_event`."""
-    changes = feed.where(F.col("_change_type") != "update_preimage")
-    changes = changes.withColumns(
-        {"_tombstone": F.col("_change_type") == "delete", "_event_time_ms": F.unix_millis("_event_time")}
-    )
-    names = [name for name in feed.columns if not name.startswith("_") or name.startswith(("_acc_", "_tick"))]
-    return changes.orderBy("_commit_version", "_position", *table.key).select(*names, *CHANGE_COLUMNS)

@@ -20,6 +20,7 @@ from lakehouse.plan.table import WINDOW_COLUMNS, Sink, Table
 from lakehouse.spark import streamed
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog import changefeed, stream_feed
+from lakehouse.spark.changelog.net import net_changes
 from lakehouse.spark.past import past, refold
 from lakehouse.spark.table import tables
 from lakehouse.spark.transaction import table_id
@@ -115,7 +116,7 @@ def records(
     if isinstance(of, Stream):
         frame = stream_feed.stream_events(spark, layout, of, after, to, sink.partition_by, json.dumps(covered or {}))
     elif sink.mode == "net":
-        frame = changefeed.net(spark, layout, of, after, to, ticks=True)
+        frame = net_changes(spark, layout, of, after, to, ticks=True)
     else:
         frame = changefeed.per_event(spark, layout, of, after, to)
     if whole and isinstance(of, Table) and (began := _beginning(spark, layout, of)) is not None:

@@ -24,7 +24,7 @@ def stream_events(
     Bad records that were fixed in these ticks are there as well, at their own positions. place: a custom partitioner's
     number, as `_place`. covered: offsets before which records are left out, as JSON.
     """
-    sources = [source.name for source in stream.sources]
+    sources = [source.name for source in stream.decodes]
     fixed = interventions.fixed_in_stream(spark, layout, sources, after, to)
 
     def counting(rows: DataFrame) -> DataFrame:

@@ -67,9 +67,9 @@ class Counting(Failing):
 
     def __init__(self) -> None:
         super().__init__()
-        self._sources: dict[Source, Observation] = {}
+        self._sources: dict[Source | Table, Observation] = {}
 
-    def __call__(self, source: Source, rows: DataFrame) -> DataFrame:
+    def __call__(self, source: Source | Table, rows: DataFrame) -> DataFrame:
         if source in self._sources:
             return rows
         self._sources[source] = Observation()
@@ -78,7 +78,8 @@ class Counting(Failing):
     def records(self) -> tuple[int, dict[Source, int]]:
         """Return the records, and the bad ones by source."""
         found = {source: seen.get for source, seen in self._sources.items()}
-        return sum(f["records"] for f in found.values()), {s: f["bad"] for s, f in found.items() if f["bad"]}
+        bad = {s: f["bad"] for s, f in found.items() if isinstance(s, Source) and f["bad"]}
+        return sum(f["records"] for f in found.values()), bad
 
 
 def fold(

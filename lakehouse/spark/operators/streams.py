@@ -27,20 +27,22 @@ from lakehouse.formats.unfit import Unfit
 from lakehouse.plan.expression import Named
 from lakehouse.plan.schema import PSEUDO_COLUMNS
 from lakehouse.plan.schema import Column as PlanColumn
-from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select, Source
+from lakehouse.plan.step import ChangesOf, Explode, Filter, Map, Merge, Rekey, Select, Source, TableJoin
 from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
 from lakehouse.semantics.position import LEVEL_BITS
 from lakehouse.spark.expressions import column_of
 from lakehouse.spark.functions import mapped, over_arrow, spark_type
 from lakehouse.spark.kafka_times import kafka_said
+from lakehouse.spark.operators.joined import Tables, changes_as_records, joined
 from lakehouse.spark.years import any_time, computed, has_time, in_range, known, outside
 
 
 class Count(Protocol):
     """Counts on the way: is given rows, and returns them."""
 
-    def __call__(self, source: Source, rows: DataFrame) -> DataFrame:
-        """Take the decoded records of a source, the bad ones too."""
+    def __call__(self, source: Source | Table, rows: DataFrame) -> DataFrame:
+        """Take the decoded records of a source, the bad ones too; of a table that is read, its changes."""
 
     def mapped(self, place: Hashable, function: str, rows: DataFrame, error: Column) -> DataFrame:
         """Take the records behind a `map`, with the error where its function failed."""
@@ -212,23 +214,34 @@ def _numbered(frame: DataFrame, ordinal: Column) -> DataFrame:
     return frame.withColumn("_position", F.col("_position").withField("ordinal", ordinal.cast("bigint")))
 
 
-def stream_frame(stream: Stream, bronze: DataFrame, count: Count | None = None) -> DataFrame:
+def stream_frame(
+    stream: Stream, bronze: DataFrame, count: Count | None = None, tables: Tables | None = None
+) -> DataFrame:
     """Return the stream's records over bronze rows of its topics, without the bad ones.
 
-    count: see `Count`.
+    count: see `Count`. tables: how tables are read, for a stream that reads some.
     """
-    if isinstance(stream.source, Merge):
-        return steps(stream, _merged(stream, stream.source, bronze, count), count)
-    rows = decoded(stream.source, bronze.where(F.col("topic") == stream.source.topic))
-    rows = count(stream.source, rows) if count else rows
-    return steps(stream, rows.where(~F.col("_bad")).drop("_bad"), count)
+    match stream.source:
+        case Source():
+            rows = decoded(stream.source, bronze.where(F.col("topic") == stream.source.topic))
+            rows = count(stream.source, rows) if count else rows
+            rows = rows.where(~F.col("_bad")).drop("_bad")
+        case Merge():
+            rows = _merged(stream.source, [stream_frame(part, bronze, count, tables) for part in stream.source.streams])
+        case ChangesOf(table):
+            assert tables is not None
+            rows = changes_as_records(table, tables.changes(table))
+            rows = count(table, rows.withColumn("_bad", F.lit(False))).drop("_bad") if count else rows
+        case TableJoin(part):
+            assert tables is not None
+            rows = joined(stream.source, stream_frame(part, bronze, count, tables), tables)
+    return steps(stream, rows, count)
 
 
-def _merged(stream: Stream, merge: Merge, bronze: DataFrame, count: Count | None) -> DataFrame:
-    deep = stream.levels - 1 - sum(isinstance(step, Explode) for step in stream.steps)
-    names = [column.name for column in stream.columns]
+def _merged(merge: Merge, frames: list[DataFrame]) -> DataFrame:
+    names = [column.name for column in merge.streams[0].columns]
     parts = []
-    for number, part in enumerate(merge.streams):
-        frame = stream_frame(part, bronze, count).select(*names, *OWN_COLUMNS, *PSEUDO_COLUMNS)
-        parts.append(_numbered(frame, _ordinal() + (number << (LEVEL_BITS * deep))))
+    for number, frame in enumerate(frames):
+        part = frame.select(*names, *OWN_COLUMNS, *PSEUDO_COLUMNS)
+        parts.append(_numbered(part, _ordinal() + (number << (LEVEL_BITS * (merge.levels - 1)))))
     return reduce(DataFrame.unionByName, parts)

@@ -100,15 +100,15 @@ class Past:
             kept, tick = self._decided(kept, at, cut, anchored=anchored), at.at
         return replace(kept, rows=self._after(kept.rows, tick, cut.tick, cut))
 
-    def changed(self, at: Decision, *, seen: bool) -> DataFrame:
+    def changed(self, at: Decision, *, seen: bool, cut: Cut | None = None) -> DataFrame:
         """Return the rows that an intervention changes, as they become, or `_tombstone`: of what is kept, or seen.
 
-        What is seen is asked for of final results alone.
+        What is seen is asked for of final results alone. cut: which records count; all if left out.
         """
-        before, after = Cut(at.at - 1), Cut(at.at)
+        before, after = (Cut(tick) if cut is None else replace(cut, tick=tick) for tick in (at.at - 1, at.at))
         if seen:
             return self.difference(self.seen(before), self.seen(after))
-        kept, made = self.kept(before), self._committed(at)
+        kept, made = self.kept(before), self._committed(at) if after.whole else None
         return self.difference(kept.rows, self._decided(kept, at, after).rows if made is None else made)
 
     def difference(self, before: DataFrame, after: DataFrame) -> DataFrame:
@@ -239,7 +239,7 @@ class Past:
         def counting(rows: DataFrame) -> DataFrame:
             return counts.counting(cut, rows if fixed is None else refold.unfixed(rows, fixed), self._table)
 
-        records = replace(self._input, among=counting).records(self._table, self._forms, clock, after, to)
+        records = replace(self._input, among=counting, cut=cut).records(self._table, self._forms, clock, after, to)
         keep = counts.in_time(cut)
         return records if keep is None else records.where(keep)
 

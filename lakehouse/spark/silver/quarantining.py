@@ -50,7 +50,7 @@ class Quarantine:
 
     def write(self, source: Source, to: int) -> None:
         """Write the stream's bad records up to tick `to`: from the first that one of its tables still lacks."""
-        lagging = [w for w in self._writers if source in w.table.stream.sources]
+        lagging = [w for w in self._writers if source in w.table.stream.decodes]
         after = min(writer.applied for writer in lagging)
         rows = bronze.records(self._spark, self._layout, [source.topic], self._own)
         with self._lock:
@@ -61,7 +61,7 @@ class Quarantine:
         """Make a stream's quarantine that of a table which is swapped in, up to tick `to`."""
         rows = bronze.records(self._spark, self._layout, [source.topic], self._own)
         with self._lock:
-            epoch = self._epoch(source, [w for w in self._writers if source in w.table.stream.sources])
+            epoch = self._epoch(source, [w for w in self._writers if source in w.table.stream.decodes])
             self._epochs[source.name] = quarantine.swap(self._spark, self._layout, built, source, rows, epoch, to)
 
     def _epoch(self, source: Source, writers: list[SilverWriter]) -> int:

@@ -11,13 +11,14 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import groupby
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
-from lakehouse.plan.app import App
+from lakehouse.plan.app import App, depth
 from lakehouse.semantics.failures import Failed
 from lakehouse.spark import checkpoint
 from lakehouse.spark.bronze import bronze
@@ -43,6 +44,8 @@ class Silver:
         self._spark, self._layout, self._app, self._on_batch = spark, layout, app, on_batch
         run = uuid.uuid4().hex
         self.writers = [SilverWriter(spark, layout, table, run) for table in app.tables]
+        # A table takes a batch in after the tables that it reads.
+        self._levels = [list(level) for _, level in groupby(sorted(self.writers, key=_depth), key=_depth)]
         self._quarantine = Quarantine(spark, layout, app, self.writers)
         self._stack = ExitStack()
         self._done = 0
@@ -116,8 +119,10 @@ class Silver:
     def _catch_up(self, to: int | None) -> None:
         latest = latest_complete_tick(self._spark, self._layout)
         for tick in self._batches(latest if to is None else min(to, latest)):
-            work = [self._pool.submit(writer.apply, tick, self._quarantine) for writer in self.writers]
-            records = sum(job.result() for job in work)
+            records = 0
+            for level in self._levels:
+                work = [self._pool.submit(writer.apply, tick, self._quarantine) for writer in level]
+                records += sum(job.result() for job in work)
             self._on_batch(tick, records)
             self._done = tick
 
@@ -135,3 +140,8 @@ class Silver:
                 records += count
         if latest > applied:
             yield latest
+
+
+def _depth(writer: SilverWriter) -> int:
+    """How many tables stand before a table, one behind the other."""
+    return depth(writer.table)

@@ -115,11 +115,16 @@ class SilverWriter:
                 bad.write(source, to)
             if folded.late and folded.late_rows is not None:
                 late.write(self._spark, self._layout, self.table, folded.late_rows, self._epoch_of_late(), to)
-            if folded.records:
+            # A table that reads others says how far it is, also where none of them changed for it.
+            taken = folded.records > 0 or (
+                bool(self.table.stream.tables)
+                and travel.has_rows(self._spark, self._layout, self.table, self.applied, to)
+            )
+            if taken:
                 self._keep(folded, to)
         finally:
             folded.release()
-        if folded.records and self.table.has_state:
+        if taken and self.table.has_state:
             self._show(to)
         self.applied = to
         return folded.records
@@ -209,7 +214,7 @@ class SilverWriter:
             self._through = max((time for time in known if time is not None), default=None)
             if any(exists(self._spark, of.late(self.table.name)) for of in (self._layout, place)):
                 late.swap(self._spark, self._layout, place, self.table, self._epoch_of_late(), at.at)
-            for source in self.table.stream.sources if at.details.get("changed") else ():
+            for source in self.table.stream.decodes if at.details.get("changed") else ():
                 bad.swap(source, place, to)
             kept = tables.state(place, self.table)
             self._failed = by_log(log_of(self._spark, kept.path), kept.name)
@@ -232,7 +237,7 @@ class SilverWriter:
 
     def _build(self, place: Layout, to: int) -> None:
         writer = SilverWriter(self._spark, place, self.table, self._run)
-        with writer, Quarantine(self._spark, place, App((self.table,), (), self.table.stream.sources), [writer]) as bad:
+        with writer, Quarantine(self._spark, place, App((self.table,), (), self.table.stream.decodes), [writer]) as bad:
             writer.apply(to, bad)
 
     def _to_be_swapped(self) -> bool:

@@ -12,11 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.spark.bronze import bronze
@@ -24,6 +26,7 @@ from lakehouse.spark.functions import literal_map
 from lakehouse.spark.operators.aggregates import Form
 from lakehouse.spark.operators.arrivals import arrivals
 from lakehouse.spark.operators.clock import ClockState
+from lakehouse.spark.operators.joined import Tables
 from lakehouse.spark.operators.streams import Count, stream_frame
 from lakehouse.spark.table import tables
 
@@ -33,7 +36,7 @@ class Input:
     """A stream, as bronze has it. Ticks are meant as (after, to].
 
     skip: the offsets that are left out, see `skipped`. among: takes bronze's rows that count: those before a moment, or
-    others in the place of some.
+    others in the place of some. cut: the same for the tables that the stream reads; None where all records count.
     """
 
     spark: SparkSession
@@ -41,6 +44,7 @@ class Input:
     stream: Stream
     skip: str | None = None
     among: Callable[[DataFrame], DataFrame] = lambda rows: rows
+    cut: Cut | None = None
 
     def rows(self, after: int, to: int) -> DataFrame:
         """Return bronze's rows between two ticks."""
@@ -49,7 +53,18 @@ class Input:
 
     def frame(self, after: int, to: int, count: Count | None = None) -> DataFrame:
         """Return the stream's records between two ticks. count: see `stream_frame`."""
-        return stream_frame(self.stream, self.rows(after, to), count)
+        if not self.stream.tables:
+            return stream_frame(self.stream, self.rows(after, to), count)
+        return stream_frame(self.stream, self.rows(after, to), count, self._tables(after, to))
+
+    def _tables(self, after: int, to: int) -> Tables:
+        """How the tables that the stream reads are read. Their changes are made of what they read themselves.
+
+        So what stands above this is needed here: it is the graph that ends this, not the order of the modules.
+        """
+        upstream = import_module("lakehouse.spark.changelog.upstream")
+        tables: Tables = upstream.Upstream(self.spark, self.layout, after, to, self.cut)
+        return tables
 
     def records(
         self, table: Table, forms: list[Form], clock: ClockState | None, after: int, to: int, *, units: bool = False

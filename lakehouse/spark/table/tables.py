@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from lakehouse.errors import PlanError
@@ -72,7 +73,22 @@ def state(layout: Layout, table: Table) -> Place:
 
 def empty_stream(spark: SparkSession, stream: Stream) -> DataFrame:
     """Return a stream's frame without rows: it knows the types."""
-    return stream_frame(stream, spark.createDataFrame([], SCHEMA))
+    return stream_frame(stream, spark.createDataFrame([], SCHEMA), tables=_Empty(spark))
+
+
+class _Empty:
+    """Tables without changes and rows."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def changes(self, table: Table) -> DataFrame:
+        frame = self._spark.createDataFrame([], schema(self._spark, table))
+        time, number = F.lit(0).cast("bigint"), F.lit(0)
+        return frame.withColumns({"_tombstone": F.lit(False), "_event_time_ms": time, "_number": number})
+
+    def rows(self, table: Table, keys: DataFrame) -> DataFrame | None:
+        return None
 
 
 def forms(spark: SparkSession, table: Table) -> list[Form]:

@@ -11,6 +11,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import commits as commits_of
 from lakehouse.lake.moment import subject, timeline
 from lakehouse.lake.moment.commits import Commit
+from lakehouse.lake.moment.subject import Reads
 from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
@@ -23,9 +24,10 @@ from lakehouse.spark.transaction import exists, log_of, read_progress
 
 def line_of(spark: SparkSession, layout: Layout, table: Table, place: Place | None = None) -> Timeline:
     """Return a table's past. place: of what it keeps (`tables.state`) instead of what is seen. Raises NotFound."""
-    seen = subject.visible(layout, table.name, table.stream.topics)
+    reads = Reads.of(table.stream)
+    seen = subject.visible(layout, table.name, reads)
     kept = place is not None and place.path != seen.path
-    asked = subject.state(layout, table.name, table.stream.topics) if kept else seen
+    asked = subject.state(layout, table.name, reads) if kept else seen
     return Timeline(_source(spark, layout, table), asked)
 
 
@@ -56,8 +58,12 @@ def version_at_tick(spark: SparkSession, layout: Layout, table: Table, tick: int
 
 
 def has_rows(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> bool:
-    """Say whether bronze has records for a table in the ticks (after, to]."""
-    return to > after and _source(spark, layout, table).has_records(table.stream.topics, after, to)
+    """Say whether bronze has records for a table in the ticks (after, to], or a table that it reads an intervention."""
+    source = _source(spark, layout, table)
+    return to > after and (
+        any(source.has_interventions(upstream.name, after, to) for upstream in table.stream.tables)
+        or source.has_records(table.stream.topics, after, to)
+    )
 
 
 def common_tick(spark: SparkSession, layout: Layout, tables: Iterable[Table]) -> int:

@@ -1,0 +1,94 @@
+"""Streams that read tables, on Spark: a table's changes as records, and records with the row that a table has.
+
+The rules are those of `lakehouse.model.joined`.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import Protocol
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from lakehouse.plan.schema import PSEUDO_COLUMNS
+from lakehouse.plan.step import TableJoin
+from lakehouse.plan.table import Table
+from lakehouse.semantics.position import LEVEL_BITS
+from lakehouse.spark.years import computed
+
+# What a record without its ordinal is: a change of a table by the same record comes before it.
+PLACE = ("tick", "order_time", "topic", "partition", "offset")
+
+
+class Tables(Protocol):
+    """The tables that a stream reads, between two ticks."""
+
+    def changes(self, table: Table) -> DataFrame:
+        """Return a table's changes per event: its columns, `_tombstone`, `_event_time_ms`, `_position`, `_number`.
+
+        _number: of the changes of one record, from 0.
+        """
+
+    def rows(self, table: Table, keys: DataFrame) -> DataFrame | None:
+        """Return the rows that people see before the first of the ticks, of these keys; None where there are none."""
+
+
+def changes_as_records(table: Table, changes: DataFrame) -> DataFrame:
+    """Return a table's changes in the form of a stream's frame."""
+    ordinal = F.col("_position.ordinal") * (1 << LEVEL_BITS) + F.col("_number")
+    position = F.col("_position").withField("ordinal", ordinal.cast("bigint"))
+    return changes.select(
+        *[column.name for column in table.columns], "_tombstone", F.lit(False).alias("_null_key"),
+        position.alias("_position"), F.lit("").alias("_topic_id"), F.col("_event_time_ms").alias("rowtime"),
+        F.col("_position.partition").alias("rowpartition"), F.col("_position.offset").alias("rowoffset"),
+    )  # fmt: skip
+
+
+def joined(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:
+    """Return a stream's records with the columns of the row that the table has when each of them arrives."""
+    table = join.table
+    names = [column.name for column in table.columns if column.name not in table.key]
+    added = [join.prefix + name for name in names]
+    shown = [name for name in records.columns if not name.startswith("_") and name not in PSEUDO_COLUMNS]
+    own = [name for name in records.columns if name not in shown]
+    on = [f"_on_{number}" for number in range(len(table.key))]
+    records = records.where(~F.col("_tombstone"))
+    records = records.withColumns(dict(zip(on, computed(records, list(join.on)), strict=True)))
+    no_key = reduce(or_, [F.col(name).isNull() for name in on])
+    alone = records.where(no_key) if join.how == "left" else None  # a null equals no key
+    records = records.where(~no_key)
+    changes = tables.changes(table)
+    before = tables.rows(table, records.select(*[F.col(a).alias(b) for a, b in zip(on, table.key, strict=True)]))
+    sides = [_side(table, changes, on, names, F.struct(*[F.col(f"_position.{name}") for name in PLACE]))]
+    if before is not None:
+        before = before.withColumns({"_tombstone": F.lit(False), "_number": F.lit(0)})
+        nowhere = F.lit(None).cast(dict(sides[0].dtypes)["_place"])
+        sides.append(_side(table, before, on, names, nowhere))
+    place = F.struct(*[F.col(f"_position.{name}") for name in PLACE])
+    left = records.select(
+        *on, place.alias("_place"), F.lit(1).alias("_side"), F.lit(0).alias("_number"),
+        F.struct(*shown, *own).alias("_record"),
+    )  # fmt: skip
+    both = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), [left, *sides])
+    order = Window.partitionBy(*on).orderBy(F.col("_place").asc_nulls_first(), "_side", "_number")
+    order = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    found = both.withColumn("_found", F.last("_is", ignorenulls=True).over(order)).where("_side = 1")
+    there = F.coalesce(F.col("_found._there"), F.lit(False))
+    if join.how == "inner":
+        found = found.where(there)
+    row = [F.when(there, F.col(f"_found._row.`{a}`")).alias(b) for a, b in zip(names, added, strict=True)]
+    made = found.select(*[F.col(f"_record.`{name}`") for name in shown], *row, *[F.col(f"_record.{n}") for n in own])
+    if alone is None:
+        return made
+    kinds = dict(made.dtypes)
+    nulls = [F.lit(None).cast(kinds[name]).alias(name) for name in added]
+    return made.unionByName(alone.select(*shown, *nulls, *own))
+
+
+def _side(table: Table, rows: DataFrame, on: list[str], names: list[str], place: Column) -> DataFrame:
+    """The table's side of a join: its rows, each with its place in the order of the records."""
+    row = F.struct((~F.col("_tombstone")).alias("_there"), F.struct(*names).alias("_row"))
+    keys = [F.col(name).alias(of) for name, of in zip(table.key, on, strict=True)]
+    return rows.select(*keys, place.alias("_place"), F.lit(0).alias("_side"), "_number", row.alias("_is"))

@@ -1,0 +1,93 @@
+"""Tables that read tables, on the model: what the graph means."""
+
+from __future__ import annotations
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.errors import PlanError
+from lakehouse.plan.app import depth
+from lakehouse.plan.evolution.change import declared, topics_of
+from lakehouse.testing import Replay
+
+from ..graphs import APP, BIG, CUSTOMER, CUSTOMERS, DEEP, ORDERS, STEPS, TOTALS
+
+
+def test_a_table_stands_behind_the_tables_that_it_reads() -> None:
+    names = [table.name for table in APP.tables]
+    assert names.index("totals") < names.index("steps") < names.index("deep")
+    assert [depth(table) for table in (TOTALS, STEPS, DEEP)] == [0, 1, 2]
+    assert DEEP.stream.tables == (TOTALS, STEPS)
+    assert (DEEP.stream.topics, DEEP.stream.decodes) == (("orders",), ())
+
+
+def test_a_table_over_a_table_counts_its_changes() -> None:
+    replay = Replay(lh.app(STEPS, TOTALS.to_stream().latest("again")))
+    for number, customer in enumerate("aabab"):
+        replay.send("orders", key=str(number), value={"customer": customer, "amount": number}, timestamp=number)
+    result = replay.run()
+    assert result.row("steps", "a") == {"customer": "a", "n": 3, "most": 4}
+    assert result.row("again", "b") == result.row("totals", "b") == {"customer": "b", "orders": 2, "total": 6}
+
+
+def test_a_delete_is_a_record_without_a_value() -> None:
+    replay = Replay(lh.app(CUSTOMER, CUSTOMER.to_stream().latest("copy"), CUSTOMER.to_stream().group_by("city").agg(
+        n=lh.count()).table("moves")))  # fmt: skip
+    replay.send("customers", key="a", value={"city": "x"}, timestamp=0)
+    replay.send("customers", key="a", value=None, timestamp=1)
+    result = replay.run()
+    assert result.rows("copy") == []
+    assert result.row("moves", "x") == {"city": "x", "n": 1}, "a stream's count undoes nothing"
+
+
+def test_a_join_looks_up_what_the_table_has_when_the_record_arrives() -> None:
+    app = lh.app(
+        ORDERS.join(CUSTOMER, on="customer").latest("inner_"), ORDERS.join(CUSTOMER, "customer", how="left").latest("l")
+    )
+    replay = Replay(app)
+    replay.send("orders", key="1", value={"customer": "a", "amount": 1}, timestamp=10)
+    replay.tick()
+    replay.send("customers", key="a", value={"city": "x", "level": 1}, timestamp=5)  # earlier, but it arrives later
+    replay.send("orders", key="2", value={"customer": "a", "amount": 2}, timestamp=20)
+    replay.send("customers", key="a", value=None, timestamp=30)
+    replay.send("orders", key="3", value={"customer": "a", "amount": 3}, timestamp=40)
+    replay.send("orders", key="4", value={"customer": None, "amount": 4}, timestamp=50)
+    replay.send("orders", key="2", value=None, timestamp=60)
+    result = replay.run()
+    assert {row["id"]: row["city"] for row in result.rows("inner_")} == {"2": "x"}, "rule 2: a null value joins nothing"
+    assert {row["id"]: row["city"] for row in result.rows("l")} == {"1": None, "2": "x", "3": None, "4": None}
+
+
+def test_a_record_that_changes_the_table_finds_its_own_change() -> None:
+    replay = Replay(lh.app(ORDERS.join(TOTALS, on="customer", prefix="t_").latest("share")))
+    replay.send("orders", key="1", value={"customer": "a", "amount": 5}, timestamp=0)
+    assert replay.run().row("share", "1")["t_total"] == 5
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: ORDERS.join(CUSTOMERS), "found Stream"),
+        (lambda: ORDERS.join(CUSTOMER, on=("id", "customer")), "found 2 expressions"),
+        (lambda: ORDERS.join(CUSTOMER, on="amount"), "they are never equal"),
+        (lambda: ORDERS.join(CUSTOMER, on="customer", how="outer"), "expected 'inner' or 'left'"),
+        (lambda: ORDERS.join(BIG.to_stream().latest("x"), on="nobody"), "nobody"),
+        (lambda: ORDERS.join(ORDERS.latest("o")), 'prefix="o_"'),
+        (
+            lambda: ORDERS.join(ORDERS.group_by("id").window(lh.tumbling("1 hour")).agg(n=lh.count()).table("w")),
+            "belong to windows",
+        ),
+        (lambda: DEEP.to_stream().latest("d").to_stream(), "stand behind each other"),
+    ],
+)
+def test_refused(make, says: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(PlanError, match=says):
+        make()
+
+
+def test_what_is_written_into_the_table_tells_its_topics() -> None:
+    joined = ORDERS.join(CUSTOMER, on="customer").latest("joined")
+    assert topics_of(declared(joined)) == {"orders", "customers"}
+    assert topics_of(declared(DEEP)) == {"orders"}
+    assert "INNER JOIN TABLE customer ON customer" in lh.describe(joined)
+    assert "CHANGES OF TABLE steps" in lh.describe(DEEP)
