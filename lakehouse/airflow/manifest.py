@@ -102,8 +102,10 @@ def lineage(app: App) -> dict[str, Any]:
         return f"{kind}:{name}"
 
     def streams(stream: Stream, to: str) -> None:
-        for source in stream.sources:
+        for source in stream.decodes:
             edges[node("stream", source.name), to] = None
+        for table in stream.reads:
+            edges[node("table", table.name), to] = None
 
     for source in app.sources:
         edges[node("topic", source.topic), node("stream", source.name)] = None

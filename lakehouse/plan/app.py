@@ -87,4 +87,4 @@ def app(*parts: Table | Sink) -> App:
 
 def depth(table: Table) -> int:
     """Return how many tables stand before a table, one behind the other: 0 for one that reads topics alone."""
-    return max((1 + depth(upstream) for upstream in table.stream.tables), default=0)
+    return max((1 + depth(upstream) for upstream in table.stream.reads), default=0)

@@ -32,15 +32,11 @@ class Source:
     own_table: bool = False
 
     @property
-    def sources(self) -> tuple[Source, ...]:
-        return (self,)
-
-    @property
     def decodes(self) -> tuple[Source, ...]:
         return (self,)
 
     @property
-    def tables(self) -> tuple[Table, ...]:
+    def reads(self) -> tuple[Table, ...]:
         return ()
 
     @property
@@ -59,16 +55,12 @@ class Merge:
         return " + ".join(stream.source.name for stream in self.streams)
 
     @property
-    def sources(self) -> tuple[Source, ...]:
-        return tuple(dict.fromkeys(source for stream in self.streams for source in stream.sources))
-
-    @property
     def decodes(self) -> tuple[Source, ...]:
         return tuple(dict.fromkeys(source for stream in self.streams for source in stream.decodes))
 
     @property
-    def tables(self) -> tuple[Table, ...]:
-        return tuple(dict.fromkeys(table for stream in self.streams for table in stream.tables))
+    def reads(self) -> tuple[Table, ...]:
+        return tuple(dict.fromkeys(table for stream in self.streams for table in stream.reads))
 
     @property
     def levels(self) -> int:
@@ -86,16 +78,12 @@ class ChangesOf:
         return self.table.name
 
     @property
-    def sources(self) -> tuple[Source, ...]:
-        return self.table.stream.sources
-
-    @property
     def decodes(self) -> tuple[Source, ...]:
         return ()
 
     @property
-    def tables(self) -> tuple[Table, ...]:
-        return (*self.table.stream.tables, self.table)
+    def reads(self) -> tuple[Table, ...]:
+        return (self.table,)
 
     @property
     def levels(self) -> int:
@@ -121,16 +109,12 @@ class TableJoin:
         return f"{self.stream.source.name} + {self.table.name}"
 
     @property
-    def sources(self) -> tuple[Source, ...]:
-        return tuple(dict.fromkeys((*self.stream.sources, *self.table.stream.sources)))
-
-    @property
     def decodes(self) -> tuple[Source, ...]:
         return self.stream.decodes
 
     @property
-    def tables(self) -> tuple[Table, ...]:
-        return tuple(dict.fromkeys((*self.stream.tables, *self.table.stream.tables, self.table)))
+    def reads(self) -> tuple[Table, ...]:
+        return tuple(dict.fromkeys((*self.stream.reads, self.table)))
 
     @property
     def levels(self) -> int:

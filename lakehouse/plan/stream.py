@@ -43,7 +43,8 @@ class Stream:
     @property
     def sources(self) -> tuple[Source, ...]:
         """The topics that the stream comes from, also through tables, each with its schema."""
-        return self.source.sources
+        through = (source for table in self.reads for source in table.stream.sources)
+        return tuple(dict.fromkeys((*self.decodes, *through)))
 
     @property
     def decodes(self) -> tuple[Source, ...]:
@@ -51,9 +52,14 @@ class Stream:
         return self.source.decodes
 
     @property
+    def reads(self) -> tuple[Table, ...]:
+        """The tables that it reads itself."""
+        return self.source.reads
+
+    @property
     def tables(self) -> tuple[Table, ...]:
         """The tables that it reads, also through others; each stands behind those that it reads itself."""
-        return self.source.tables
+        return tuple(dict.fromkeys(table for read in self.reads for table in (*read.stream.tables, read)))
 
     @property
     def topics(self) -> tuple[str, ...]:

@@ -76,7 +76,10 @@ class Written:
         gone: int = 0,
         of: str = "v",
     ) -> None:
-        """of: the table that the interventions are in. ticks: by "topic/partition", the offset up to which one brought records; ids: of topic t from a tick on."""
+        """ticks: by "topic/partition", the offset up to which one brought records; ids: of topic t from a tick on.
+
+        of: the table that the interventions are in.
+        """
         self._ticks, self._decided, self._of = ticks, decided, of
         stood: dict[str, Any] = {}
         commits: list[Any] = []

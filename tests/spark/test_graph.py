@@ -3,29 +3,114 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse.run.scenario.replay import SparkReplay
+import lakehouse as lh
+from lakehouse.formats.decode import decode
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment.cut import Cut
+from lakehouse.model import model
+from lakehouse.plan.app import App
+from lakehouse.plan.table import Table
+from lakehouse.run.scenario.replay import SparkReplay, rows_of, write_bronze
 from lakehouse.run.scenario.scenario import on_model
+from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
+from lakehouse.spark.bronze import interventions
+from lakehouse.spark.bronze.interventions import Wanted
+from lakehouse.spark.past import reading
+from lakehouse.spark.past.moments import Past
+from lakehouse.spark.silver.query import Silver
 
-from ..graphs import APP, records
+from ..graphs import APP, CITIES, CUSTOMER, KNOWN, LATEST, STEPS, TOTALS, records
+
+FEW = lh.app(STEPS, LATEST, CITIES, KNOWN)
 
 
-@pytest.mark.timeout(1800)
-def test_any_batches_give_the_models_tables_and_changelogs(spark: SparkSession, tmp_path: Path) -> None:
-    sent = records(1, 60, 6)
-    expected = on_model(APP, sent)
+class Bench:
+    """A lake, and what its tables hold."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.layout = spark, Layout(str(folder / "lake"))
+
+    def catch_up(self, app: App, *ticks: int) -> None:
+        with Silver(self.spark, self.layout, app, lambda tick, count: None) as silver:
+            for tick in ticks:
+                silver.catch_up(tick)
+
+    def rows(self, table: Table, at: At | None = None) -> dict[Any, Any]:
+        frame = reading.read(self.spark, self.layout, table, at)
+        return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
+
+    def rebuilt(self, table: Table, tick: int) -> dict[Any, Any]:
+        """The table at a tick, from bronze and interventions alone."""
+        frame = Past(self.spark, self.layout, table).seen(Cut(tick), anchored=False)
+        return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
+
+
+@pytest.fixture
+def bench(spark: SparkSession, tmp_path: Path) -> Bench:
+    return Bench(spark, tmp_path)
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("batches", [[4], pytest.param([1, 2, 3, 4], marks=pytest.mark.slow), [1, 3]], ids=str)
+def test_any_batches_give_the_models_tables_and_changelogs(
+    spark: SparkSession, tmp_path: Path, batches: list[int]
+) -> None:
+    app = APP if batches == [1, 2, 3, 4] else FEW
+    sent = records(1, 60, 4)
+    expected = on_model(app, sent)
     assert len(expected.tables["cities"]) > 1
-    assert len(expected.changelogs["deep"]) > 5
-    replay = SparkReplay(spark, tmp_path)
-    for batches in ([1, 2, 3, 4, 5, 6], [6], [2, 5]):
-        found = replay(APP, sent, batches)
-        for table in APP.tables:
-            assert found.tables[table.name] == expected.tables[table.name], (table.name, batches)
-            assert found.changelogs[table.name] == expected.changelogs[table.name], (table.name, batches)
-        assert found.topics == expected.topics
-        assert found.late == expected.late
-        assert found.null_keys == expected.null_keys
-        assert found.quarantine == expected.quarantine
+    assert len(expected.changelogs["steps"]) > 5
+    found = SparkReplay(spark, tmp_path)(app, sent, batches)
+    for table in app.tables:
+        assert found.tables[table.name] == expected.tables[table.name], table.name
+        assert found.changelogs[table.name] == expected.changelogs[table.name], table.name
+    assert found.topics == expected.topics
+    assert found.late == expected.late
+    assert found.null_keys == expected.null_keys
+    assert found.quarantine == expected.quarantine
+
+
+@pytest.mark.timeout(3600)
+def test_a_moment_of_a_table_that_reads_tables(bench: Bench) -> None:
+    sent = records(2, 60, 4)
+    last = write_bronze(bench.spark, bench.layout, FEW, sent)
+    bench.catch_up(FEW, 1, 3, last)
+    until = sent[40].timestamp
+    bounds = {topic: {0: 4, 1: 3} for topic in ("orders", "customers")}
+    before = [record for record in sent if record.offset < bounds[record.topic][record.partition]]
+    moments: list[tuple[At, model.Result]] = [
+        (AtTick(tick), model.run(FEW, [record for record in sent if record.tick <= tick], decode)) for tick in (2, 3)
+    ]
+    moments += [(AtEvent(until), model.run(FEW, sent, decode, until))]
+    for at, expected in moments:
+        for table in FEW.tables:
+            assert bench.rows(table, at) == expected.tables[table.name], f"{table.name} at {at}"
+    expected = model.run(FEW, before, decode)
+    for table in (STEPS, LATEST):
+        assert bench.rows(table, AtOffsets({"orders": bounds["orders"]})) == expected.tables[table.name], table.name
+    for table in (CITIES, KNOWN):
+        assert bench.rows(table, AtOffsets(bounds)) == expected.tables[table.name], table.name
+    for table in FEW.tables:
+        assert bench.rebuilt(table, last) == bench.rows(table), table.name
+
+
+@pytest.mark.timeout(3600)
+def test_an_intervention_reaches_the_tables_downstream(bench: Bench) -> None:
+    app = lh.app(LATEST, CITIES)
+    last = write_bronze(bench.spark, bench.layout, app, records(3, 40, 3))
+    bench.catch_up(app, 1, last)
+    was = bench.rows(TOTALS, AtTick(1))
+    assert bench.rows(TOTALS) != was
+    state = interventions.take_over(bench.spark, bench.layout)
+    interventions.decide(bench.spark, bench.layout, state, Wanted("revert", ("totals",), Cut(1).details()))
+    bench.catch_up(app, last + 1)
+    assert bench.rows(TOTALS) == was
+    assert bench.rows(LATEST) == was, "the revert's changes are changes for who reads the table"
+    assert bench.rebuilt(LATEST, last + 1) == was
+    assert bench.rows(LATEST, AtTick(last)) != was
+    assert bench.rows(CUSTOMER) == bench.rebuilt(CUSTOMER, last + 1)

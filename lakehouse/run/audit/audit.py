@@ -29,7 +29,7 @@ from lakehouse.spark.table.input import Input
 from lakehouse.spark.transaction import exists, properties, standing
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 REFOLDS = ("late", "fixed", "refold")
 COUNTED = {
@@ -66,6 +66,9 @@ def audit(
     version, progress = standing(spark, seen.path, seen.name)
     tick, complete = progress.tick, latest_complete_tick(spark, layout)
 
+    if table.stream.tables:
+        listen("refold")
+        return _over_tables(spark, layout, table, version, (tick, complete))
     listen("offsets")
     known = offsets.partitions(spark, layout, table.stream, tick)
     said = counted.by_commits(spark, kept, tick)
@@ -98,6 +101,28 @@ def audit(
         listen("refold")
         result.problems.extend(made.content())
     return result
+
+
+def _over_tables(spark: SparkSession, layout: Layout, table: Table, version: int, ticks: tuple[int, int]) -> Audit:
+    """The audit of a table that reads tables: what became of their records is theirs to say; its rows are refolded."""
+    path = layout.silver(table.name)
+    rows, _ = counted.by_rows(spark, path, version, ())
+    here, there = travel.read_version(spark, path, version), refolded.refolded(spark, layout, table, ticks[0])
+    names = ", ".join(dict.fromkeys(upstream.name for upstream in table.stream.reads))
+    waiting = Input(spark, layout, table.stream).rows(*ticks).count()
+    notes = [f"it reads {names}: what became of the records is in the audits of these; here the rows were refolded"]
+    return Audit(table.name, *ticks, waiting, rows, True, [], list(_differing(here, there, table.name)), notes)
+
+
+def _differing(here: DataFrame, there: DataFrame, name: str) -> Iterator[Problem]:
+    if content(here) == content(there):
+        return
+    found = refolded.difference(here, there)
+    yield Problem(
+        f"the table has {found.here:,} rows that a refold from bronze does not have{_some(found.here_rows)}",
+        f"{found.there:,} others{_some(found.there_rows)}",
+        REBUILD.format(table=name),
+    )
 
 
 class _Audited:
@@ -184,14 +209,7 @@ class _Audited:
             return
         here = travel.read_version(self._spark, self._layout.silver(self._table.name), self._subject.version)
         there = refolded.refolded(self._spark, self._layout, self._table, self._subject.tick)
-        if content(here) == content(there):
-            return
-        found = refolded.difference(here, there)
-        yield Problem(
-            f"the table has {found.here:,} rows that a refold from bronze does not have{_some(found.here_rows)}",
-            f"{found.there:,} others{_some(found.there_rows)}",
-            self._rebuild,
-        )
+        yield from _differing(here, there, self._table.name)
 
     def notes(self) -> Iterator[str]:
         if not self._said.whole:

@@ -57,7 +57,8 @@ def steps(
     found.sort(key=lambda item: item[0])
     places = {(of.tick, of.topic, of.partition, of.offset) for of, _, _ in found}
     records = _records(layout, table, places)
-    decided = {decision.at: decision for decision in interventions.of(spark, layout, table.name)}
+    # One in a table that is read reaches this one as changes of its rows.
+    decided = {at.at: at for of in (*table.stream.tables, table) for at in interventions.of(spark, layout, of.name)}
     made: dict[Key, list[Step]] = {}
     for position, of, row in found:
         before = of_row[-1].row if (of_row := made.setdefault(of, [])) else None

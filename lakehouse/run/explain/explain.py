@@ -54,6 +54,8 @@ def explain(
 
     told, wanted = applied.told(layout, table, at), sought(layout, table, key)
     try:
+        if table.stream.tables:
+            raise NeedsSpark("it reads other tables, whose changes Spark tells.")
         if changelog.is_needed(layout, table):
             raise NeedsSpark("interventions, or what a restore began from, are folded by Spark.")
         steps = folded(layout, table, wanted, told.cut, listen)
