@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakehouse.plan.app import App
-from lakehouse.plan.step import Merge
+from lakehouse.plan.step import Merge, Source, TableJoin
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.run.scenario.packing import Part, pack, unpack
@@ -44,8 +44,10 @@ def kinds(app: App) -> set[object]:
 
 
 def steps(stream: Stream) -> set[object]:
-    merged = stream.source.streams if isinstance(stream.source, Merge) else ()
-    return {type(step) for step in stream.steps}.union(*({Merge} | steps(part) for part in merged))
+    origin = stream.source
+    parts = origin.streams if isinstance(origin, Merge) else (origin.stream,) if isinstance(origin, TableJoin) else ()
+    how = {origin.how} if isinstance(origin, TableJoin) else set()
+    return {type(step) for step in stream.steps}.union({type(origin)} - {Source}, how, *(steps(part) for part in parts))
 
 
 def few() -> list[Scenario]:

@@ -21,9 +21,16 @@ function metric(node, facts) {
 
 // Columns by kind, topics that a stream is written to at the end; in a column those stand near each other that come from the same node.
 function places(facts) {
+  const tables = new Set(facts.nodes.filter((node) => node.kind === "table").map((node) => node.id));
   const isWritten = (node) => node.kind === "topic" && facts.edges.some(([, to]) => to === node.id);
+  // A table that reads tables stands right of them.
+  const depth = (id) => Math.max(0, ...facts.edges.filter(([from, to]) => to === id && tables.has(from)).map(([from]) => depth(from) + 1));
   const column = (node) => (isWritten(node) ? "changelog" : node.kind);
-  const columns = KINDS.map((kind) => facts.nodes.filter((node) => column(node) === kind)).filter((some) => some.length);
+  const columns = KINDS.flatMap((kind) => {
+    const some = facts.nodes.filter((node) => column(node) === kind);
+    const depths = kind === "table" ? [...new Set(some.map((node) => depth(node.id)))].sort() : [0];
+    return depths.map((nth) => (kind === "table" ? some.filter((node) => depth(node.id) === nth) : some));
+  }).filter((some) => some.length);
   const height = Math.max(...columns.map((some) => some.length)) * (BOX.height + BOX.gap) - BOX.gap;
   const found = new Map();
   columns.forEach((some, nth) => {

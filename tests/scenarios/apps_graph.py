@@ -1,0 +1,31 @@
+"""Applications of the scenario files in which tables read tables, and streams join them."""
+
+from __future__ import annotations
+
+import lakehouse as lh
+
+orders = lh.stream("orders", key="id string", schema="customer string, amount bigint")
+customers = lh.stream("customers", key="name string", schema="city string").latest("customer")
+
+# Stream-table joins (rule 20).
+inner = lh.app(orders.join(customers, on="customer").to_topic("enriched"))
+left = lh.app(orders.join(customers, on="customer", how="left").to_topic("enriched"))
+by_city = lh.app(
+    orders.join(customers, on="customer", how="left")
+    .group_by("city")
+    .agg(orders=lh.count(), total=lh.sum("amount"))
+    .table("by_city")
+    .changes()
+    .to_topic("by-city")
+)
+
+# A stream joined with a table of its own topic, and a table over a table.
+totals = orders.group_by("customer").agg(orders=lh.count(), total=lh.sum("amount")).table("totals")
+shares = lh.app(
+    orders.join(totals, on="customer", prefix="so_far_").select("amount", "so_far_total").to_topic("shares")
+)
+moves = lh.app(
+    customers.to_stream().group_by("city").agg(arrivals=lh.count()).table("arrivals").changes().to_topic("arrivals")
+)
+rich = orders.group_by("customer").agg(total=lh.sum("amount")).having("total > 10").table("rich")
+rich_copy = lh.app(rich.to_stream().latest("copy").changes().to_topic("copy"))
