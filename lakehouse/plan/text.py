@@ -9,10 +9,11 @@ from lakehouse.plan.table import Sink, Table
 
 
 def describe(item: App | Table | Stream) -> str:
-    """Return a declaration as indented text, one line a step."""
+    """Return a declaration as indented text, one line a step; a table, or stream, with the tables that it reads."""
     if isinstance(item, App):
         return "\n".join([*map(_table, item.tables), *map(_sink, item.sinks)])
-    return _table(item) if isinstance(item, Table) else _stream(item)
+    own, stream = (_table(item), item.stream) if isinstance(item, Table) else (_stream(item), item)
+    return "\n".join([own, *map(_table, reversed(stream.tables))])
 
 
 def _sink(sink: Sink) -> str:

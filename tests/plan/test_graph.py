@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 import lakehouse as lh
-from lakehouse.errors import PlanError
+from lakehouse.errors import NeedsSpark, PlanError
+from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import depth
-from lakehouse.plan.evolution.change import declared, topics_of
+from lakehouse.plan.evolution.change import PLAN, change_of, declared, topics_of
+from lakehouse.run.explain.capture import capture
 from lakehouse.testing import Replay
 
 from ..graphs import APP, BIG, CUSTOMER, CUSTOMERS, DEEP, ORDERS, STEPS, TOTALS
@@ -91,3 +93,23 @@ def test_what_is_written_into_the_table_tells_its_topics() -> None:
     assert topics_of(declared(DEEP)) == {"orders"}
     assert "INNER JOIN TABLE customer ON customer" in lh.describe(joined)
     assert "CHANGES OF TABLE steps" in lh.describe(DEEP)
+    assert lh.describe(DEEP).index("TABLE steps (") < lh.describe(DEEP).index("TABLE totals (")
+    assert topics_of({PLAN: lh.describe(joined)}) == {"orders", "customers"}
+
+
+def test_a_capture_of_what_reads_tables_says_what_to_capture() -> None:
+    with pytest.raises(NeedsSpark, match="Capture a key of totals"):
+        capture(Layout("/nowhere"), APP, "app:app", STEPS, "a")
+
+
+def test_a_changed_join_is_told() -> None:
+    was = ORDERS.join(CUSTOMER, on="customer").latest("joined")
+    now = ORDERS.join(CUSTOMER, on="customer", how="left").latest("joined")
+    change = change_of(declared(was), now)
+    assert (change.kind, change.reasons) == (
+        "refold",
+        ("how of the join with customer: found inner, declared left; its rows were made by what was found, so refold "
+        "the table.",),
+    )  # fmt: skip
+    assert change_of(declared(was), was).kind == "same"
+    assert change_of(declared(STEPS), ORDERS.group_by("customer").agg(n=lh.count()).table("steps")).kind == "refold"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lakehouse.errors import NotFound
+from lakehouse.errors import NeedsSpark, NotFound
 from lakehouse.formats.json_text import write
 from lakehouse.formats.key_text import several
 from lakehouse.formats.unfit import Unfit
@@ -55,6 +55,12 @@ def capture(
     `lakehouse.formats.key_text`. limit: the first so many records only. listen: is told how many records of
     bronze were read. Raises NotFound when no record reaches the key, NeedsSpark where only Spark could tell.
     """
+    if table.stream.reads:
+        names = ", ".join(upstream.name for upstream in table.stream.reads)
+        raise NeedsSpark(
+            f"table {table.name!r} reads {names}: which records reach a key is told by `lakehouse past explain` only. "
+            f"Capture a key of {names}."
+        )
     own = {source.topic for source in app.sources if source.own_table}
     found = sorted(of_key(layout, own, table, key, listen), key=lambda record: record.position)
     if not found:

@@ -47,7 +47,7 @@ def replay(
     PlanError for one that does not fit with its new bytes either, was fixed before, or came before the restore of a
     table that reads it, and where no table reads the stream.
     """
-    readers = [table.name for table in app.tables if source in table.stream.sources]
+    readers = [table.name for table in app.tables if source in table.stream.decodes]
     if not readers:
         raise PlanError(f"no table of the application reads stream {source.name!r}; there is nothing to refold.")
     wanted = {(fix.topic_id, fix.partition, fix.offset): fix for fix in fixes}

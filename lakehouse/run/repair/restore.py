@@ -67,6 +67,12 @@ def restore(
             f"table {table.name!r} keeps more than its changelog tells (final results, HAVING, order_by). Build it "
             "from bronze: run its application on a lake that has the topic's records."
         )
+    if table.stream.reads:
+        names = ", ".join(upstream.name for upstream in table.stream.reads)
+        raise PlanError(
+            f"table {table.name!r} reads {names}: what these had is in no changelog of its own. Restore {names}, and "
+            "run the application: it builds the table from their changes since then; or build all of it from bronze."
+        )
     path = layout.silver(table.name)
     with Lease(layout.lease(f"silver-{table.name}"), f"table {table.name!r}"):
         if exists(spark, path):
