@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.stream import Stream
+from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.changelog.changefeed import CHANGE_COLUMNS
 from lakehouse.spark.expressions import column_of
@@ -27,8 +28,12 @@ def stream_events(
     sources = [source.name for source in stream.decodes]
     fixed = interventions.fixed_in_stream(spark, layout, sources, after, to)
 
+    # A record that was fixed after this lake had published its tick stands before what is covered, and is not there.
+    # What another lake covers may have it.
+    lacking = None if fixed is None else not_skipped(fixed, covered if after == NO_TICK else None)
+
     def counting(rows: DataFrame) -> DataFrame:
-        return rows if fixed is None else unfixed(rows, fixed).unionByName(not_skipped(fixed, covered))
+        return rows if fixed is None or lacking is None else unfixed(rows, fixed).unionByName(lacking)
 
     frame = Input(spark, layout, stream, covered, counting).frame(after, to)
     frame = frame.withColumn("_event_time_ms", F.col("rowtime"))
