@@ -76,10 +76,7 @@ class Written:
         gone: int = 0,
         of: str = "v",
     ) -> None:
-        """ticks: by "topic/partition", the offset up to which one brought records; ids: of topic t from a tick on.
-
-        of: the table that the interventions are in.
-        """
+        """ticks: by "topic/partition", how far one brought records; ids: of topic t, by tick; of: where decided."""
         self._ticks, self._decided, self._of = ticks, decided, of
         stood: dict[str, Any] = {}
         commits: list[Any] = []
@@ -296,7 +293,6 @@ def test_a_tick_that_tables_have_in_common() -> None:
 
 
 def test_an_intervention_in_a_table_that_is_read_is_waited_for() -> None:
-    lake = story(of="above")
-    reads = Reads(frozenset({"t"}), frozenset({"above"}))
-    assert not line(lake).waits(3, 4)
-    assert Timeline(lake, visible(lake.layout, "v", reads)).waits(3, 4)
+    lake, reads = story(of="above"), Reads(frozenset({"t"}), frozenset({"above"}))
+    lines = Timeline(lake, visible(lake.layout, "v", reads)), line(lake)
+    assert [one.waits(3, 4) for one in lines] == [True, False]
