@@ -56,7 +56,9 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("batches", [[4], pytest.param([1, 2, 3, 4], marks=pytest.mark.slow), [1, 3]], ids=str)
+@pytest.mark.parametrize(
+    "batches", [[1, 3], *(pytest.param(batches, marks=pytest.mark.slow) for batches in ([4], [1, 2, 3, 4]))], ids=str
+)
 def test_any_batches_give_the_models_tables_and_changelogs(
     spark: SparkSession, tmp_path: Path, batches: list[int]
 ) -> None:
@@ -75,6 +77,7 @@ def test_any_batches_give_the_models_tables_and_changelogs(
     assert found.quarantine == expected.quarantine
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_a_moment_of_a_table_that_reads_tables(bench: Bench) -> None:
     sent = records(2, 60, 4)
@@ -99,6 +102,7 @@ def test_a_moment_of_a_table_that_reads_tables(bench: Bench) -> None:
         assert bench.rebuilt(table, last) == bench.rows(table), table.name
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_an_intervention_reaches_the_tables_downstream(bench: Bench) -> None:
     app = lh.app(LATEST, CITIES)
