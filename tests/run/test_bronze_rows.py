@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -77,6 +78,22 @@ def test_a_commit_time_is_the_last_tick_of_then(lake: Layout) -> None:
     assert places(BronzeRows(lake, "t", AtCommit(times[2]))) == OLD
     with pytest.raises(NotFound, match=r"has no tick of that time or before; it begins at 20\d\d"):
         BronzeRows(lake, "t", AtCommit(T))
+    with pytest.raises(NotFound, match="in the future"):
+        BronzeRows(lake, "t", AtCommit(times[3] + 3_600_000))
+
+
+def test_offsets_are_known_from_the_rows_where_the_log_has_forgotten_them(tmp_path: Path) -> None:
+    """The last tick's commit is gone from the log: offsets were refused, though bronze has every record of them."""
+    write_bronze(tmp_path, [Record("t", "id-1", 0, n, T + n, b"k", b"v", n + 1, T + n) for n in range(3)])
+    table = DeltaTable(str(tmp_path / "bronze" / "records"))
+    table.optimize.compact()
+    table.create_checkpoint()
+    for version in range(table.version()):
+        (tmp_path / "bronze" / "records" / "_delta_log" / f"{version:020}.json").unlink()
+    layout = Layout(str(tmp_path))
+    assert len(places(BronzeRows(layout, "t", AtOffsets({"t": {0: 2}})))) == 2
+    with pytest.raises(NotFound, match="up to offset 3, exclusive"):
+        BronzeRows(layout, "t", AtOffsets({"t": {0: 4}}))
 
 
 @pytest.mark.parametrize(

@@ -296,3 +296,14 @@ def test_an_intervention_in_a_table_that_is_read_is_waited_for() -> None:
     lake, reads = story(of="above"), Reads(frozenset({"t"}), frozenset({"above"}))
     lines = Timeline(lake, visible(lake.layout, "v", reads)), line(lake)
     assert [one.waits(3, 4) for one in lines] == [True, False]
+
+
+def test_a_version_before_an_intervention_in_a_table_that_is_read_is_none_of_an_event_time() -> None:
+    """It reaches this table as records without a time, and counts by event time as one in the table itself does."""
+    commits = [CREATED, took(1, 0, 10, 20), took(3, 1, 30, 30), took(4, 3, None, 30)]
+    lake = Written([{"t/0": 2}, {}, {"t/0": 3}, {}], Opened("v", commits, 4), [4], of="above")
+    reads = Reads(frozenset({"t"}), frozenset({"above"}))
+    lines = Timeline(lake, visible(lake.layout, "v", reads)), line(lake)
+    assert [one.version(AtEvent(20)) for one in lines] == [None, 1]
+    assert [one.version(AtEvent(30)) for one in lines] == [3, 3]
+    assert [one.version(parsed("offsets:t/0=2")) for one in lines] == [None, 1]

@@ -12,7 +12,7 @@ from lakehouse.errors import NotFound
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files, offsets, subject
-from lakehouse.lake.moment.subject import Subject, reads_of
+from lakehouse.lake.moment.subject import Subject
 from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.lake.moment.version import Version
 from lakehouse.semantics.epoch import NO_TICK
@@ -28,20 +28,18 @@ class History:
         self.layer, self.name = reader.split(name)
         self.what = f"table {self.name!r}" if self.layer == "silver" else f"{self.layer}.{self.name}"
         self.path = reader.path_of(layout, self.layer, self.name)
-        settings = reader.open_table(self.path, self.what).metadata().configuration
-        self.key = tuple(filter(None, (settings.get("lakehouse.key") or "").split(",")))
-        self.reads = reads_of({name: value for name, value in settings.items() if value is not None})
         self.timeline = Timeline(self._files, self._subject())
-        self.newest = self.timeline.newest
+        self.newest, self.topics = self.timeline.newest, self.timeline.topics
+        self.key = tuple(filter(None, (self.timeline.properties.get("lakehouse.key") or "").split(",")))
 
     def _subject(self) -> Subject:
         match self.layer:
             case "silver":
-                return subject.visible(self._layout, self.name, self.reads)
+                return subject.visible(self._layout, self.name)
             case "bronze":
                 return Subject(self.name, self.what, self.path, reader.INGEST)
             case _:
-                return Subject(self.name, self.what, self.path, f"{self.layer}.{self.name}", None, self.reads)
+                return Subject(self.name, self.what, self.path, f"{self.layer}.{self.name}")
 
     def __iter__(self) -> Iterator[Version]:
         """Give the versions that the log has, newest first."""

@@ -11,17 +11,16 @@ from typing import Any
 
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.lake.commit_log import CommitLog, Said, covers
-from lakehouse.lake.moment.source import Ends, Source
+from lakehouse.lake.moment.source import Ends, Opened, Source
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import left_out
 
 Offsets = Mapping[str, Mapping[int, int]]
 
 
-def ends_at(source: Source, topics: Collection[str], tick: int) -> dict[str, Ends]:
+def ends_at(source: Source, bronze: Opened | None, topics: Collection[str], tick: int) -> dict[str, Ends]:
     """Return how far bronze was with topics at a complete tick: by the tick's commit, else by the rows."""
-    bronze = source.opened(source.layout.records) if tick > NO_TICK else None
-    if bronze is None:
+    if bronze is None or tick == NO_TICK:
         return {}
     said = covers(bronze.log, tick)
     if said is None:
@@ -29,9 +28,8 @@ def ends_at(source: Source, topics: Collection[str], tick: int) -> dict[str, End
     return {topic: _ends(of) for topic, of in said["topics"].items() if topic in topics}
 
 
-def topics_of(source: Source) -> list[str]:
+def topics_of(bronze: Opened | None) -> list[str]:
     """Return the topics that bronze's last commit names."""
-    bronze = source.opened(source.layout.records)
     said = None if bronze is None else covers(bronze.log)
     return sorted(said["topics"]) if said is not None else []
 

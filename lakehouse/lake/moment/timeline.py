@@ -19,8 +19,9 @@ are taken in at once, those of an intervention when it has been applied.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
+from itertools import takewhile
 
 from lakehouse.errors import NotFound
 from lakehouse.lake.commit_log import CommitLog
@@ -28,7 +29,7 @@ from lakehouse.lake.moment import offsets as bronze_offsets
 from lakehouse.lake.moment.commits import Commit, commits, ours
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.moment.offsets import Bounds
-from lakehouse.lake.moment.source import Source
+from lakehouse.lake.moment.source import Opened, Source
 from lakehouse.lake.moment.subject import Reads, Subject, reads_of
 from lakehouse.lake.moment.version import SKIP, Version, versions
 from lakehouse.semantics.epoch import NO_TICK
@@ -44,7 +45,10 @@ class Timeline:
         """Raise NotFound where there is no such table."""
         opened = source.opened(subject.path)
         if opened is None:
-            raise NotFound(f"{subject.what} does not exist in {source.layout.root}. Run its application first.")
+            raise NotFound(
+                f"{subject.what} does not exist in {source.layout.root}. `lakehouse look tables` lists what does; "
+                "`lakehouse run` makes them."
+            )
         self._source, self._opened, self.subject = source, opened, subject
 
     @property
@@ -58,8 +62,13 @@ class Timeline:
         return self.log.newest
 
     @cached_property
+    def properties(self) -> Mapping[str, str]:
+        """The table's properties."""
+        return self._opened.properties()
+
+    @cached_property
     def _reads(self) -> Reads | None:
-        return self.subject.reads or reads_of(self._properties)
+        return self.subject.reads or reads_of(self.properties)
 
     @property
     def topics(self) -> frozenset[str] | None:
@@ -74,8 +83,7 @@ class Timeline:
     @cached_property
     def complete(self) -> int:
         """Bronze's last complete tick."""
-        bronze = self._source.opened(self._source.layout.records)
-        return NO_TICK if bronze is None else bronze.tick(INGEST)
+        return NO_TICK if self._bronze is None else self._bronze.tick(INGEST)
 
     @cached_property
     def applied(self) -> int:
@@ -184,13 +192,13 @@ class Timeline:
         return f"{said}, of ticks {begin.tick} to {last.tick}"
 
     @cached_property
-    def _properties(self) -> dict[str, str]:
-        return dict(self._opened.properties())
+    def _bronze(self) -> Opened | None:
+        return self._source.opened(self._source.layout.records)
 
     @property
     def _is_restored(self) -> bool:
         """Whether it began from a topic: what it began with is in none of its commits."""
-        return SKIP in self._properties
+        return SKIP in self.properties
 
     def _created(self, later: list[Commit]) -> Commit | None:
         """The table as it was created, without rows, before its first commit; None where the log does not tell."""
@@ -230,33 +238,35 @@ class Timeline:
         """Raise for offsets that can't be had; return the ids of the topics that they are of."""
         named = frozenset(at.offsets)
         counting = self.topics if self.topics is not None else named
-        now = bronze_offsets.ends_at(self._source, named | counting, self.complete)
+        now = bronze_offsets.ends_at(self._source, self._bronze, named | counting, self.complete)
         tick = self.applied if self.topics is not None else self.complete
-        taken = now if tick == self.complete else bronze_offsets.ends_at(self._source, counting, tick)
-        known = {*now, *bronze_offsets.topics_of(self._source)}
+        taken = now if tick == self.complete else bronze_offsets.ends_at(self._source, self._bronze, counting, tick)
+        known = {*now, *bronze_offsets.topics_of(self._bronze)}
         bronze_offsets.check(at.offsets, Bounds(self.subject.what, counting, tick, taken, now, known))
         return {topic: taken[topic].id for topic in sorted(named & counting) if topic in taken}
 
     def _at_offsets(self, at: AtOffsets) -> int | None:
-        bronze = self._source.opened(self._source.layout.records)
-        if self._is_restored or bronze is None:
+        if self._is_restored or self._bronze is None:
             return None  # what it was restored with may hold records at these offsets
         counting: Collection[str] = self.topics if self.topics is not None else at.offsets
         offsets = {topic: at.offsets.get(topic, {}) for topic in counting}
-        now = bronze_offsets.ends_at(self._source, counting, self.complete)
-        found = (self.commit_at(tick) for tick in bronze_offsets.ticks_at(bronze.log, offsets, now))
+        now = bronze_offsets.ends_at(self._source, self._bronze, counting, self.complete)
+        found = (self.commit_at(tick) for tick in bronze_offsets.ticks_at(self._bronze.log, offsets, now))
         fits = next((commit for commit in found if commit is not None), None)
-        # What was decided later about these records counts, too, as by event time.
         if fits is None or self._intervened(fits.tick, self.done):
             return None
-        return fits.last
+        # What was decided later about these records counts, too, as by event time.
+        later = takewhile(lambda version: version.version > fits.last, self.versions())
+        return None if any(version.made == "intervention" for version in later) else fits.last
 
     def _at_event(self, ms: int) -> int | None:
         if self._is_restored:
             return None
         for version in self.versions():
             if version.covers and (version.through is None or version.through <= ms):
-                return version.version
+                # One in a table that it reads came as records of no time.
+                later = self._intervened(NO_TICK if version.tick is None else version.tick, self.done)
+                return None if later else version.version
             if version.made in ("intervention", "unknown") or (version.first is not None and version.first <= ms):
                 return None
         return None

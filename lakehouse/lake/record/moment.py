@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment.files import Files
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, moment, written
 
 if TYPE_CHECKING:
@@ -68,20 +70,33 @@ def chosen(layout: Layout, topic: str, at: At | None, from_tick: int | None) -> 
             )
     if first > last:
         raise ConfigError(f"from tick {first} to tick {last}: expected the smaller one first.")
-    covers = reader.bronze_covers(layout).get("topics", {}).get(topic) or {"id": None, "next": {}}
+    topic_id, following = _end(layout, topic, complete)
     upto = at if isinstance(at, AtEvent | AtOffsets) else None
-    following = {int(partition): offset for partition, offset in covers["next"].items()}
-    found = Chosen(topic, first, last, complete, upto, covers["id"], following)
+    found = Chosen(topic, first, last, complete, upto, topic_id, following)
     if isinstance(at, AtOffsets):
         _check_offsets(found, at)
     return found
 
 
+def _end(layout: Layout, topic: str, complete: int) -> tuple[str | None, dict[int, int]]:
+    """The id of a topic as it is now, and the first offset of each partition that bronze does not have.
+
+    By the last tick's commit; by the rows where the log does not have it any more.
+    """
+    said = reader.bronze_covers(layout).get("topics", {}).get(topic)
+    if said is not None:
+        return said["id"], {int(partition): offset for partition, offset in said["next"].items()}
+    ends = Files(layout).ends([topic], complete).get(topic)
+    return (None, {}) if ends is None else (ends.id, dict(ends.next))
+
+
 def _tick_at(layout: Layout, at: AtCommit) -> int:
     """Return the last tick that bronze had at a time of the wall clock."""
     begins = at.ms
-    for commit in reader.commits(reader.open_table(layout.records, "bronze")):
+    for number, commit in enumerate(reader.commits(reader.open_table(layout.records, "bronze"))):
         said, begins = reader.user_metadata(commit), reader.time_ms(commit)
+        if number == 0 and at.ms > max(begins, time.time() * 1000):
+            raise NotFound(f"{at}: that time is in the future, so it can't be read yet. Name an earlier one.")
         if "topics" in said and begins <= at.ms:
             return int(said["tick"])
     raise NotFound(f"{at}: bronze's log has no tick of that time or before; it begins at {written(begins)}.")
@@ -90,7 +105,7 @@ def _tick_at(layout: Layout, at: AtCommit) -> int:
 def _check_offsets(found: Chosen, at: AtOffsets) -> None:
     topic = found.topic
     if found.topic_id is None:
-        raise NotFound(f"{at}: bronze's log no longer says which offsets topic {topic!r} had. Name a tick.")
+        raise NotFound(f"{at}: bronze has no record of topic {topic!r} yet. Run its application first.")
     named = at.offsets.get(topic, {})
     if missing := [partition for partition in sorted(found.next) if partition not in named]:
         raise ConfigError(
