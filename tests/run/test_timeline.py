@@ -1,115 +1,22 @@
-"""Which version and which records a moment is, decided over a lake that is written down here: no files, no Spark."""
+"""Which version and which records a moment is, decided over a lake that is written down: no files, no Spark."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pytest
 
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
-from lakehouse.lake.commit_log import CommitLog
-from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.commits import before_swap
 from lakehouse.lake.moment.cut import Cut, cut_of
-from lakehouse.lake.moment.source import Ends
 from lakehouse.lake.moment.subject import Reads, visible
 from lakehouse.lake.moment.timeline import Timeline, common_tick
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, parsed
 
-CREATED = ("CREATE TABLE", {})
-OPTIMIZED = ("OPTIMIZE", {})
-EPOCH = ("WRITE", {"tick": 0, "operation": "open epoch"})
-
-
-def took(tick: int, after: int, first: int | None = None, through: int | None = None, **more: Any) -> Any:
-    times = {"first": first, "last": through, "through": through}
-    return ("MERGE", {"tick": tick, "from_tick": after, "records": 1, "times": times, **more})
-
-
-@dataclass
-class Opened:
-    """A table: its commits, a second apart; `gone` of them are no longer in the log."""
-
-    name: str
-    commits: list[tuple[str, dict[str, Any]]]
-    done: int
-    gone: int = 0
-    settings: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def log(self) -> CommitLog:
-        return CommitLog(self._read, len(self.commits) - 1)
-
-    def _read(self, version: int) -> Iterator[str]:
-        if version < self.gone:
-            raise FileNotFoundError
-        operation, said = self.commits[version]
-        text = json.dumps({"app": f"lakehouse.{self.name}", **said}) if said else None
-        info = {"operation": operation, "inCommitTimestamp": 1000 * version, "userMetadata": text}
-        yield json.dumps({"commitInfo": info}, separators=(",", ":"))
-
-    def properties(self) -> Mapping[str, str]:
-        return self.settings
-
-    def tick(self, name: str) -> int:
-        return self.done
-
-    def oldest_readable(self) -> int:
-        return self.gone
-
-
-class Written:
-    """A lake: what tick brought which offsets of which topics, the interventions, and the table v."""
-
-    layout = Layout("lake")
-
-    def __init__(
-        self,
-        ticks: list[dict[str, int]],
-        v: Opened,
-        decided: Collection[int] = (),
-        ids: Mapping[int, str] | None = None,
-        gone: int = 0,
-        of: str = "v",
-    ) -> None:
-        """ticks: by "topic/partition", how far one brought records; ids: of topic t, by tick; of: where decided."""
-        self._ticks, self._decided, self._of = ticks, decided, of
-        stood: dict[str, Any] = {}
-        commits: list[Any] = []
-        for tick, ends in enumerate(ticks, 1):
-            of = (ids or {}).get(tick)
-            stood = {topic: {**said, "next": dict(said["next"])} for topic, said in stood.items()}
-            if of is not None:
-                stood["t"] = {"id": of, "next": {}}
-            for place, end in ends.items():
-                topic, partition = place.split("/")
-                stood.setdefault(topic, {"id": f"id-{topic}", "next": {}})["next"][partition] = end
-            commits.append(("WRITE", {"tick": tick, "topics": stood}))
-        self._tables = {
-            "lake/bronze/records": Opened("ingest", commits, len(ticks), gone),
-            "lake/silver/v": v,
-        }
-
-    def opened(self, path: str) -> Opened | None:
-        return self._tables.get(path)
-
-    def has_records(self, topics: Collection[str], after: int, to: int) -> bool:
-        return any(place.split("/")[0] in topics for ends in self._ticks[after:to] for place in ends)
-
-    def ends(self, topics: Iterable[str], to: int) -> dict[str, Ends]:
-        found: dict[str, dict[int, int]] = {}
-        for ends in self._ticks[:to]:
-            for place, end in ends.items():
-                topic, partition = place.split("/")
-                found.setdefault(topic, {})[int(partition)] = end
-        return {topic: Ends(f"id-{topic}", found[topic]) for topic in topics if topic in found}
-
-    def has_interventions(self, table: str, after: int, to: int) -> bool:
-        return table == self._of and any(after < at <= to for at in self._decided)
+from .written_moments import CREATED, EPOCH, OPTIMIZED, Opened, Written, took
 
 
 def line(lake: Written, topics: Iterable[str] | None = ("t",)) -> Timeline:
