@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ from lakehouse.run.scenario.scenario import on_model
 from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Wanted
+from lakehouse.spark.changelog import changefeed
 from lakehouse.spark.past import reading
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.silver.query import Silver
 
 from ..graphs import APP, CITIES, CUSTOMER, KNOWN, LATEST, STEPS, TOTALS, records
 
+HOUR = 3_600_000
 FEW = lh.app(STEPS, LATEST, CITIES, KNOWN)
 
 
@@ -105,7 +108,8 @@ def test_a_moment_of_a_table_that_reads_tables(bench: Bench) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_an_intervention_reaches_the_tables_downstream(bench: Bench) -> None:
-    app = lh.app(LATEST, CITIES)
+    moved = TOTALS.to_stream().group_by("customer").window(lh.tumbling("5 minutes")).agg(n=lh.count())
+    app = lh.app(LATEST, CITIES, moved.table("moved", emit="final"))
     last = write_bronze(bench.spark, bench.layout, app, records(3, 40, 3))
     bench.catch_up(app, 1, last)
     was = bench.rows(TOTALS, AtTick(1))
@@ -114,7 +118,17 @@ def test_an_intervention_reaches_the_tables_downstream(bench: Bench) -> None:
     interventions.decide(bench.spark, bench.layout, state, Wanted("revert", ("totals",), Cut(1).details()))
     bench.catch_up(app, last + 1)
     assert bench.rows(TOTALS) == was
+    changes = changefeed.per_event(bench.spark, bench.layout, TOTALS, last, last + 1).collect()
+    assert any(row["_tombstone"] for row in changes)
+    assert all(row["_event_time_ms"] is not None for row in changes), "a delete is published with a time, too"
     assert bench.rows(LATEST) == was, "the revert's changes are changes for who reads the table"
     assert bench.rebuilt(LATEST, last + 1) == was
     assert bench.rows(LATEST, AtTick(last)) != was
     assert bench.rows(CUSTOMER) == bench.rebuilt(CUSTOMER, last + 1)
+    # The clock goes on: what closes after the intervention is shown.
+    final, shown = app.table("moved"), bench.rows(app.table("moved"))
+    more = [replace(r, tick=last + 2, offset=r.offset + 100, timestamp=r.timestamp + HOUR) for r in records(3, 40, 1)]
+    end = write_bronze(bench.spark, bench.layout, app, [replace(r, order_time=r.timestamp) for r in more])
+    bench.catch_up(app, end)
+    assert bench.rows(final).keys() > shown.keys()
+    assert bench.rows(final) == bench.rebuilt(final, end)

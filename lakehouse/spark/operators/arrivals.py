@@ -19,7 +19,7 @@ from lakehouse.plan.table import WINDOW_COLUMNS, Table
 from lakehouse.semantics.window import Hopping
 from lakehouse.semantics.years import FIRST_MS, LAST_MS
 from lakehouse.spark.operators.aggregates import Form, in_sql
-from lakehouse.spark.operators.clock import ClockState, timed
+from lakehouse.spark.operators.clock import ALWAYS_MS, ClockState, timed
 from lakehouse.spark.years import computed
 
 
@@ -58,7 +58,14 @@ def arrivals(
     """
     pick = Form.raw if not in_sql(table) else methodcaller("unit" if units else "value")
     made = _values(table, rows) if table.is_latest else _inputs(table, forms, rows, pick)
-    return made if clock is None else timed(table, made, clock)
+    if clock is None:
+        return made
+    if not table.stream.reads:
+        return timed(table, made, clock)
+    # What an intervention changed in a table that is read is of no partition: no time passes by it, and it is not late
+    # but for what has closed by the watermark.
+    timely = timed(table, made, clock, moves=F.col("_position.partition") >= 0)
+    return timely.withColumn("_horizon", F.coalesce("_horizon", F.lit(ALWAYS_MS)))
 
 
 def _inputs(table: Table, forms: list[Form], rows: DataFrame, pick: Callable[[Form], Column]) -> DataFrame:

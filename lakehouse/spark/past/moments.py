@@ -120,7 +120,8 @@ class Past:
         images = [image(side, values) for side in ("a", "b")]
         both = after.alias("a").join(before.alias("b"), same_key(key, "a", "b"), "left")
         changed = both.where(F.col("b._event_time").isNull() | ~images[0].eqNullSafe(images[1])).select("a.*")
-        gone = others(key, before, after).select(*key, F.lit(True).alias("_tombstone"))
+        # Who publishes a delete, or reads it as a record, needs a time for it: the row's own.
+        gone = others(key, before, after).select(*key, "_event_time", F.lit(True).alias("_tombstone"))
         return changed.withColumn("_tombstone", F.lit(False)).unionByName(gone, allowMissingColumns=True)
 
     def _committed(self, at: Decision) -> DataFrame | None:

@@ -24,14 +24,13 @@ from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Decision
 from lakehouse.spark.operators.aggregates import Form, same_key
 from lakehouse.spark.operators.arrivals import in_windows
-from lakehouse.spark.operators.clock import ClockState, timed
+from lakehouse.spark.operators.clock import ALWAYS_MS, ClockState, timed
 from lakehouse.spark.operators.fold import rows_after
 from lakehouse.spark.past import anchors, past
 from lakehouse.spark.table import tables
 from lakehouse.spark.table.input import input_of, not_skipped
 from lakehouse.spark.table.late import PLACE
 
-ALWAYS_MS = -(2**62)  # judged by this time, no record is late
 IDENTITY = ("topic_id", "partition", "offset")
 PLACE_OF_RECORD = ("tick", "topic", "partition", "offset")
 
