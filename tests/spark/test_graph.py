@@ -16,6 +16,7 @@ from lakehouse.lake.moment.cut import Cut
 from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
+from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.replay import SparkReplay, rows_of, write_bronze
 from lakehouse.run.scenario.scenario import on_model
 from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
@@ -125,6 +126,18 @@ def test_an_intervention_reaches_the_tables_downstream(bench: Bench) -> None:
     assert bench.rebuilt(LATEST, last + 1) == was
     assert bench.rows(LATEST, AtTick(last)) != was
     assert bench.rows(CUSTOMER) == bench.rebuilt(CUSTOMER, last + 1)
+    lake = Lake(bench.layout.root)
+    for key in ("a", "b", "c"):
+        for row in lake.explain(LATEST, key):
+            assert row.agrees, row.note
+    told = lake.explain(LATEST, next(iter(was))[0])[0].steps
+    assert "reverted" in [step.did for step in told]
+    assert {step.record.topic for step in told if step.record is not None} == {"orders"}
+    for table in (LATEST, CITIES):
+        assert lake.audit(app, table).problems == [], table.name
+    bench.spark.sql(f"DELETE FROM delta.`{bench.layout.silver('cities')}`")
+    assert "that a refold from bronze" not in str(lake.audit(app, LATEST).problems)
+    assert len(lake.audit(app, CITIES).problems) == 1, "damage is found"
     # The clock goes on: what closes after the intervention is shown.
     final, shown = app.table("moved"), bench.rows(app.table("moved"))
     more = [replace(r, tick=last + 2, offset=r.offset + 100, timestamp=r.timestamp + HOUR) for r in records(3, 40, 1)]
