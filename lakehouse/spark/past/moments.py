@@ -200,8 +200,9 @@ class Past:
             base = anchors.nearest(self._spark, self._layout, self._table, cut) if anchored and since else None
             if base is None and skip:
                 raise NotFound(
-                    f"table {self._table.name!r} at {cut}: it was restored from a topic, and what it began with is in "
-                    "no bronze of this lake. No version or anchor since then holds just what counts; ticks can be read."
+                    f"table {self._table.name!r} at {cut}: it was restored from a topic, and this lake's bronze does "
+                    "not have its restored rows. No version or anchor since then holds just what counts; ticks can be "
+                    "read."
                 )
             if base is None:
                 base = Anchor(NO_TICK, self._nothing, self._nothing if self._table.is_final else None)
