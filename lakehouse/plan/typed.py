@@ -23,11 +23,16 @@ CLOCK_TEXT = re.compile(r"\s*((now|today|tomorrow|yesterday)\b.*|t?\s*\d{1,2}:.*
 # By sqlglot's names; the other ones are casts to it.
 TIME_FUNCTIONS = names(
     """
-    convert_timezone date_part datepart day dayname extract hour last_day minute month monthname months_between
-    quarter second time_str_to_time timestamp_trunc to_timestamp_ltz to_timestamp_ntz ts_or_ds_to_date unix_date
-    unix_micros unix_millis unix_seconds weekday year
+    convert_timezone date_part datediff datepart day dayname extract hour last_day minute month monthname
+    months_between quarter second time_str_to_time timestamp_add timestamp_trunc timestampdiff to_timestamp_ltz
+    to_timestamp_ntz try_to_timestamp ts_or_ds_to_date unix_date unix_micros unix_millis unix_seconds weekday
+    year
     """
 )
+TIMESTAMP = re.compile(r"\btimestamp(_ltz)?\b", re.IGNORECASE)
+# What takes the types of what it reads from a text; and what makes a text and a moment one type.
+PARSERS = names("from_csv from_json from_xml")
+ONE_OF_MANY = (exp.Coalesce, exp.If, exp.Case, exp.Nvl2, exp.Nullif)
 
 
 def annotated(tree: exp.Expression, columns: Iterable[Column]) -> exp.Expr:
@@ -77,6 +82,10 @@ def check(tree: exp.Expression, columns: Iterable[Column], what: str, text: str)
         elif isinstance(node, exp.Between):
             _check_pair(node.this, node.args["low"], what, text)
             _check_pair(node.this, node.args["high"], what, text)
+        elif isinstance(node, ONE_OF_MANY):
+            _check_branches(node, what, text)
+        elif isinstance(node, exp.Func) and _name(node) in PARSERS:
+            _check_parser(node, what, text)
         elif isinstance(node, exp.Cast) and node.is_type(*_MOMENTS):
             _check_moment(node.this, what, text)
         elif isinstance(node, exp.Func) and _name(node) in TIME_FUNCTIONS:
@@ -114,6 +123,33 @@ def _check_pair(left: exp.Expr, right: exp.Expr, what: str, text: str) -> None:
                 f"{what}: {text!r} compares {_sql(other)}, a string, with a timestamp. Write cast({_sql(other)} AS "
                 "timestamp)."
             )
+
+
+def _check_branches(node: exp.Expr, what: str, text: str) -> None:
+    """The values of which an expression gives one; and those that a CASE compares with its own."""
+    values = list(node.iter_expressions())
+    if isinstance(node, exp.If):
+        values.remove(node.this)
+    elif isinstance(node, exp.Case):
+        for branch in node.args["ifs"]:
+            values.append(branch.args["true"])
+            if node.this:
+                _check_pair(node.this, branch.this, what, text)
+    if any(kind_of(value) == "moment" for value in values):
+        for value in values:
+            _check_moment(value, what, text)
+
+
+def _check_parser(node: exp.Func, what: str, text: str) -> None:
+    """A timestamp without a format is read from JSON, CSV and XML as a cast reads it."""
+    parts = [part for part in node.find_all(exp.Literal) if part.is_string]
+    if any(TIMESTAMP.search(part.name) for part in parts) and not any(
+        part.name.lower() == "timestampformat" for part in parts
+    ):
+        raise ExpressionError(
+            f"{what}: {text!r} reads timestamps with {_name(node)}(), which takes '12:30' for half past twelve of the "
+            "day on which it is read. Give the column the type string and cast it, or give a timestampFormat."
+        )
 
 
 def _is_number(node: exp.Expr) -> bool:

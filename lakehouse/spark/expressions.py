@@ -39,9 +39,10 @@ MOMENTS = {
     "convert_timezone": (-1,), "date_format": (0,), "date_part": (1,), "date_trunc": (1,), "datepart": (1,),
     "extract": (1,), "from_utc_timestamp": (0,), "hour": (0,), "minute": (0,), "months_between": (0, 1),
     "second": (0,), "timestamp": (0,), "to_timestamp": (0,), "to_timestamp_ltz": (0,), "to_timestamp_ntz": (0,),
-    "to_utc_timestamp": (0,), "unix_micros": (0,), "unix_millis": (0,), "unix_seconds": (0,),
+    "to_utc_timestamp": (0,), "try_to_timestamp": (0,), "unix_micros": (0,), "unix_millis": (0,), "unix_seconds": (0,),
+    "TimestampAdd": (1,), "TimestampDiff": (0, 1),  # the parser has nodes of its own for these
 }  # fmt: skip
-TIME_ALONE = r"^[\\x00-\\x20]*(T|[+-]?[0-9]+:)"
+TIME_ALONE = r"^[\x00-\x20]*(T|[+-]?[0-9]+:)"
 
 
 def column_of(expression: Expression) -> Column:
@@ -82,8 +83,8 @@ def _guarded(tree: Any) -> Any:
     elif name in ("element_at", "try_element_at") and made[-1].getClass().getSimpleName() != "Literal":
         # The smallest INT passes Spark's check of the index: it reads outside of the array, and the JVM ends (SIGSEGV).
         made[-1] = _filled(f"if(cast(`0` AS string) = '{-(2**31)}', null, `0`)", [made[-1]])
-    elif not (name.startswith("to_timestamp") and len(made) > 1):
-        for place in MOMENTS.get(name, ()):
+    elif not (name.removeprefix("try_").startswith("to_timestamp") and len(made) > 1):
+        for place in MOMENTS.get(name or kind, ()):
             if place < len(made):
                 made[place] = _whole_moment(made[place])
     if any(new is not old for new, old in zip(made, children, strict=True)):
@@ -108,7 +109,8 @@ def _whole_moment(tree: Any) -> Any:
     """The value, or null where it is a text with a time and no day."""
     if tree.getClass().getSimpleName() == "Literal":
         return tree  # it was looked at when it was declared
-    return _filled(f"if(cast(`0` AS string) RLIKE '{TIME_ALONE}', null, `0`)", [tree])
+    pattern = TIME_ALONE.replace("\\", r"\\")
+    return _filled(f"if(cast(`0` AS string) RLIKE '{pattern}', null, `0`)", [tree])
 
 
 def _filled(form: str, values: list[Any]) -> Any:

@@ -30,6 +30,9 @@ NOT_KEPT = [
 CLOCKS = [
     "timestamp'now'", "date'today'", "timestamp 'tomorrow'", "cast('yesterday' AS date)", "cast('12:30' AS timestamp)",
     "timestamp'T12:30'", "to_timestamp('12:30')", "to_timestamp('now')", "date('today')", "timestamp(' Now ')",
+    "coalesce('12:30', at)", "CASE WHEN n = 1 THEN at ELSE '12:30' END", "if(n = 1, 'T12:30', at)",
+    "ifnull(at, '1:2')", "CASE at WHEN '12:30' THEN 1 END", "nvl2(n, at, '12:30')", "timestampadd(HOUR, 1, '12:30')",
+    "timestampdiff(HOUR, '12:30', at)", "try_to_timestamp('12:30')",
     "cast('today UTC' AS timestamp)", "coalesce(at, timestamp'now')", "hour('12:30:00')", "'now'::timestamp",
     "timestamp_ntz'now'", "to_date('today')", "CASE WHEN flag THEN date'today' ELSE day END",
 ]  # fmt: skip
@@ -49,6 +52,11 @@ COMPARISONS = [
     ("day >= 'yesterday'", "which depends on when it is read"),
     ("at BETWEEN '12:30' AND '2020-01-01'", "which depends on when it is read"),
     ("NOT (flag AND status = 5)", "compares status"),
+    ("coalesce('12:30', at) > at", "compares COALESCE.*, a string, with a timestamp"),
+    ("CASE status WHEN at THEN true END", r"Write cast\(status AS timestamp\)"),
+    ("from_json(status, 'a timestamp').a > at", r"timestamps with from_json\(\)"),
+    ("from_csv(status, 'n int, a array<timestamp>').n = 1", r"timestamps with from_csv\(\)"),
+    ("from_xml(status, 'a timestamp_ltz').a > at", r"give a timestampFormat"),
 ]
 CONDITIONS = ["amount", "status", "n + 1", "day", "upper(status)", "tags", "count", "-n", "coalesce(n, 0)"]
 # What Spark takes with a meaning of its own goes on working.
@@ -67,7 +75,9 @@ TAKEN = [
     "position('a' in status) > 0", "n BETWEEN (1) AND (2)", "aggregate(tags, 0, (s, t) -> s + length(t)) > 3",
     "named_struct('a', n).a > 1", "struct(n AS b).b > 1", "map('a', 1)['a'] = n", "status || n = 'a1'", "n % 2 = 0",
     "n div 2 = 1", "x = 'NaN'", "unix_timestamp(at) > 5", "to_timestamp(status, 'HH:mm') > at", "coalesce(flag, false)",
-    "day = status", "hex(raw) = 'ff'", "raw = X'00'",
+    "day = status", "coalesce(at, '2020-01-01 12:30') IS NULL", "coalesce(status, '12:30') = '12:30'",
+    "from_json(status, 'a timestamp', map('timestampFormat', 'yyyy-MM-dd HH:mm')).a > at",
+    "from_json(status, 'a timestamp_ntz').a IS NULL", "hex(raw) = 'ff'", "raw = X'00'",
     "sha2(status, 256) = 'x'", "transform(tags, t -> upper(t)) = tags", "isnotnull(n)",
 ]  # fmt: skip
 

@@ -42,6 +42,9 @@ RAISING: dict[str, Any] = {
     "hour(cast(m AS timestamp))": None, "cast(if(z = 1, '2020-01-01 12:30', '12:30') AS timestamp) IS NULL": False,
     "hour(if(z = 1, '2020-01-01 12:30', '12:30'))": 12,
     "to_timestamp(if(z = 1, '2020-01-01', 'T12:30')) IS NULL": False,
+    "try_to_timestamp(if(z = 1, '2020-01-01', '12:30')) IS NULL": False,
+    "timestampadd(HOUR, 1, if(z = 1, '2020-01-01', '12:30')) IS NULL": False,
+    "timestampdiff(HOUR, if(z = 1, '2020-01-01', '12:30'), at)": 0,
 }  # fmt: skip
 GOOD = {
     "n": 2,
