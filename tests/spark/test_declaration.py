@@ -18,6 +18,7 @@ from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.semantics.record import Record
 from lakehouse.settings.config import load
+from lakehouse.spark import folders
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.table import tables
 from lakehouse.spark.transaction import properties
@@ -79,3 +80,23 @@ def test_a_table_goes_on_or_is_refused_before_anything_runs(spark: SparkSession,
     # A lake on an object store is not looked at from outside: the table refuses when it is opened.
     with pytest.raises(PlanError, match="exists in the lake under another declaration, and needs a refold"):
         tables.create(spark, layout, other.table("hours"))
+
+
+def test_a_table_with_the_accumulators_of_an_earlier_release_is_refused_with_what_to_do(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended in a MERGE that could not be resolved. Sums of wide decimals were one DECIMAL(37, s)."""
+    layout, stream = Layout(str(tmp_path)), lh.stream("orders", key="id string", schema="n decimal(38, 30)")
+    sums = stream.group_by("id").agg(total=lh.sum("n"), mean=lh.avg("n")).table("sums")
+    with monkeypatch.context() as earlier:
+        earlier.setattr("lakehouse.plan.aggregation.PART_DIGITS", 99)
+        tables.create(spark, layout, sums)
+    with pytest.raises(PlanError) as refused:
+        tables.create(spark, layout, sums)
+    message = str(refused.value)
+    assert "_acc_total: found decimal(37,30); expected struct<high:" in message
+    assert "_acc_mean: found struct<sum:decimal(37,30)" in message
+    assert "remove the folder silver/sums" in message
+    folders.remove(spark, layout.silver("sums"))
+    tables.create(spark, layout, sums)
+    tables.create(spark, layout, sums)

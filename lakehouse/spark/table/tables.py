@@ -171,6 +171,8 @@ def _create(
             _add_columns(spark, place, columns(spark, table))
         elif not change.can_go_on:
             raise PlanError(refusal(table.name, change))
+        elif other := _other_accumulators(spark, place, columns(spark, table)):
+            raise PlanError(_of_earlier_release(table, other))
         if {name: found.get(name) for name in wanted} != wanted:
             set_properties(spark, place.path, wanted, {"operation": "new declaration"})
         return
@@ -178,6 +180,33 @@ def _create(
     for name, value in _properties(table).items():
         builder = builder.property(name, value)
     builder.execute()
+
+
+def _other_accumulators(spark: SparkSession, place: Place, columns: StructType) -> list[tuple[str, str, str]]:
+    """What a table keeps in another type than it would now: name, that type, and the one of now."""
+    kept = [field for field in columns if field.name.startswith("_acc_")]
+    there = {field.name: field.dataType for field in spark.read.format("delta").load(place.path).schema} if kept else {}
+    return [
+        (
+            field.name,
+            there[field.name].simpleString() if field.name in there else "nothing",
+            field.dataType.simpleString(),
+        )
+        for field in kept
+        if there.get(field.name) != field.dataType
+    ]
+
+
+def _of_earlier_release(table: Table, other: list[tuple[str, str, str]]) -> str:
+    return "\n".join(
+        [
+            f"table {table.name!r} was made by an earlier release of lakehouse, and can't go on under this one:",
+            *(f"  {name}: found {was}; expected {now}" for name, was, now in other),
+            "An earlier release dropped digits of such sums. Declare the table under another name: it is built from "
+            f"bronze, while {table.name} stays. Or stop its job, remove the folder silver/{table.name} of the lake and "
+            "run the application: it is built from bronze under its own name.",
+        ]
+    )
 
 
 def _add_columns(spark: SparkSession, place: Place, columns: StructType) -> None:
