@@ -106,7 +106,7 @@ def test_what_can_not_be_drilled_is_refused(spark: SparkSession, tmp_path: Path)
         drill(spark, Layout(str(tmp_path / "none")), SUMS)
     with pytest.raises(ConfigError, match="expected one of: lost file"):
         drill(spark, Layout(str(tmp_path / "none")), SUMS, damages=("fire",))
-    with pytest.raises(ConfigError, match="no local folder"):
+    with pytest.raises(ConfigError, match="not a local folder"):
         drill(spark, Layout("s3a://bucket/lake"), SUMS)
 
 
