@@ -9,6 +9,7 @@ A text is read as a moment by the clock where it has a time and no day ("12:30" 
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any, cast
 
@@ -111,6 +112,14 @@ def _whole_moment(tree: Any) -> Any:
         return tree  # it was looked at when it was declared
     pattern = TIME_ALONE.replace("\\", r"\\")
     return _filled(f"if(cast(`0` AS string) RLIKE '{pattern}', null, `0`)", [tree])
+
+
+def is_whole_moment(tree: Any) -> bool:
+    """Say whether a resolved tree gives no text with a time and no day: a guard gives a null for such a text."""
+    kind, _ = _names(tree)
+    if kind == "Literal":
+        return re.match(TIME_ALONE, str(tree.value())) is None
+    return kind == "If" and TIME_ALONE in tree.predicate().toString()
 
 
 def _filled(form: str, values: list[Any]) -> Any:

@@ -166,3 +166,37 @@ def test_every_function_of_spark_is_allowed_or_refused(spark: SparkSession) -> N
     assert sorted(name for name in names if name not in ALLOWED and not is_refused(name)) == []
     syntax = {"timestampadd", "timestampdiff", "try_cast"}
     assert sorted(ALLOWED - names - syntax) == []
+
+
+# Types that sqlglot does not know, so the declaration takes them; Spark would put a cast to timestamp around the text.
+IMPLICIT = [
+    "nvl(get(ts, 0), at) > at", "get(ts, 0) = at", "get(ts, 0) BETWEEN at AND at",
+    "CASE get(ts, 0) WHEN at THEN true END", "exists(ts, x -> x < at)", "map(at, 1)[t] = 1",
+    "date(t + interval 1 hour) = day", "size(cast(ts AS array<timestamp>)) > 0",
+    "cast(named_struct('a', t) AS struct<a: timestamp>).a = at",
+    "cast(map('a', t) AS map<string, timestamp>)['a'] = at",
+]  # fmt: skip
+EXPLICIT = [
+    "cast(get(ts, 0) AS timestamp) > at", "nvl(get(ts, 0), at) = t", "get(ts, 0) IN (at)",
+    "exists(ts, x -> cast(x AS timestamp) < at)", "element_at(array(at), 1) > '2020-01-01 12:30'",
+    "hour(get(ts, 0)) = 1",
+    "timestampadd(HOUR, 1, get(ts, 0)) > at", "date(t) = day", "get(ts, 0) = day",
+]  # fmt: skip
+
+
+def test_a_text_that_spark_alone_would_take_for_a_moment_is_refused_before_the_first_tick(spark: SparkSession) -> None:
+    schema = "t string, ts array<string>, at timestamp, day date"
+    events = lh.stream("events", key="id string", schema=schema)
+    by = events.group_by("id")
+    taken = [events.filter(text).latest(f"t{number}") for number, text in enumerate(EXPLICIT)]
+    check(spark, lh.app(*taken))
+    refused = [events.filter(text).latest("a") for text in IMPLICIT]
+    refused += [
+        by.agg(n=lh.max("get(ts, 0) > at")).table("a"),
+        events.group_by("get(ts, 0) > at AS x").agg(n=lh.count()).table("a"),
+        by.agg(first=lh.min("t"), last=lh.max("at")).having("nvl(first, last) > last").table("a"),
+        events.latest("a", order_by="if(get(ts, 0) > at, 1, 2)"),
+    ]
+    for table in refused:
+        with pytest.raises(PlanError, match=r"as a timestamp: '12:30' would be of the day"):
+            check(spark, lh.app(table))

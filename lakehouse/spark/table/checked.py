@@ -11,17 +11,16 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark.errors import AnalysisException, IllegalArgumentException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.app import App
 from lakehouse.plan.expression import Expression
-from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select
+from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select, Source
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
-from lakehouse.spark.expressions import column_of
-from lakehouse.spark.table import tables
+from lakehouse.spark.table import clocked, tables
 
 PATTERNS = (
     exp.RegexpLike,
@@ -53,31 +52,39 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
         tables.empty_stream(spark, stream)
     except AnalysisException as error:
         raise PlanError(_first_that_fails(spark, stream, error)) from error
+    if isinstance(stream.source, Source) and stream.source.event_time is not None:
+        clocked.check(_before(spark, stream, 0), f"{stream.what}: event_time", [stream.source.event_time])
+    for number, step in enumerate(stream.steps):
+        if any(not item.is_column for item in _of_step(step)):
+            clocked.check(_before(spark, stream, number), stream.what, _of_step(step))
 
 
 def _first_that_fails(spark: SparkSession, stream: Stream, error: AnalysisException) -> str:
     """What is said of the first of a stream's steps that Spark does not take."""
     for number, step in enumerate(stream.steps):
         try:
-            tables.empty_stream(spark, replace(stream, steps=stream.steps[: number + 1]))
+            _before(spark, stream, number + 1)
         except AnalysisException as found:
             texts = ", ".join(repr(item.text) for item in _of_step(step))
             return f"{stream.what}: {type(step).__name__.lower()}: Spark can't take {texts}: {_reason(found)}"
     return f"{stream.what}: Spark can't take it: {_reason(error)}"
 
 
+def _before(spark: SparkSession, stream: Stream, number: int) -> DataFrame:
+    """A stream's frame before one of its steps, without rows."""
+    return tables.empty_stream(spark, replace(stream, steps=stream.steps[:number]))
+
+
 def _check_table(spark: SparkSession, table: Table) -> None:
     what = f"table {table.name!r}"
-    items = [*(item.expression for item in table.group_by), *(item.argument for item in table.aggregations)]
-    for item in [*items, table.having, table.order_by]:
-        if item is not None:
-            _check_patterns(spark, what, item)
+    arguments = [item.argument for item in table.aggregations]
+    of_stream = [*(item.expression for item in table.group_by), *filter(None, [*arguments, table.order_by])]
+    having = [table.having] if table.having is not None else []
+    for item in [*of_stream, *having]:
+        _check_patterns(spark, what, item)
     try:
-        columns = tables.schema(spark, table)
-        if table.having is not None:
-            spark.createDataFrame([], columns).where(column_of(table.having))
-        if table.order_by is not None:
-            tables.empty_stream(spark, table.stream).select(column_of(table.order_by))
+        clocked.check(tables.empty_stream(spark, table.stream), what, of_stream)
+        clocked.check(spark.createDataFrame([], tables.schema(spark, table)), what, having)
     except AnalysisException as error:
         raise PlanError(f"{what}: Spark can't take one of its expressions: {_reason(error)}") from error
 
