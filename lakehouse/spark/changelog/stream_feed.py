@@ -12,7 +12,7 @@ from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.changelog.changefeed import CHANGE_COLUMNS
 from lakehouse.spark.expressions import column_of
-from lakehouse.spark.past.refold import unfixed
+from lakehouse.spark.past.refold import replaced
 from lakehouse.spark.table.input import Input, not_skipped
 
 
@@ -33,7 +33,7 @@ def stream_events(
     lacking = None if fixed is None else not_skipped(fixed, covered if after == NO_TICK else None)
 
     def counting(rows: DataFrame) -> DataFrame:
-        return rows if fixed is None or lacking is None else unfixed(rows, fixed).unionByName(lacking)
+        return rows if lacking is None else replaced(rows, lacking)
 
     frame = Input(spark, layout, stream, covered, counting).frame(after, to)
     frame = frame.withColumn("_event_time_ms", F.col("rowtime"))

@@ -28,7 +28,7 @@ from lakehouse.spark.operators.clock import ALWAYS_MS, ClockState, timed
 from lakehouse.spark.operators.fold import rows_after
 from lakehouse.spark.past import anchors, past
 from lakehouse.spark.table import tables
-from lakehouse.spark.table.input import input_of, not_skipped
+from lakehouse.spark.table.input import Input, input_of, not_skipped
 from lakehouse.spark.table.late import PLACE
 
 IDENTITY = ("topic_id", "partition", "offset")
@@ -61,18 +61,18 @@ def refolded(
     result is out.
     """
     until = [decision for decision in decisions if decision.at <= at.at]
-    records = judged(spark, layout, table, forms, until, at.at, only)
+    source = input_of(spark, layout, table)
+    records = _judged(source, table, forms, until, at.at, only)
     records = records if keep is None else records.where(keep)
     names, touched = _touched(table, records, _about(spark, layout, table, at))
     if at.kind == "fixed":
         # What they counted for until now, by an earlier fix or a schema that takes them, is made anew without them.
-        earlier = _before_fix(spark, layout, table, forms, until, at, only)
+        earlier = _before_fix(source, table, forms, until, at, only)
         touched = touched.unionByName(_touched(table, earlier, F.lit(True))[1])
     touched = touched.distinct().persist()
     groups = tuple(item.name for item in table.group_by) if table.group_by else table.key
     keys = touched.select(*groups).distinct()
-    began = beginning(spark, layout, table)
-    began = None if began is None else _among(began, keys, groups)
+    began = _among(_began_with(spark, layout, table), keys, groups) if source.skip else None
     rows = rows_after(table, forms, began, _among(records, keys, groups))
     return Refolded(names, touched, _among(rows, touched, names) if names != groups else rows)
 
@@ -82,8 +82,11 @@ def beginning(spark: SparkSession, layout: Layout, table: Table) -> DataFrame | 
 
     Raises NotFound where they are gone: what came before the restore is in no bronze of this lake.
     """
-    if tables.skipped_offsets(spark, layout, table) is None:
-        return None
+    is_restored = tables.skipped_offsets(spark, layout, table) is not None
+    return _began_with(spark, layout, table) if is_restored else None
+
+
+def _began_with(spark: SparkSession, layout: Layout, table: Table) -> DataFrame:
     began = anchors.nearest(spark, layout, table, Cut(NO_TICK))
     if began is None:
         raise NotFound(
@@ -94,22 +97,21 @@ def beginning(spark: SparkSession, layout: Layout, table: Table) -> DataFrame | 
     return began.rows
 
 
-def judged(
-    spark: SparkSession,
-    layout: Layout,
+def _judged(
+    source: Input,
     table: Table,
     forms: list[Form],
     decisions: list[Decision],
     to: int,
     only: Callable[[DataFrame], DataFrame] = lambda rows: rows,
 ) -> DataFrame:
-    """Return the records that reached the table up to a tick, with what was decided: see `arrivals`."""
+    """The records that reached the table up to a tick, with what was decided: see `arrivals`."""
+    spark, layout = source.spark, source.layout
     fixed = interventions.fixes(spark, layout, decisions)
-    source = input_of(spark, layout, table)
     fixed = None if fixed is None else not_skipped(only(fixed), source.skip)
 
     def counting(rows: DataFrame) -> DataFrame:
-        return only(rows) if fixed is None else unfixed(only(rows), fixed).unionByName(fixed)
+        return only(rows) if fixed is None else replaced(only(rows), fixed)
 
     records = replace(source, among=counting).records(table, forms, None, NO_TICK, to)
     if not table.has_clock:
@@ -135,9 +137,13 @@ def unfixed(rows: DataFrame, fixed: DataFrame) -> DataFrame:
     return rows.join(F.broadcast(fixed.select(*IDENTITY).distinct()), list(IDENTITY), "left_anti").select(*rows.columns)
 
 
+def replaced(rows: DataFrame, fixed: DataFrame) -> DataFrame:
+    """Return the rows of bronze, the fixed ones in the place of those that they fix."""
+    return unfixed(rows, fixed).unionByName(fixed)
+
+
 def _before_fix(
-    spark: SparkSession,
-    layout: Layout,
+    source: Input,
     table: Table,
     forms: list[Form],
     until: list[Decision],
@@ -145,10 +151,10 @@ def _before_fix(
     only: Callable[[DataFrame], DataFrame],
 ) -> DataFrame:
     """The records that an intervention fixes, as they counted before it: of bad ones there are none. None is late."""
+    spark, layout = source.spark, source.layout
     mine = interventions.fixes(spark, layout, [at])
     assert mine is not None
     these = F.broadcast(mine.select(*IDENTITY).distinct())
-    source = input_of(spark, layout, table)
     earlier = interventions.fixes(spark, layout, [decision for decision in until if decision.at < at.at])
     if earlier is not None:
         earlier = not_skipped(earlier, source.skip)
@@ -156,7 +162,7 @@ def _before_fix(
 
     def counting(rows: DataFrame) -> DataFrame:
         rows = rows.join(these, list(IDENTITY), "left_semi").select(*rows.columns)
-        return only(rows if earlier is None else unfixed(rows, earlier).unionByName(earlier))
+        return only(rows if earlier is None else replaced(rows, earlier))
 
     records = replace(source, among=counting).records(table, forms, None, NO_TICK, at.at)
     return records.withColumn("_horizon", F.lit(ALWAYS_MS)) if table.has_clock else records
