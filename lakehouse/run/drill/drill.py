@@ -180,8 +180,9 @@ class _Running:
         if self._published is None:
             raise NotFound("no topic of its changelog was given")
         of = self._published
-        made = changelog(self._spark, self._live, of.servers, of.options, self._table, of.topic, self.tick)
-        return self._written(into, made)
+        told = (of.servers, of.options, self._table, of.topic, self.tick)
+        with changelog(self._spark, self._live, *told) as made:
+            return self._written(into, made)
 
     def _from_bronze(self, into: Layout) -> DataFrame:
         if self._is_restored:

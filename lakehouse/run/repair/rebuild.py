@@ -108,7 +108,8 @@ def rebuild(
         raise ConfigError(
             f"rebuild from changelog at {at}: a changelog has ticks, versions and commit times; expected one of them."
         )
-    return _made(spark, into, table, name, changelog(spark, layout, *kafka, table, topic, cut.tick), said)
+    with changelog(spark, layout, *kafka, table, topic, cut.tick) as rows:
+        return _made(spark, into, table, name, rows, said)
 
 
 def prove(

@@ -11,11 +11,11 @@ brings: its ticks are counted back from 0, the last one, through all lakes that 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
-
-from confluent_kafka import Message
 
 from lakehouse.errors import KafkaUnavailable, NotFound, PlanError, StorageError
 from lakehouse.formats.decode import decode_columns
@@ -29,6 +29,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.plan.evolution.change import DECLARATION, change_of
 from lakehouse.plan.table import Table
+from lakehouse.run.repair.newest import Newest, handed, newest
 from lakehouse.run.start.standing import Restored, restored_of
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import moment
@@ -47,10 +48,10 @@ TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A changelog: its cover, and the last record of each key with what it says of itself."""
+    """A changelog: its cover, and the newest record of each key, to be read once."""
 
     cover: Cover
-    last: Mapping[bytes, tuple[Said, Message]]
+    newest: Iterator[Newest]
 
 
 def restore(
@@ -83,16 +84,17 @@ def restore(
         cluster = Cluster(bootstrap_servers, options)
         found = _whole(cluster, options, table, topic)
         schema = tables.schema(spark, table)
-        rows = _rows(spark, table, found, schema, going_on=True)
         cover = found.cover
         restored = Restored(cover.topic, (*cover.before, (cover.origin, cover.tick)))
         begins = {tables.SKIP: json.dumps(cover.next), tables.RESTORED: restored.text()}
         if cover.clock is not None:
             begins[tables.CLOCK] = json.dumps(cover.clock)
-        tables.create_filled(spark.createDataFrame(rows, schema), layout, table, begins)
-    return len(rows)
+        with handed(spark, layout, schema, _rows(spark, table, found, schema, going_on=True)) as rows:
+            tables.create_filled(rows, layout, table, begins)
+            return rows.count()
 
 
+@contextmanager
 def changelog(
     spark: SparkSession,
     layout: Layout,
@@ -101,8 +103,8 @@ def changelog(
     table: Table,
     topic: str,
     tick: int,
-) -> DataFrame:
-    """Return what a table's changelog in a topic makes of it up to a tick.
+) -> Iterator[DataFrame]:
+    """Give what a table's changelog in a topic makes of it up to a tick: a frame, while the context lasts.
 
     What compaction has removed can't be had: at a tick that is long past, the row of a key that changed since may be
     missing. Raises NotFound where the topic does not exist, has another table's changelog, or ends before the tick.
@@ -120,8 +122,9 @@ def changelog(
         raise NotFound(f"topic {topic!r} covers tick {until}, no more; later changes were not published. Run its job.")
     ends = {origin: tick if origin == mine else end for origin, end in _up_to(ends, mine).items()}
     schema = tables.schema(spark, table)
-    found = _Read(cover, _last(cluster, options, topic, cover, ends))
-    return spark.createDataFrame(_rows(spark, table, found, schema), schema)
+    found = _Read(cover, newest(_records(cluster, options, topic, cover, ends)))
+    with handed(spark, layout, schema, _rows(spark, table, found, schema)) as rows:
+        yield rows
 
 
 def _up_to(ends: Mapping[str, int], mine: str) -> dict[str, int]:
@@ -161,26 +164,27 @@ def _whole(cluster: Cluster, options: Mapping[str, str], table: Table, topic: st
     for _ in range(TRIES):
         _check(cluster, cover, table, topic)
         refused = None
+        last = newest(_records(cluster, options, topic, cover))
+        first: list[Newest] = []
         try:
-            last = _last(cluster, options, topic, cover)
+            first += islice(last, 1)  # then all is read
         except NotFound as error:
             refused = error
         if (now := _newest(cluster, options, topic)) == cover:
             if refused is not None:
                 raise refused
-            return _Read(cover, last)
+            return _Read(cover, chain(first, last))
         cover = now
     raise KafkaUnavailable(f"topic {topic!r} is being published to. Stop the job that does, then restore.")
 
 
-def _last(
+def _records(
     cluster: Cluster, options: Mapping[str, str], topic: str, cover: Cover, until: Mapping[str, int] | None = None
-) -> dict[bytes, tuple[Said, Message]]:
-    """Return the last record of each key. Raises NotFound for a record that the cover does not know.
+) -> Iterator[tuple[Said, bytes, bytes | None]]:
+    """Yield the records of a changelog: what each says, key and value. Raises NotFound for one the cover does not know.
 
     until: the last tick of each origin; records of others, and later ones, are left out.
     """
-    last: dict[bytes, tuple[Said, Message]] = {}
     ends = cover.ends()
     for message in drain(cluster, options, topic):
         said = said_by(message)
@@ -196,8 +200,11 @@ def _last(
             )
         within = until is None or said.position.tick <= until.get(said.origin, said.position.tick - 1)
         if (key := message.key()) is not None and within:
-            last[key] = said, message
-    return last
+            yield said, _bytes(key), None if (value := message.value()) is None else _bytes(value)
+
+
+def _bytes(data: str | bytes) -> bytes:
+    return data.encode() if isinstance(data, str) else data
 
 
 _INSTEAD = "Build the table from bronze; or delete the topic, so that its lake publishes it again, and restore then."
@@ -233,19 +240,19 @@ def _check(cluster: Cluster, cover: Cover, table: Table, topic: str) -> None:
 
 def _rows(
     spark: SparkSession, table: Table, found: _Read, schema: StructType, *, going_on: bool = False
-) -> list[tuple[Any, ...]]:
-    """The rows that the records make; going_on: with all that the table needs to take in more."""
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """The rows that the records make, each with its bytes; going_on: with all that is needed to take in more."""
     key, value = published.columns_of(spark, table)
     hidden = published.accumulators_of(spark, table)
     back = _ticks_back(found.cover)
-    rows = []
-    for key_bytes, (said, message) in found.last.items():
+    for record in found.newest:
+        said = record.said
         try:
-            shown = decode_columns("json", value, message.value())
+            shown = decode_columns("json", value, record.value)
             if shown is None:
                 continue
             kept = decode_columns("json", hidden, said.accumulators or b"{}") or {}
-            names = decode_columns(published.key_format(key), key, key_bytes) or {}
+            names = decode_columns(published.key_format(key), key, record.key) or {}
         except Unfit as error:
             raise NotFound(f"record {said.where} is no row of table {table.name!r}: {error}. {_INSTEAD}") from None
         if going_on and hidden and said.accumulators is None:
@@ -259,8 +266,7 @@ def _rows(
             **names, **shown, **_moved(table, kept, by), "_event_time": moment(said.event_ms),
             "_position": tuple(said.position._replace(tick=said.position.tick - by)),
         }  # fmt: skip
-        rows.append(tuple(row.get(field.name) for field in schema))
-    return rows
+        yield record.size, tuple(row.get(field.name) for field in schema)
 
 
 def _ticks_back(cover: Cover) -> dict[str, int]:

@@ -1,0 +1,103 @@
+"""The newest record of each key of a changelog, and rows on their way to Spark: with more keys than memory holds.
+
+The records are sorted on the driver's disk, and the rows go to Spark some megabytes at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakehouse.kafka.headers import Said
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.record.sorted_rows import in_order
+from lakehouse.semantics.position import Position
+from lakehouse.spark import folders
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+AT_ONCE = 1000
+HANDED_BYTES, HANDED_ROWS = 16 << 20, 20_000
+RECORD = pa.schema(
+    {
+        "key": pa.binary(), "number": pa.int64(), "value": pa.binary(), "where": pa.string(), "position": pa.string(),
+        "event_ms": pa.int64(), "origin": pa.string(), "of": pa.string(), "accumulators": pa.binary(),
+        "left_out": pa.int64(),
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest record of a key, and what it says of itself. value: None for a delete."""
+
+    said: Said
+    key: bytes
+    value: bytes | None
+
+    @property
+    def size(self) -> int:
+        return len(self.key) + len(self.value or b"") + len(self.said.accumulators or b"")
+
+
+def newest(records: Iterable[tuple[Said, bytes, bytes | None]]) -> Iterator[Newest]:
+    """Yield the last record of each key, of what records say, their keys and values. All are read before the first."""
+    for _, group in groupby(_one_by_one(in_order(_batches(records), 2)), key=itemgetter(0)):
+        *_, (key, _, value, where, position, event_ms, origin, of, accumulators, left_out) = group
+        at = Position(*json.loads(position))
+        yield Newest(Said(where, at, event_ms, origin, of, accumulators, left_out), key, value)
+
+
+def _one_by_one(parts: Iterator[list[tuple[Any, ...]]]) -> Iterator[tuple[Any, ...]]:
+    for part in parts:
+        yield from part
+
+
+def _batches(records: Iterable[tuple[Said, bytes, bytes | None]]) -> Iterator[pa.RecordBatch]:
+    numbered = enumerate(records)
+    while some := list(islice(numbered, AT_ONCE)):
+        yield pa.RecordBatch.from_pylist(
+            [
+                {**asdict(said), "position": json.dumps(said.position), "key": key, "value": value, "number": number}
+                for number, (said, key, value) in some
+            ],
+            RECORD,
+        )
+
+
+@contextmanager
+def handed(
+    spark: SparkSession, layout: Layout, schema: StructType, rows: Iterable[tuple[int, tuple[Any, ...]]]
+) -> Iterator[DataFrame]:
+    """Give rows, each with its bytes, as a frame of Spark; what they need on the lake's disk is removed at the end."""
+    path = f"{layout.root}/control/restoring/{uuid.uuid4().hex}"
+    try:
+        spark.createDataFrame([], schema).write.parquet(path)
+        for some in _together(rows):
+            spark.createDataFrame(some, schema).write.mode("append").parquet(path)
+        yield spark.read.schema(schema).parquet(path)
+    finally:
+        folders.remove(spark, path)
+
+
+def _together(rows: Iterable[tuple[int, tuple[Any, ...]]]) -> Iterator[list[tuple[Any, ...]]]:
+    held: list[tuple[Any, ...]] = []
+    volume = 0
+    for size, row in rows:
+        held.append(row)
+        volume += size
+        if volume >= HANDED_BYTES or len(held) >= HANDED_ROWS:
+            yield held
+            held, volume = [], 0
+    if held:
+        yield held

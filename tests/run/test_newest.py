@@ -1,0 +1,53 @@
+"""The newest record of each key, of more records than memory holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lakehouse.errors import NotFound
+from lakehouse.kafka.headers import Said
+from lakehouse.lake.record import sorted_rows
+from lakehouse.run.repair import newest as module
+from lakehouse.run.repair.newest import newest
+from lakehouse.semantics.position import Position
+
+Record = tuple[Said, bytes, bytes | None]
+
+
+def record(number: int, key: bytes, value: bytes | None) -> Record:
+    at = Position(number, 1, "in", 0, number, 0)
+    return Said(f"t/0@{number}", at, number, "lake", "totals", b'{"n": 1}' if number % 2 else None, None), key, value
+
+
+@pytest.fixture(autouse=True, params=[1, 64 << 20])
+def small(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    monkeypatch.setattr(sorted_rows, "RUN_BYTES", request.param)
+    monkeypatch.setattr(module, "AT_ONCE", 3)
+
+
+def test_the_last_record_of_each_key_comes_out_whole_deletes_too() -> None:
+    """All of a topic's keys were held on the driver, each with its message."""
+    records = [record(n, b"%03d" % (n % 7), None if n % 5 == 0 else b"\x00%d" % n) for n in range(100)]
+    last = {key: (said, value) for said, key, value in records}
+    found = list(newest(iter(records)))
+    assert {one.key: (one.said, one.value) for one in found} == last
+    assert [one.key for one in found] == sorted(last)
+    assert not list(newest(()))
+
+
+def test_a_record_that_is_refused_is_found_before_the_first_comes_out() -> None:
+    def records() -> Iterator[Record]:
+        yield from (record(n, b"k", b"v") for n in range(20))
+        raise NotFound("another lake")
+
+    with pytest.raises(NotFound, match="another lake"):
+        next(newest(records()))
+
+
+def test_rows_are_handed_on_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HANDED_BYTES", 10)
+    monkeypatch.setattr(module, "HANDED_ROWS", 3)
+    rows = [(1, (1,)), (9, (2,)), (30, (3,)), *[(0, (n,)) for n in range(4, 8)]]
+    assert [len(some) for some in module._together(rows)] == [2, 1, 3, 1]
