@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.functions import names
+from lakehouse.spark.refused_values import refused
 
 # What does not raise itself; its arguments may. By the names of Spark's classes, and of its functions.
 LEAVES = names("UnresolvedAttribute Literal UnresolvedNamedLambdaVariable NamePlaceholder")
@@ -92,7 +93,22 @@ def _guarded(tree: Any) -> Any:
         tree = tree.withNewChildren(_jvm().PythonUtils.toSeq(made))
     if kind in HARMLESS or (kind == "UnresolvedFunction" and name in HARMLESS_FUNCTIONS):
         return tree
-    return _jvm().org.apache.spark.sql.catalyst.expressions.TryEval(tree)
+    tried = _jvm().org.apache.spark.sql.catalyst.expressions.TryEval
+    by_interval = name == "sequence" and _is_interval(made[-1])
+    condition = refused(name, len(made), by_interval=by_interval)
+    if condition is None:
+        return tried(tree)
+    # Spark moves a TryEval around an IF into its branches: the condition needs its own.
+    return _filled("if(coalesce(`0`, true), null, `1`)", [tried(_filled(condition, made)), tried(tree)])
+
+
+def _is_interval(tree: Any) -> bool:
+    """Whether a tree is an interval, as far as it can be told from how it is written."""
+    kind, name = _names(tree)
+    if kind in ("TryEval", "UnaryMinus"):
+        return _is_interval(_children(tree)[0])
+    typed = kind in ("Literal", "Cast") and "interval" in tree.dataType().typeName()
+    return typed or (name.endswith("_interval") and "make_" in name)
 
 
 def _names(tree: Any) -> tuple[str, str]:

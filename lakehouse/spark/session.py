@@ -20,6 +20,9 @@ DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     # An expression that fails is null, as in ksqlDB; a bad record must not stop the job.
     "spark.sql.ansi.enabled": "false",
+    # The last of a key that is there twice counts, as in JSON. Else it raises in the middle of a map, and what it has
+    # taken of that one would be in the next record's.
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     # 200 shuffle partitions and 50 snapshot partitions cost seconds a batch.
     "spark.databricks.delta.snapshotPartitions": "1",
     # VACUUM lists a folder in so many tasks; 10,000 of them take minutes for a handful of files.
@@ -50,7 +53,12 @@ DEFAULTS = {
 }
 
 # What tables hold depends on them, so they are not for anybody to set.
-MEANING = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.parquet.outputTimestampType")
+MEANING = (
+    "spark.sql.session.timeZone",
+    "spark.sql.ansi.enabled",
+    "spark.sql.parquet.outputTimestampType",
+    "spark.sql.mapKeyDedupPolicy",
+)
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # added to ours; every other setting replaces ours
 
