@@ -170,6 +170,7 @@ def test_both_wait_for_an_intervention_that_nobody_has_applied(bench: Bench) -> 
     assert applied.told(bench.layout, FINAL, None).cut.tick == 4
 
 
+@pytest.mark.slow
 def test_both_say_the_same_where_logs_and_files_are_gone(bench: Bench) -> None:
     """Delta removes the log's beginning after a checkpoint, and VACUUM files; bronze's rows say its offsets then."""
     bench.write(history("abacbdae", 0, 1))
