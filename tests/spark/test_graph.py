@@ -110,7 +110,10 @@ def test_a_moment_of_a_table_that_reads_tables(bench: Bench) -> None:
 def test_an_intervention_reaches_the_tables_downstream(bench: Bench) -> None:
     moved = TOTALS.to_stream().group_by("customer").window(lh.tumbling("5 minutes")).agg(n=lh.count())
     app = lh.app(LATEST, CITIES, moved.table("moved", emit="final"))
-    last = write_bronze(bench.spark, bench.layout, app, records(3, 40, 3))
+    sent = records(3, 40, 3)
+    newest = max(number for number, record in enumerate(sent) if record.topic == "orders")
+    sent[newest] = replace(sent[newest], value=b'{"customer": "late", "amount": 1, "tags": []}')
+    last = write_bronze(bench.spark, bench.layout, app, sent)
     bench.catch_up(app, 1, last)
     was = bench.rows(TOTALS, AtTick(1))
     assert bench.rows(TOTALS) != was
