@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain, groupby
 from typing import Any
 
 from lakehouse.model.evaluate import evaluate
@@ -19,17 +20,14 @@ from lakehouse.semantics.tombstone import Row
 def changes_as_events(table: Table, changes: Iterable[Change], records: Mapping[Position, Record]) -> list[Event]:
     """Return a table's changes, in their order, as records. records: by position, those that caused them."""
     events: list[Event] = []
-    for change in changes:
+    of_one = (enumerate(same) for _, same in groupby(changes, key=lambda change: change.position))
+    for number, change in chain.from_iterable(of_one):
         assert change.key is not None
-        last = events[-1].position if events else None
-        first = change.position.ordinal << LEVEL_BITS
-        # Several changes of one record are numbered.
-        number = last.ordinal + 1 - first if last and _at(last, 0) == _at(change.position, 0) else 0
         key = dict(zip(table.key, map(unhashable, change.key), strict=True))
         values = {name.lower(): value for name, value in {**key, **(change.value or {})}.items()}
         record = records[_at(change.position, 0)]
         values |= {"rowtime": change.timestamp, "rowpartition": record.partition, "rowoffset": record.offset}
-        position = _at(change.position, first + max(number, 0))
+        position = _at(change.position, (change.position.ordinal << LEVEL_BITS) + number)
         events.append(Event(False, change.value is None, values, change.timestamp, record, position))
     return events
 

@@ -61,12 +61,12 @@ def joined(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:
     records = records.where(~no_key)
     changes = tables.changes(table)
     before = tables.rows(table, records.select(*[F.col(a).alias(b) for a, b in zip(on, table.key, strict=True)]))
-    sides = [_side(table, changes, on, names, F.struct(*[F.col(f"_position.{name}") for name in PLACE]))]
+    place = F.struct(*[F.col(f"_position.{name}") for name in PLACE])
+    sides = [_side(table, changes, on, names, place)]
     if before is not None:
         before = before.withColumns({"_tombstone": F.lit(False), "_number": F.lit(0)})
         nowhere = F.lit(None).cast(dict(sides[0].dtypes)["_place"])
         sides.append(_side(table, before, on, names, nowhere))
-    place = F.struct(*[F.col(f"_position.{name}") for name in PLACE])
     left = records.select(
         *on, place.alias("_place"), F.lit(1).alias("_side"), F.lit(0).alias("_number"),
         F.struct(*shown, *own).alias("_record"),
