@@ -16,8 +16,8 @@ import lakehouse as lh
 from lakehouse.lake.layout import Layout
 from lakehouse.run.job.job import PARTS
 from lakehouse.run.lake import Lake
+from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.moment import AtVersion
-from lakehouse.spark.operators.content import Differing
 
 T = 1_700_000_000_000
 
@@ -58,7 +58,7 @@ def test_a_table_is_backfilled_and_reverted_while_its_job_runs(lake, cluster, se
         good = AtVersion(DeltaTable(layout.silver("live_sums")).version())
         one.spark.sql(f"UPDATE delta.`{layout.silver('live_sums')}` SET total = 99 WHERE word = 'a'")
         filled = other.backfill(app, sums, reason="a wrong UPDATE")
-        assert (filled.differing, filled.tick) == (Differing(0, 0, 1), tick + 1)
+        assert (filled.differing, filled.tick) == (Difference(0, 0, 1), tick + 1)
         assert rows() == begun
         wait(7)
         say(("a", 7), ("c", 8))
@@ -68,7 +68,7 @@ def test_a_table_is_backfilled_and_reverted_while_its_job_runs(lake, cluster, se
         # By its number: the tick is the table with the wrong UPDATE.
         assert rows(tick=tick)["a"]["total"] == 99
         reverted = other.revert(app, sums, good)
-        assert (reverted.differing, reverted.before) == (Differing(0, 1, 1), reverted.tick - 1)
+        assert (reverted.differing, reverted.before) == (Difference(0, 1, 1), reverted.tick - 1)
         assert rows() == begun
         wait(11)
         say(("b", 9))

@@ -97,9 +97,9 @@ def expected(app: App, records: list[Record], table: str) -> dict[Any, Any]:
 @pytest.mark.slow
 def test_a_damaged_table_is_made_anew_and_new_logic_is_swapped_in(bench: Bench) -> None:
     from lakehouse.run.repair.backfill import Range, backfill, backfill_range, revert
+    from lakehouse.semantics.difference import Difference
     from lakehouse.spark.bronze import interventions
     from lakehouse.spark.changelog import changefeed
-    from lakehouse.spark.operators.content import Differing
     from lakehouse.spark.past.moments import Cut
 
     records = history("abacbd")
@@ -113,11 +113,11 @@ def test_a_damaged_table_is_made_anew_and_new_logic_is_swapped_in(bench: Bench) 
     # A range of bronze that only `a` has records in: of the two, its row alone is made anew.
     one = Range(first_ms=20, last_ms=29)
     planned = backfill_range(bench.spark, bench.layout, ALONE, SUMS, one, dry_run=True)
-    assert (planned.tick, planned.differing) == (None, Differing(0, 0, 1))
+    assert (planned.tick, planned.differing) == (None, Difference(0, 0, 1))
     assert backfill_range(bench.spark, bench.layout, ALONE, SUMS, one).tick == 4
     assert bench.rows(SUMS) == {**good, ("b",): {"n": 2, "total": 99}}
     done = backfill(bench.spark, bench.layout, ALONE, SUMS, reason="a wrong UPDATE")
-    assert (done.tick, done.differing) == (5, Differing(0, 0, 1))
+    assert (done.tick, done.differing) == (5, Difference(0, 0, 1))
     assert bench.rows(SUMS) == good
     assert bench.rows(SUMS, AtTick(4))[("b",)] == {"n": 2, "total": 99}, "the history keeps what was"
     feed = changefeed.per_event(bench.spark, bench.layout, SUMS, 4, 5).collect()
@@ -129,7 +129,7 @@ def test_a_damaged_table_is_made_anew_and_new_logic_is_swapped_in(bench: Bench) 
         bench.catch_up(new)
     with pytest.raises(PlanError, match="under the declaration that the table has"):
         backfill_range(bench.spark, bench.layout, new, MEANS, one)
-    assert backfill(bench.spark, bench.layout, new, MEANS, dry_run=True).differing == Differing(0, 0, 4)
+    assert backfill(bench.spark, bench.layout, new, MEANS, dry_run=True).differing == Difference(0, 0, 4)
     assert backfill(bench.spark, bench.layout, new, MEANS).tick == 6
     assert bench.rows(MEANS) == expected(new, records, "sums")
     with pytest.raises(PlanError, match="its declaration changed at tick 6"):

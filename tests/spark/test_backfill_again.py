@@ -65,7 +65,7 @@ def seen(spark: SparkSession, layout: Layout, table: Table) -> dict[Any, Any]:
 @pytest.mark.slow
 def test_an_interrupted_backfill_goes_on_and_a_second_one_is_refused(spark: SparkSession, layout: Layout) -> None:
     from lakehouse.run.repair.backfill import backfill, build, revert
-    from lakehouse.spark.operators.content import Differing
+    from lakehouse.semantics.difference import Difference
 
     good = seen(spark, layout, SUMS)
     # Half a microsecond would be enough: times are compared whole.
@@ -83,7 +83,7 @@ def test_an_interrupted_backfill_goes_on_and_a_second_one_is_refused(spark: Spar
     told: list[tuple[str, int, int]] = []
     done = backfill(spark, layout, APP, SUMS, listen=lambda *said: told.append(said))
     assert told == [("build", 0, 1), ("build", 1, 1), ("compare", 1, 1), ("swap", 1, 1)], "ticks 1 to 3 were there"
-    assert (done.tick, done.before, done.differing) == (5, 4, Differing(0, 0, 1))
+    assert (done.tick, done.before, done.differing) == (5, 4, Difference(0, 0, 1))
     assert seen(spark, layout, SUMS) == good
     again = backfill(spark, layout, APP, SUMS)
     assert (again.tick, again.differing.equal) == (None, True)

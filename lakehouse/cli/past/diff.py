@@ -14,7 +14,7 @@ from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption,
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lakehouse.lake.row.difference import Difference
+    from lakehouse.semantics.difference import Difference, Unlike
 
 KeyedArgument = Annotated[
     str, typer.Argument(metavar="TABLE", help="A keyed table (visits), or what it keeps (state.visits).")
@@ -88,7 +88,7 @@ def diff(
         sides = [_side(str(at or "now"), n) for at, n in zip(moments, found.versions, strict=True)]
         output.say(f"{table}, from {sides[0]} to {sides[1]}")
     _print(found, limit, json=json)
-    if exit_code and found:
+    if exit_code and not found.equal:
         raise typer.Exit(FAILED)
 
 
@@ -114,20 +114,20 @@ def _side(moment: str, version: int | None) -> str:
 
 
 def _print(found: Difference, limit: int | None, *, json: bool) -> None:
-    counts = {"added": found.added, "removed": found.removed, "changed": found.changed}
     if json:
         for change in found.changes:
             output.as_json(change)
-        output.as_json(counts)
+        output.as_json(found.counts())
         return
     rows = [(c["change"], columns_text(c["key"]), *map(columns_text, _unlike(c))) for c in found.changes]
     if rows:
         columns = ("change", "key", "before", "after")
         shown(rows, limit, lambda some, caption: output.table("", columns, some, caption=caption))
-    output.say(", ".join(f"{count:,} {kind}" for kind, count in counts.items()) + "." if found else "No row differs.")
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in found.counts().items()) + "."
+    output.say("No row differs." if found.equal else counts)
 
 
-def _unlike(change: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+def _unlike(change: Unlike) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """A change's sides: of a changed row only the columns that differ."""
     before, after = change["before"], change["after"]
     if before is None or after is None:

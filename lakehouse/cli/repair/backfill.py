@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -121,7 +120,7 @@ def as_object(table: str, done: Backfilled, *, plan: bool) -> dict[str, Any]:
     """Return what was changed, for programs."""
     return {
         "table": table, "plan": plan, "tick": done.tick, "back_to": done.before, "records": done.records,
-        **asdict(done.differing),
+        **done.differing.counts(),
     }  # fmt: skip
 
 

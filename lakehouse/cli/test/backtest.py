@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -10,6 +9,8 @@ import typer
 from lakehouse.cli.repair.backfill import progress
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import AppArgument, ConfigOption, JsonOption, LakeOption, settings_of
+
+SHOWN = ("key", "before", "after")
 
 
 def backtest(
@@ -34,22 +35,23 @@ def backtest(
     one = Lake(settings=settings_of(config, lake))
     with progress(as_json=json) as listen:
         found = one.backtest(first, second, to=to, listen=listen)
+    of = found.differing
+    some = [(one["key"], one["before"], one["after"]) for one in of.changes]
     contents = {app: found.first, other: found.second}
     if json:
-        sides = [{"app": name, "rows": of.rows, "hash": str(of.hash)} for name, of in contents.items()]
+        sides = [{"app": name, "rows": one.rows, "hash": str(one.hash)} for name, one in contents.items()]
         show.as_json(
             {
-                "table": table, "tick": found.tick, "equal": found.differing.equal, "contents": sides,
-                **asdict(found.differing), "examples": found.examples,
+                "table": table, "tick": found.tick, "equal": of.equal, "contents": sides,
+                **of.counts(), "examples": [dict(zip(SHOWN, one, strict=True)) for one in some],
             }
         )  # fmt: skip
         return
-    rows = [(name, of.rows, str(of.hash)) for name, of in contents.items()]
+    rows = [(name, one.rows, str(one.hash)) for name, one in contents.items()]
     show.table(f"{table} at tick {found.tick:,}", ("declared in", "rows", "hash"), rows)
-    of = found.differing
     show.say(
         "They make the same." if of.equal else
         f"{other} has {of.added:,} keys more, {of.removed:,} less, and {of.changed:,} with another row."
     )  # fmt: skip
-    if found.examples:
-        show.table("Some of them", ("key", app, other), [tuple(example.values()) for example in found.examples])
+    if some:
+        show.table("Some of them", ("key", app, other), some)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -15,31 +14,13 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.history import History
 from lakehouse.lake.moment.rows_at import Fold, Snapshot, snapshot
 from lakehouse.lake.sql import engine, quote, visible
+from lakehouse.semantics.difference import Difference, Unlike
 from lakehouse.semantics.moment import At
 
 if TYPE_CHECKING:
     from lakehouse.lake.sql import Rows
 
 SIDES = (("update_preimage", "delete"), ("insert", "update_postimage"))  # of the change data feed: before and after
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """How many keys were added, removed and changed; and the first of them, in the order of their keys.
-
-    A change is {"change": "added", "key": {...}, "before": {...} or None, "after": {...} or None}: rows as people see
-    them, without their keys. versions: what was compared; None for what is no version.
-    """
-
-    versions: tuple[int | None, int | None]
-
-    added: int
-    removed: int
-    changed: int
-    changes: list[dict[str, Any]]
-
-    def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.changed)
 
 
 def difference(
@@ -135,13 +116,13 @@ def _compared(
         raise StorageError(f"{history.what}: its rows can't be compared: {error}") from error
     changes = [_change(history.key, row) for row in first]
     added, removed, altered = (counts.get(kind, 0) for kind in ("added", "removed", "changed"))
-    return Difference(versions, added, removed, altered, changes)
+    return Difference(added, removed, altered, changes, versions)
 
 
-def _change(keys: tuple[str, ...], row: dict[str, Any]) -> dict[str, Any]:
+def _change(keys: tuple[str, ...], row: dict[str, Any]) -> Unlike:
     whole = row["after"] if row["before"] is None else row["before"]
-    sides = {
-        side: None if row[side] is None else {n: v for n, v in row[side].items() if n not in keys}
+    before, after = (
+        None if row[side] is None else {n: v for n, v in row[side].items() if n not in keys}
         for side in ("before", "after")
-    }
-    return {"change": row["change"], "key": {name: whole[name] for name in keys}, **sides}
+    )
+    return {"change": row["change"], "key": {name: whole[name] for name in keys}, "before": before, "after": after}

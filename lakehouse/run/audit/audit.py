@@ -7,11 +7,12 @@ the table's rows are those that a refold from bronze gives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import NotFound, PlanError
+from lakehouse.formats.json_text import write
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import change_of, refusal
@@ -22,7 +23,7 @@ from lakehouse.semantics.window import Sliding
 from lakehouse.spark.audit import fates, offsets, refolded
 from lakehouse.spark.audit.marks import Subject
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.operators.content import content
+from lakehouse.spark.operators.content import content, difference
 from lakehouse.spark.silver.writer import latest_complete_tick
 from lakehouse.spark.table import counted, tables, travel
 from lakehouse.spark.table.input import Input
@@ -31,6 +32,7 @@ from lakehouse.spark.transaction import exists, properties, standing
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+ROWS_SHOWN = 3
 REFOLDS = ("late", "fixed", "refold")
 COUNTED = {
     "records": "records of its topics",
@@ -111,17 +113,18 @@ def _over_tables(spark: SparkSession, layout: Layout, table: Table, version: int
     names = ", ".join(dict.fromkeys(upstream.name for upstream in table.stream.reads))
     waiting = Input(spark, layout, table.stream).rows(*ticks).count()
     notes = [f"it reads {names}: what became of the records is in the audits of these; here the rows were refolded"]
-    return Audit(table.name, *ticks, waiting, rows, True, [], list(_differing(here, there, table.name)), notes)
+    return Audit(table.name, *ticks, waiting, rows, True, [], list(_differing(table, here, there)), notes)
 
 
-def _differing(here: DataFrame, there: DataFrame, name: str) -> Iterator[Problem]:
+def _differing(table: Table, here: DataFrame, there: DataFrame) -> Iterator[Problem]:
     if content(here) == content(there):
         return
-    found = refolded.difference(here, there)
+    found = difference(table.key, here, there, ROWS_SHOWN)
     yield Problem(
-        f"the table has {found.here:,} rows that a refold from bronze does not have{_some(found.here_rows)}",
-        f"{found.there:,} others{_some(found.there_rows)}",
-        REBUILD.format(table=name),
+        f"the table has {found.removed + found.changed:,} rows that a refold from bronze does not have"
+        + _some((one["key"], one["before"]) for one in found.changes),
+        f"{found.added + found.changed:,} others" + _some((one["key"], one["after"]) for one in found.changes),
+        REBUILD.format(table=table.name),
     )
 
 
@@ -209,7 +212,7 @@ class _Audited:
             return
         here = travel.read_version(self._spark, self._layout.silver(self._table.name), self._subject.version)
         there = refolded.refolded(self._spark, self._layout, self._table, self._subject.tick)
-        yield from _differing(here, there, self._table.name)
+        yield from _differing(self._table, here, there)
 
     def notes(self) -> Iterator[str]:
         if not self._said.whole:
@@ -246,5 +249,7 @@ class _Audited:
         return self._table.stream.topics
 
 
-def _some(rows: list[str]) -> str:
-    return f", such as {'; '.join(rows)}" if rows else ""
+def _some(rows: Iterable[tuple[dict[str, Any], dict[str, Any] | None]]) -> str:
+    """Some rows as JSON, of pairs of a key and the rest; those without the rest are no rows."""
+    texts = [write({**key, **row}) for key, row in rows if row is not None]
+    return f", such as {'; '.join(texts)}" if texts else ""

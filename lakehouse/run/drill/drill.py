@@ -31,7 +31,7 @@ from lakehouse.run.repair.restore import changelog
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.audit import damage
 from lakehouse.spark.audit.inspection import Finding, inspect
-from lakehouse.spark.operators.content import content, differing
+from lakehouse.spark.operators.content import content, difference
 from lakehouse.spark.past import anchors, reading
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.silver.query import Silver
@@ -151,8 +151,8 @@ class _Running:
         seconds = round(time.monotonic() - began, 2)
         if found == self.truth:
             return Restored(way, seconds, found.rows, True, 0)
-        other = differing(self._table.key, self._expected, made)
-        return Restored(way, seconds, found.rows, False, other.added + other.removed + other.changed)
+        lost = difference(self._table.key, self._expected, made).keys
+        return Restored(way, seconds, found.rows, False, lost)
 
     def _from_version(self, damaged: Layout, into: Layout, finding: Finding | None) -> DataFrame:
         # Moved to a new place: Spark remembers a log that it has seen, and must see this one as it is now.

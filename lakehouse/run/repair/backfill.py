@@ -20,12 +20,13 @@ from lakehouse.plan.evolution.change import DECLARATION, declared
 from lakehouse.plan.schema import check_name
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.intervene import intervene
+from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark import folders
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Decision, Kind, Wanted, person
-from lakehouse.spark.operators.content import Differing, differing
+from lakehouse.spark.operators.content import difference
 from lakehouse.spark.past import anchors, reading
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.silver.query import Silver
@@ -56,7 +57,7 @@ class Backfilled:
     before: the tick to go back to. changed: whether it brought other logic.
     """
 
-    differing: Differing
+    differing: Difference
     tick: int | None
     records: int = 0
     before: int = NO_TICK
@@ -201,11 +202,11 @@ def build(
     return beside
 
 
-def compare(spark: SparkSession, layout: Layout, beside: Layout, table: Table) -> Differing:
+def compare(spark: SparkSession, layout: Layout, beside: Layout, table: Table) -> Difference:
     """Compare what people see of the live table with what was built, at the last tick that both have taken in."""
     tick = min(_applied(spark, layout, table), _applied(spark, beside, table))
     live = reading.read(spark, layout, table, AtTick(tick))
-    return differing(table.key, live, Past(spark, beside, table).seen(Cut(tick)))
+    return difference(table.key, live, Past(spark, beside, table).seen(Cut(tick)))
 
 
 def revert(
@@ -282,16 +283,15 @@ def _records(spark: SparkSession, layout: Layout, table: Table, after: int, to: 
 
 def _declaration(spark: SparkSession, layout: Layout, table: Table) -> str | None:
     """The declaration that a table carries; None where there is no table."""
-    path = layout.silver(table.name)
-    return properties(spark, path).get(DECLARATION) if exists(spark, path) else None
+    return properties(spark, path).get(DECLARATION) if exists(spark, path := layout.silver(table.name)) else None
 
 
-def _effect(spark: SparkSession, layout: Layout, table: Table, kind: Kind, details: Mapping[str, Any]) -> Differing:
+def _effect(spark: SparkSession, layout: Layout, table: Table, kind: Kind, details: Mapping[str, Any]) -> Difference:
     """What an intervention would change now."""
     applied = _applied(spark, layout, table)
     past = Past(spark, layout, table, [Decision(applied + 1, "", kind, details)])
     live = reading.read(spark, layout, table, AtTick(applied))
-    return differing(table.key, live, past.seen(Cut(applied + 1)))
+    return difference(table.key, live, past.seen(Cut(applied + 1)))
 
 
 def _applied(spark: SparkSession, layout: Layout, table: Table) -> int:

@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from lakehouse.errors import ConfigError, NotFound, StorageError
 from lakehouse.lake.layout import Layout
@@ -20,9 +20,10 @@ from lakehouse.plan.schema import check_name
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.backfill import Progress, build, silent
 from lakehouse.run.repair.restore import changelog
+from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.moment import At, AtTick
 from lakehouse.spark import folders
-from lakehouse.spark.operators.content import Content, Differing, content, differing, examples
+from lakehouse.spark.operators.content import Content, content, difference
 from lakehouse.spark.past import reading
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.silver.writer import latest_complete_tick
@@ -51,13 +52,12 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Backtested:
-    """What two declarations make of the same records, up to a tick: by how many keys the second differs, and some."""
+    """What two declarations make of the same records, up to a tick, and by how much the second differs."""
 
     tick: int
     first: Content
     second: Content
-    differing: Differing
-    examples: list[dict[str, Any]]
+    differing: Difference
 
 
 def checkout(
@@ -172,9 +172,9 @@ def backtest(
         before, after = (
             Past(spark, place, one).seen(Cut(tick)) for place, one in zip(places, (table, other), strict=True)
         )
-        differs = differing(table.key, before, after)
-        some = [] if differs.equal else examples(table.key, before, after, EXAMPLES)
-        made = Backtested(tick, content(before), content(after), differs, some)
+        made = Backtested(
+            tick, content(before), content(after), difference(table.key, before, after, EXAMPLES)
+        )  # fmt: skip
         for place in places:
             folders.remove(spark, place.tables)
         return made

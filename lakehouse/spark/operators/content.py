@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from decimal import Decimal
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from lakehouse.spark.operators.aggregates import same_key
+from lakehouse.semantics.difference import Difference, Unlike
 
 MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 # Spark would cut timestamps to milliseconds.
@@ -20,6 +20,8 @@ AS_TEXT = {
     "timestampNTZFormat": MICROSECONDS,
 }
 
+SIDES = (("before", -1), ("after", 1))
+
 
 @dataclass(frozen=True, slots=True)
 class Content:
@@ -27,19 +29,6 @@ class Content:
 
     rows: int
     hash: int
-
-
-@dataclass(frozen=True, slots=True)
-class Differing:
-    """How many keys are in one of two tables only, or have another row in the second."""
-
-    added: int
-    removed: int
-    changed: int
-
-    @property
-    def equal(self) -> bool:
-        return not (self.added or self.removed or self.changed)
 
 
 def content(frame: DataFrame) -> Content:
@@ -51,35 +40,45 @@ def content(frame: DataFrame) -> Content:
     return Content(found[0], int(found[1]))
 
 
-def differing(key: tuple[str, ...], before: DataFrame, after: DataFrame) -> Differing:
-    """Compare two tables of one key, by what people see. A column that one of them lacks is null there."""
-    both, there, here, other = _compared(key, before, after)
-    found = both.agg(F.count_if(here & ~there), F.count_if(there & ~here), F.count_if(other)).first()
-    assert found is not None
-    return Differing(*found)
+def difference(key: tuple[str, ...], before: DataFrame, after: DataFrame, limit: int = 0) -> Difference:
+    """Compare two tables of one key, by what people see; a column that one of them lacks is null there.
+
+    A row that stands twice in one of them is a difference, too. limit: so many of the keys that differ, the first by
+    their text, with their rows.
+    """
+    sides = [_seen(frame.columns) for frame in (before, after)]
+    names = list(dict.fromkeys([*sides[0], *sides[1]]))
+    both = _images(key, before, names, -1).unionByName(_images(key, after, names, 1))
+    left = both.groupBy(*_columns(key), "_row").agg(F.sum("_n").alias("_n")).where("_n <> 0")
+    one = [F.max(F.when(F.col("_n") * sign > 0, F.col("_row"))).alias(side) for side, sign in SIDES]
+    # A text of the key, since of a row that is missing there is none.
+    unlike = left.groupBy(*_columns(key)).agg(*one).select(image(None, key).alias("key"), "before", "after").persist()
+    try:
+        added, removed = F.col("before").isNull(), F.col("after").isNull()
+        counts = unlike.agg(F.count_if(added), F.count_if(removed), F.count_if(~added & ~removed)).first()
+        assert counts is not None
+        rows = unlike.orderBy("key").limit(limit).collect() if limit and any(counts) else []
+    finally:
+        unlike.unpersist()
+    added_keys, removed_keys, changed_keys = map(int, counts)
+    return Difference(added_keys, removed_keys, changed_keys, [_unlike(key, sides, row) for row in rows])
 
 
-def examples(key: tuple[str, ...], before: DataFrame, after: DataFrame, limit: int) -> list[dict[str, Any]]:
-    """Return the first differing keys, by their text: {"key", "before", "after"}, None where there is no row."""
-    both, there, here, other = _compared(key, before, after)
-    names = [sorted(set(_seen(frame.columns)) - set(key)) for frame in (before, after)]
-    found = both.where((there != here) | other).select(
-        F.when(there, image("b", key)).otherwise(image("a", key)).alias("key"),
-        F.when(there, image("b", names[0])).alias("before"),
-        F.when(here, image("a", names[1])).alias("after"),
+def _unlike(key: tuple[str, ...], sides: list[list[str]], row: Row) -> Unlike:
+    """A key that differs: its rows, of the columns that each side has."""
+    said = json.loads(row["key"], parse_float=Decimal)
+    before, after = (
+        None if text is None else {n: v for n, v in json.loads(text, parse_float=Decimal).items() if n in has}
+        for text, has in zip((row["before"], row["after"]), (set(side) - set(key) for side in sides), strict=True)
     )
-    rows = found.orderBy("key").limit(limit).collect()
-    return [{name: text and json.loads(text) for name, text in row.asDict().items()} for row in rows]
+    return {"change": "added" if before is None else "removed" if after is None else "changed",
+            "key": said, "before": before, "after": after}  # fmt: skip
 
 
-def _compared(key: tuple[str, ...], before: DataFrame, after: DataFrame) -> tuple[DataFrame, Column, Column, Column]:
-    """Both tables by key, and three conditions: a row was there, is here, is another one."""
-    names = sorted(set(_seen(before.columns)) | set(_seen(after.columns)))
-    # A mark, since key columns may be null.
-    left, right = (_marked(frame, names).alias(side) for frame, side in ((before, "b"), (after, "a")))
-    both = left.join(right, same_key(key, "b", "a"), "full_outer")
-    there, here = F.col("b._there").isNotNull(), F.col("a._there").isNotNull()
-    return both, there, here, there & here & ~image("b", names).eqNullSafe(image("a", names))
+def _images(key: tuple[str, ...], frame: DataFrame, names: list[str], count: int) -> DataFrame:
+    """The key of each row, all of it as one text, and a number."""
+    whole = frame.withColumns({name: F.lit(None) for name in names if name not in frame.columns})
+    return whole.select(*_columns(key), image(None, names).alias("_row"), F.lit(count).alias("_n"))
 
 
 def image(side: str | None, names: Iterable[str]) -> Column:
@@ -88,9 +87,8 @@ def image(side: str | None, names: Iterable[str]) -> Column:
     return F.to_json(F.struct(*columns), AS_TEXT)
 
 
-def _marked(frame: DataFrame, names: list[str]) -> DataFrame:
-    missing = {name: F.lit(None) for name in names if name not in frame.columns}
-    return frame.withColumns(missing).select(*[f"`{name}`" for name in names], F.lit(True).alias("_there"))
+def _columns(names: Iterable[str]) -> list[Column]:
+    return [F.col(f"`{name}`") for name in names]
 
 
 def _seen(names: Iterable[str]) -> list[str]:
