@@ -37,6 +37,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.settings.config import load
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.tick import append_tick
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.session import open_session
 from lakehouse.spark.silver.query import Silver
 
@@ -90,8 +91,8 @@ class Filled:
         self._keys = rows // self._hours
         self._sent = self._batches = 0
         self._dice = random.Random(7)
-        bronze.create(spark, self._layout)
-        state = bronze.take_over(spark, self._layout)
+        bronze.create(OpenLake(spark, self._layout))
+        state = bronze.take_over(OpenLake(spark, self._layout))
         self._state = replace(state, topics={TOPIC: bronze.TopicState("id")})
 
     def fill(self) -> float:
@@ -129,7 +130,7 @@ class Filled:
         return int(reader.dataset(self._layout.silver(self._table.name)).count_rows())
 
     def _silver(self) -> Silver:
-        return Silver(self._spark, self._layout, self._app, lambda tick, records: None)
+        return Silver(OpenLake(self._spark, self._layout), self._app, lambda tick, records: None)
 
     def _append(self, frame: DataFrame, end: int) -> None:
         ends = {TOPIC: dict.fromkeys(range(PARTITIONS), end)}

@@ -27,11 +27,11 @@ from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick, AtVersion
 from lakehouse.settings.config import load
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.tick import append_tick
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.past import reading
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.session import open_session
 from lakehouse.spark.silver.query import Silver
-from lakehouse.spark.table import travel
 
 TOPIC, HOUR_MS = "events", 3_600_000
 events = lh.stream(TOPIC, key="id string", schema="amount bigint")
@@ -41,8 +41,8 @@ APP = lh.app(TABLE)
 
 def fill(spark: SparkSession, layout: Layout, rows: int, ticks: int) -> None:
     """Write the ticks, and let the table take them in, two at a time."""
-    bronze.create(spark, layout)
-    state = replace(bronze.take_over(spark, layout), topics={TOPIC: bronze.TopicState("id")})
+    bronze.create(OpenLake(spark, layout))
+    state = replace(bronze.take_over(OpenLake(spark, layout)), topics={TOPIC: bronze.TopicState("id")})
     size = rows // ticks
     for tick in range(1, ticks + 1):
         number = spark.range((tick - 1) * size, tick * size).select(F.col("id").alias("number"))
@@ -50,7 +50,7 @@ def fill(spark: SparkSession, layout: Layout, rows: int, ticks: int) -> None:
         frame = kafka_rows(number, TOPIC, "amount", time_ms=time_ms)
         state, _ = append_tick(frame, layout, state, {TOPIC: {0: tick * size}}, "benchmark")
         if tick % 2 == 0:
-            with Silver(spark, layout, APP, lambda tick, records: None) as silver:
+            with Silver(OpenLake(spark, layout), APP, lambda tick, records: None) as silver:
                 silver.catch_up()
 
 
@@ -73,10 +73,12 @@ def main() -> None:
         fill(spark, layout, asked.rows, asked.ticks)
         last, size = asked.ticks, asked.rows // asked.ticks
 
-        def at(moment: At | None) -> DataFrame:
-            return reading.read(spark, layout, TABLE, moment)
+        lake = OpenLake(spark, layout)
 
-        known = travel.commits(spark, layout.silver(TABLE.name), TABLE.name)
+        def at(moment: At | None) -> DataFrame:
+            return reading.read(OpenLake(spark, layout).open(TABLE), moment)
+
+        known = lake.commits(lake.open(TABLE).visible)
         before = max(one.version for one in known if one.tick == last - 2)
         half = last // 2 * HOUR_MS + HOUR_MS // 2
         kinds = {
@@ -87,7 +89,9 @@ def main() -> None:
             "offsets, half a tick past a version": lambda: at(AtOffsets({TOPIC: {0: (last - 2) * size + size // 2}})),
             "event time, within the last tick": lambda: at(AtEvent(last * HOUR_MS + HOUR_MS // 2)),
             "event time, half of the history ago": lambda: at(AtEvent(half)),
-            "the last tick, from bronze alone": lambda: Past(spark, layout, TABLE).seen(Cut(last), anchored=False),
+            "the last tick, from bronze alone": lambda: Past(OpenLake(spark, layout).open(TABLE)).seen(
+                Cut(last), anchored=False
+            ),
         }
         found = []
         for name, read in kinds.items():

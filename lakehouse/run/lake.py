@@ -81,14 +81,14 @@ class Lake(Repairs):
         from lakehouse.spark.past import reading
 
         meant = at if isinstance(at, At) else moment_of(at, clock=clock, version=version, tick=tick, offsets=offsets)
-        frame = reading.read(self.spark, self._layout, table, meant)
+        frame = reading.read(self._lake.open(table), meant)
         return frame if hidden else frame.select(*[name for name in frame.columns if not name.startswith("_")])
 
     def tick(self, *tables: Table) -> int:
         """Return the last tick that all of these tables have taken in."""
         from lakehouse.spark.table import travel
 
-        return travel.common_tick(self.spark, self._layout, tables)
+        return travel.common_tick(self._lake, tables)
 
     def changes(
         self, table: Table, *, after: int = 0, to: int | None = None, net: bool = False, key: str | None = None
@@ -101,7 +101,6 @@ class Lake(Repairs):
         from lakehouse.spark.changelog import changefeed
         from lakehouse.spark.changelog.net import net_changes
 
-        layout = self._layout
         last = self.tick(table)
         if to is not None and to > last:
             raise NotFound(
@@ -109,9 +108,9 @@ class Lake(Repairs):
             )
         to = last if to is None else to
         if net:
-            frame = net_changes(self.spark, layout, table, after, to)
+            frame = net_changes(self._lake.open(table), after, to)
         else:
-            frame = changefeed.per_event(self.spark, layout, table, after, to)
+            frame = changefeed.per_event(self._lake.open(table), after, to)
         return frame if key is None else changefeed.of_key(frame, table, key)
 
     def explain(
@@ -147,4 +146,4 @@ class Lake(Repairs):
 
         servers = running(self.settings)
         kafka = Asked(servers, self.settings.kafka.options, "the embedded Kafka does not run (lakehouse kafka up)")
-        return audit(self.spark, self._layout, app, table, kafka, deep=deep, listen=listen)
+        return audit(self._lake.open(table), app, kafka, deep=deep, listen=listen)

@@ -22,6 +22,7 @@ from deltalake import DeltaTable
 
 from lakehouse.demo import flights
 from lakehouse.semantics.record import Record
+from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -211,8 +212,8 @@ def folder(spark: SparkSession, days: list[Record], tmp_path_factory: pytest.Tem
 
     made = tmp_path_factory.mktemp("analytics")
     layout = Layout(str(made))
-    last = write_bronze(spark, layout, app, days)
-    with Silver(spark, layout, app, lambda tick, records: None) as tables:
+    last = write_bronze(OpenLake(spark, layout), app, days)
+    with Silver(OpenLake(spark, layout), app, lambda tick, records: None) as tables:
         for tick in range(1, last + 1):
             tables.catch_up(tick)
     return made

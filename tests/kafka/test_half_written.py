@@ -15,6 +15,7 @@ from lakehouse.run.repair.intervene import intervene
 from lakehouse.spark.bronze import tick as bronze_tick
 from lakehouse.spark.bronze.ingest import Ingest
 from lakehouse.spark.bronze.interventions import Wanted
+from lakehouse.spark.open_lake import OpenLake
 
 T = 1_700_000_000_000
 NOBODYS = Wanted("refold", ())
@@ -60,14 +61,14 @@ def test_another_applications_intervention_does_not_double_a_half_written_tick(
         one.run(app, until="caught_up", parts=("ingest",))
     mend()
     with pytest.raises(StorageError, match="topic 'half-own' has tick 2, which is not complete"):
-        intervene(spark, layout, other, NOBODYS)
+        intervene(OpenLake(spark, layout), other, NOBODYS)
     # Nor does an ingest of the other application make another tick of that number: it completes this one.
     send("half-other", [("a", "x", T)])
     one.run(other, until="caught_up", parts=("ingest",))
     one.run(app, until="caught_up", parts=("ingest",))
     assert [(row["tick"], row["offset"]) for row in bronze(one, "half-own")] == [(1, 0), (2, 1), (2, 2)]
     assert [(row["tick"], row["topic"]) for row in bronze(one)] == [(3, "half-other")]
-    assert intervene(spark, layout, other, NOBODYS) == 4
+    assert intervene(OpenLake(spark, layout), other, NOBODYS) == 4
 
 
 def test_a_half_written_tick_of_a_topic_that_was_made_anew_swallows_none_of_the_new_records(

@@ -13,6 +13,7 @@ from lakehouse.errors import NotFound
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.lake.layout import Layout
 from lakehouse.spark.bronze import bronze as bronze_table
+from lakehouse.spark.open_lake import OpenLake
 
 T = 1_700_000_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -89,7 +90,10 @@ def test_a_lost_checkpoint_changes_nothing_and_the_rows_say_what_the_commit_says
     shutil.rmtree(f"{layout.root}/control")
     assert ingest(one, app) == [(2, 1)]
     assert identity(bronze(one)) == [("in-lost", p, n) for p in (0, 1) for n in range(5)] + [("in-lost", 1, 5)]
-    said, derived = bronze_table.read_state(spark, layout), bronze_table.state_from_rows(spark, layout)
+    said, derived = (
+        bronze_table.read_state(OpenLake(spark, layout)),
+        bronze_table.state_from_rows(OpenLake(spark, layout)),
+    )
     assert said.tick == derived.tick == 2
     assert said.topics == derived.topics
     (topic,) = said.topics.values()

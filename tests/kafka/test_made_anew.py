@@ -13,6 +13,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
 from lakehouse.semantics.record import Record
 from lakehouse.spark.bronze.gaps import accepted
+from lakehouse.spark.open_lake import OpenLake
 
 from ..written_bronze import write_bronze
 
@@ -59,7 +60,7 @@ def test_a_topic_made_anew_before_its_first_record_does_not_keep_the_dead_id(
         (living[topic], n) for topic in dead for n in range(3)
     ]
     # What the dead topics may have had, nobody knows: it is written down, and stops nothing.
-    noted = accepted(spark, Layout(one.settings.lake.path))
+    noted = accepted(OpenLake(spark, Layout(one.settings.lake.path)))
     lost = {gap.topic: (gap.topic_id, gap.from_offset, gap.to_offset) for gap in noted}
     assert lost == {topic: (dead[topic], 0, None) for topic in dead}
 
@@ -97,7 +98,7 @@ def test_a_log_that_was_cut_is_not_accepted_as_its_offsets_come_again_with_other
     assert "can't be accepted" in str(found.value)
     assert 'on_data_loss = "record"' in str(found.value)
     assert len(bronze(one)) == 5
-    assert accepted(one.spark, Layout(one.settings.lake.path)) == []
+    assert accepted(OpenLake(one.spark, Layout(one.settings.lake.path))) == []
     # The way out that the error names.
     cluster.delete("anew-cut")
     cluster.create("anew-cut")

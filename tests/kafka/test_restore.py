@@ -22,6 +22,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
 from lakehouse.run.repair.fix import replay
 from lakehouse.semantics.moment import AtTick
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.past.fixed import Fix
 from lakehouse.spark.transaction import exists
 
@@ -209,7 +210,9 @@ def test_what_is_put_right_on_a_restored_table_keeps_what_it_was_restored_with(l
     layout, topic_id = Layout(two.settings.lake.path), cluster.topics(["mended"])["mended"].id
 
     def fix(offset: int) -> None:
-        replay(two.spark, layout, app, stream.sources[0], [Fix(topic_id, 0, offset, b"a", b'{"amount": 100}')])
+        replay(
+            OpenLake(two.spark, layout), app, stream.sources[0], [Fix(topic_id, 0, offset, b"a", b'{"amount": 100}')]
+        )
 
     with pytest.raises(PlanError, match="was restored from a topic that covers record 0@3"):
         fix(3)

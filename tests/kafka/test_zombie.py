@@ -20,6 +20,7 @@ from lakehouse.lake.lease import Lease
 from lakehouse.run.job.job import Job
 from lakehouse.spark.bronze import bronze as bronze_table
 from lakehouse.spark.bronze.ingest import Ingest
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.writer import SilverWriter
 from lakehouse.spark.transaction import read_progress
 
@@ -29,6 +30,7 @@ T = 1_700_000_000_000
 HOLD = """
 import sys
 from lakehouse.lake.lease import Lease
+from lakehouse.spark.open_lake import OpenLake
 Lease(sys.argv[1], "x").acquire()
 print("held", flush=True)
 sys.stdin.read()
@@ -66,8 +68,8 @@ def test_a_zombie_writer_of_a_table_is_fenced(lake, cluster, send, spark: SparkS
         return [tuple(row) for row in one.read(table).collect()]
 
     tick(1)
-    zombie = SilverWriter(spark, layout, table, uuid.uuid4().hex)
-    successor = SilverWriter(spark, layout, table, uuid.uuid4().hex)
+    zombie = SilverWriter(OpenLake(spark, layout).open(table), uuid.uuid4().hex)
+    successor = SilverWriter(OpenLake(spark, layout).open(table), uuid.uuid4().hex)
     with zombie:
         assert zombie.apply(1, NoneBad()) == 1
         zombie._lease.release()  # as on a file system whose locks the other machine does not see

@@ -20,6 +20,7 @@ from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.record import Record
+from lakehouse.spark.open_lake import OpenLake
 from tests.properties.test_operators import APP, BY_CITY, EVENTS, SEEDS, STATEFUL, examples, history
 
 if TYPE_CHECKING:
@@ -42,13 +43,13 @@ def check(spark: SparkSession, folder: Path, app: App, seed: int, batches: list[
     from lakehouse.spark.silver.query import Silver
 
     records, layout = history(seed, 120, 5), Layout(str(folder))
-    last = write_bronze(spark, layout, app, records)
-    with Silver(spark, layout, app, lambda tick, count: None) as silver:
+    last = write_bronze(OpenLake(spark, layout), app, records)
+    with Silver(OpenLake(spark, layout), app, lambda tick, count: None) as silver:
         for tick in (*batches, last):
             silver.catch_up(tick)
     for at, expected in moments(app, records, seed, ticks):
         for table in app.tables:
-            frame = reading.read(spark, layout, table, at)
+            frame = reading.read(OpenLake(spark, layout).open(table), at)
             found = rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
             assert found == expected.tables[table.name], f"{table.name} at {at}"
 

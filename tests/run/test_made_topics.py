@@ -33,7 +33,7 @@ class Made:
 
 def made(cluster: Made) -> dict[str, dict[str, str]]:
     app = lh.app(BOOKINGS.latest("newest").changes().to_topic("newest-changes"), BOOKINGS.to_topic("copies"))
-    publishing = Publishing(SimpleNamespace(newSession=lambda: None), *[None] * 2, app, cluster)  # type: ignore[arg-type]
+    publishing = Publishing(SimpleNamespace(own_session=lambda: None), None, app, cluster)  # type: ignore[arg-type]
     for sink in app.sinks:
         publishing._make_topic(sink)
     return cluster.topics_made

@@ -110,7 +110,7 @@ def test_a_transaction_that_fails_leaves_no_changes_open(monkeypatch: pytest.Mon
     mine = Mine(None, "lake", AFTER + 2)  # type: ignore[arg-type]
     for name, value in {"_standing": Standing(AFTER), "_who": mine, "_publisher": Failing()}.items():
         setattr(sink, name, value)
-    for name in ("_spark", "_layout", "_sink"):
+    for name in ("_lake", "_sink"):
         setattr(sink, name, None)
     monkeypatch.setattr(publishing.published, "records", records)
     monkeypatch.setattr(sink, "_cover", lambda part, mine: None, raising=False)

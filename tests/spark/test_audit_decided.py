@@ -15,6 +15,7 @@ from lakehouse.run.audit.missing import Asked
 from lakehouse.semantics.moment import AtTick
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
+from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,22 +54,26 @@ class Bench:
     def __init__(self, spark: SparkSession, layout: Layout) -> None:
         self.spark, self.layout = spark, layout
 
+    @property
+    def lake(self) -> OpenLake:
+        return OpenLake(self.spark, self.layout)
+
     def write(self, table: Table, records: list[Record]) -> None:
         from lakehouse.run.scenario.replay import write_bronze
 
-        write_bronze(self.spark, self.layout, lh.app(table), records)
+        write_bronze(self.lake, lh.app(table), records)
 
     def catch_up(self, table: Table) -> None:
         from lakehouse.spark.silver.query import Silver
 
-        with Silver(self.spark, self.layout, lh.app(table), lambda tick, records: None) as silver:
+        with Silver(self.lake, lh.app(table), lambda tick, records: None) as silver:
             silver.catch_up()
 
     def audit(self, table: Table, app: App | None = None) -> Audit:
         """Deep; it must be right, whatever was decided."""
         from lakehouse.run.audit.audit import audit
 
-        done = audit(self.spark, self.layout, app or lh.app(table), table, NOBODY, deep=True)
+        done = audit(self.lake.open(table), app or lh.app(table), NOBODY, deep=True)
         assert [problem.found for problem in done.problems] == []
         return done
 
@@ -81,8 +86,8 @@ class Bench:
         from lakehouse.run.repair.backfill import revert
         from lakehouse.spark.past import reading
 
-        cut = reading.cut(self.spark, self.layout, table, AtTick(tick))
-        done = revert(self.spark, self.layout, lh.app(table), table, cut).tick
+        cut = reading.cut(self.lake.open(table), AtTick(tick))
+        done = revert(self.lake.open(table), lh.app(table), cut).tick
         assert done is not None
         return done
 
@@ -92,12 +97,10 @@ class Bench:
 
         value = json.dumps({"n": n}).encode()
         fixes = [Fix("id", 0, number, key.encode(), value) for number in numbers]
-        return replay(self.spark, self.layout, lh.app(table), table.stream.sources[0], fixes, instead=instead)
+        return replay(self.lake, lh.app(table), table.stream.sources[0], fixes, instead=instead)
 
     def rows(self, table: Table) -> dict[str, Any]:
-        from lakehouse.spark.table import travel
-
-        found = travel.read_version(self.spark, self.layout.silver(table.name)).collect()
+        found = self.lake.read(self.layout.silver(table.name)).collect()
         return {row["id"]: row["n"] for row in found}
 
 
@@ -122,10 +125,10 @@ def test_a_backfill_with_new_logic_brings_the_late_records_along(bench: Bench) -
     bench.catch_up(old)
     assert bench.late(old) == [(3, 0), (4, 0), (6, 10), (8, 20)]
     assert bench.audit(old).fates == {"applied": 4, "late": 4, "quarantined": 1}
-    assert correct(bench.spark, bench.layout, lh.app(old), old, key="b").tick == 4
+    assert correct(bench.lake.open(old), lh.app(old), key="b").tick == 4
     assert bench.audit(old).fates == {"applied": 4, "taken_in": 2, "late": 2, "quarantined": 1}
 
-    done = backfill(bench.spark, bench.layout, lh.app(new), new)
+    done = backfill(bench.lake.open(new), lh.app(new))
     assert (done.tick, done.changed) == (5, True)
     assert bench.late(new) == [(4, 0), (6, 10)], "8 is in time: what made it late is left out"
     assert bench.audit(new).fates == {"applied": 2, "taken_in": 2, "quarantined": 1, "left_out": 4}
@@ -134,7 +137,7 @@ def test_a_backfill_with_new_logic_brings_the_late_records_along(bench: Bench) -
 
     wide = EVENTS.group_by("id").window(lh.tumbling("10 milliseconds", grace="1 hour"))
     loose = wide.agg(n=lh.count(), total=lh.sum("n")).table("hourly")
-    assert backfill(bench.spark, bench.layout, lh.app(loose), loose).tick == 6
+    assert backfill(bench.lake.open(loose), lh.app(loose)).tick == 6
     assert bench.late(loose) == [], "nothing is late now"
     assert bench.audit(loose).fates == {"applied": 8, "quarantined": 1}, "what was taken in came in time"
     bench.write(loose, history([("a", 3), ("b", 61)], first=9, tick=7))
@@ -154,7 +157,7 @@ def test_a_backfill_under_a_new_schema_brings_the_quarantine_along(bench: Bench)
     bench.write(old, [record(n, "a", n, json.dumps(value).encode(), n // 2 + 1, n) for n, value in enumerate(values)])
     bench.catch_up(old)
     assert bench.audit(old).fates == {"applied": 3, "quarantined": 2}
-    assert backfill(bench.spark, bench.layout, lh.app(new), new).tick == 4
+    assert backfill(bench.lake.open(new), lh.app(new)).tick == 4
     assert bench.audit(new).fates == {"applied": 3, "quarantined": 2}
     rows = bench.spark.read.format("delta").load(bench.layout.quarantine("events")).collect()
     assert sorted(row["offset"] for row in rows) == [2, 4]
@@ -174,7 +177,7 @@ def test_after_a_revert_records_that_rows_show_are_current(bench: Bench, order: 
     bench.spark.sql(f"DELETE FROM delta.`{bench.layout.silver('last')}` WHERE id = 'd'")
     from lakehouse.run.audit.audit import audit
 
-    lost = audit(bench.spark, bench.layout, lh.app(table), table, NOBODY)
+    lost = audit(bench.lake.open(table), lh.app(table), NOBODY)
     assert "are the last of their keys" in lost.problems[0].found
 
 
@@ -206,13 +209,13 @@ def test_a_fix_may_be_taken_back_and_made_again_with_other_bytes(bench: Bench) -
     assert bench.fix(SUMS, 1, 4) == 6
     assert bench.rows(SUMS) == {"a": 4, "b": 1}
     assert bench.audit(SUMS).fates == {"applied": 3, "fixed": 2}
-    assert backfill(bench.spark, bench.layout, lh.app(SUMS), SUMS).tick is None, "bronze and the interventions say so"
+    assert backfill(bench.lake.open(SUMS), lh.app(SUMS)).tick is None, "bronze and the interventions say so"
     bench.write(SUMS, history([("b", 6)], first=5, tick=7))
     bench.catch_up(SUMS)
     assert bench.audit(SUMS).fates == {"applied": 4, "fixed": 2}
     assert bench.revert(SUMS, 1) == 8
     assert bench.audit(SUMS).fates == {"applied": 2, "taken_back": 2, "quarantined": 2}
-    wrong = backfill(bench.spark, bench.layout, lh.app(SUMS), SUMS)
+    wrong = backfill(bench.lake.open(SUMS), lh.app(SUMS))
     assert wrong.tick == 9
     assert bench.audit(SUMS).fates == {"applied": 4, "fixed": 2}, "made from bronze it has its fixes again"
 
@@ -236,22 +239,22 @@ def test_every_kind_of_table_is_audited_truly_after_fix_revert_and_correction(be
     from lakehouse.spark.past.fixed import Fix
     from lakehouse.spark.silver.query import Silver
 
-    with Silver(bench.spark, bench.layout, app, lambda tick, records: None) as silver:
+    with Silver(bench.lake, app, lambda tick, records: None) as silver:
         silver.catch_up()
     value = json.dumps({"n": 7}).encode()
-    at = replay(bench.spark, bench.layout, app, EVENTS.sources[0], [Fix("id", 0, 0, b"a", value)], by="ann")
+    at = replay(bench.lake, app, EVENTS.sources[0], [Fix("id", 0, 0, b"a", value)], by="ann")
     assert at == 5
     for table in tables:
         assert bench.audit(table, app).fates.get("quarantined", 0) == 1, table.name
-        assert of(bench.spark, bench.layout, table.name)[-1].by.startswith("ann (user ")
-    assert correct(bench.spark, bench.layout, app, tables[0]).tick == 6
+        assert of(bench.lake, table.name)[-1].by.startswith("ann (user ")
+    assert correct(bench.lake.open(tables[0]), app).tick == 6
     assert bench.audit(tables[0], app).fates["taken_in"] >= 3
     for table in tables:
         bench.revert(table, 1)
         found = bench.audit(table, app).fates
         assert (found["quarantined"], found.get("taken_in", 0)) == (2, 0), (table.name, found)
     for table in tables:
-        done = backfill(bench.spark, bench.layout, app, table)
+        done = backfill(bench.lake.open(table), app)
         assert done.tick is not None, table.name
         assert bench.audit(table, app).fates["quarantined"] == 1, table.name
 
@@ -272,7 +275,7 @@ def test_a_killed_swap_is_applied_whole_by_the_next_writer(bench: Bench, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr("lakehouse.spark.silver.writer.held", killed)
         with pytest.raises(KeyboardInterrupt):
-            backfill(bench.spark, bench.layout, lh.app(new), new)
+            backfill(bench.lake.open(new), lh.app(new))
     assert bench.late(new) == [(4, 0), (6, 10)], "they come before the table"
     with pytest.raises(PlanError, match="is to be swapped at tick 4, and stands at tick 3"):
         bench.audit(new)

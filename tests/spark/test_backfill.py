@@ -17,6 +17,7 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.moment import AtTick, AtVersion
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
+from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,22 +52,26 @@ class Bench:
     def __init__(self, spark: SparkSession, layout: Layout) -> None:
         self.spark, self.layout = spark, layout
 
+    @property
+    def lake(self) -> OpenLake:
+        return OpenLake(self.spark, self.layout)
+
     def write(self, records: list[Record]) -> int:
         from lakehouse.run.scenario.replay import write_bronze
 
-        return write_bronze(self.spark, self.layout, APP, records)
+        return write_bronze(self.lake, APP, records)
 
     def catch_up(self, app: App = APP, to: int | None = None) -> None:
         from lakehouse.spark.silver.query import Silver
 
-        with Silver(self.spark, self.layout, app, lambda tick, records: None) as silver:
+        with Silver(self.lake, app, lambda tick, records: None) as silver:
             silver.catch_up(to)
 
     def rows(self, table: Table, at: Any = None) -> dict[Any, Any]:
         from lakehouse.run.scenario.replay import rows_of
         from lakehouse.spark.past import reading
 
-        frame = reading.read(self.spark, self.layout, table, at)
+        frame = reading.read(self.lake.open(table), at)
         return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
 
     def folded(self, table: Table, tick: int) -> dict[Any, Any]:
@@ -75,7 +80,7 @@ class Bench:
         from lakehouse.run.scenario.replay import rows_of
         from lakehouse.spark.past.moments import Past
 
-        frame = Past(self.spark, self.layout, table).seen(Cut(tick), anchored=False)
+        frame = Past(self.lake.open(table)).seen(Cut(tick), anchored=False)
         return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
 
     def damage(self, table: str, change: str, where: str) -> None:
@@ -106,21 +111,21 @@ def test_a_damaged_table_is_made_anew_and_new_logic_is_swapped_in(bench: Bench) 
     assert bench.write(records) == 3
     bench.catch_up(ALONE)
     good = expected(ALONE, records, "sums")
-    nothing = backfill(bench.spark, bench.layout, ALONE, SUMS)
+    nothing = backfill(bench.lake.open(SUMS), ALONE)
     assert (nothing.tick, nothing.differing.equal) == (None, True)
 
     bench.damage("sums", "total = 99", "id IN ('a', 'b')")
     # A range of bronze that only `a` has records in: of the two, its row alone is made anew.
     one = Range(first_ms=20, last_ms=29)
-    planned = backfill_range(bench.spark, bench.layout, ALONE, SUMS, one, dry_run=True)
+    planned = backfill_range(bench.lake.open(SUMS), ALONE, one, dry_run=True)
     assert (planned.tick, planned.differing) == (None, Difference(0, 0, 1))
-    assert backfill_range(bench.spark, bench.layout, ALONE, SUMS, one).tick == 4
+    assert backfill_range(bench.lake.open(SUMS), ALONE, one).tick == 4
     assert bench.rows(SUMS) == {**good, ("b",): {"n": 2, "total": 99}}
-    done = backfill(bench.spark, bench.layout, ALONE, SUMS, reason="a wrong UPDATE")
+    done = backfill(bench.lake.open(SUMS), ALONE, reason="a wrong UPDATE")
     assert (done.tick, done.differing) == (5, Difference(0, 0, 1))
     assert bench.rows(SUMS) == good
     assert bench.rows(SUMS, AtTick(4))[("b",)] == {"n": 2, "total": 99}, "the history keeps what was"
-    feed = changefeed.per_event(bench.spark, bench.layout, SUMS, 4, 5).collect()
+    feed = changefeed.per_event(bench.lake.open(SUMS), 4, 5).collect()
     assert [(row["id"], row["total"], row["_position"]["tick"]) for row in feed] == [("b", 5, 5)]
     assert not Path(bench.layout.tables, "beside", "sums").exists()
 
@@ -128,12 +133,12 @@ def test_a_damaged_table_is_made_anew_and_new_logic_is_swapped_in(bench: Bench) 
     with pytest.raises(PlanError, match="needs a refold"):
         bench.catch_up(new)
     with pytest.raises(PlanError, match="under the declaration that the table has"):
-        backfill_range(bench.spark, bench.layout, new, MEANS, one)
-    assert backfill(bench.spark, bench.layout, new, MEANS, dry_run=True).differing == Difference(0, 0, 4)
-    assert backfill(bench.spark, bench.layout, new, MEANS).tick == 6
+        backfill_range(bench.lake.open(MEANS), new, one)
+    assert backfill(bench.lake.open(MEANS), new, dry_run=True).differing == Difference(0, 0, 4)
+    assert backfill(bench.lake.open(MEANS), new).tick == 6
     assert bench.rows(MEANS) == expected(new, records, "sums")
     with pytest.raises(PlanError, match="its declaration changed at tick 6"):
-        revert(bench.spark, bench.layout, new, MEANS, Cut(4))
+        revert(bench.lake.open(MEANS), new, Cut(4))
     with pytest.raises(PlanError, match="under another declaration"):
         bench.catch_up(ALONE)
 
@@ -141,7 +146,7 @@ def test_a_damaged_table_is_made_anew_and_new_logic_is_swapped_in(bench: Bench) 
     assert bench.write(more) == 7
     bench.catch_up(new)
     assert bench.rows(MEANS) == expected(new, records + more, "sums") == bench.folded(MEANS, 7)
-    assert [at.kind for at in interventions.of(bench.spark, bench.layout, "sums")] == ["refold", "swap", "swap"]
+    assert [at.kind for at in interventions.of(bench.lake, "sums")] == ["refold", "swap", "swap"]
     assert bench.rows(MEANS, AtVersion(1)) != bench.rows(MEANS)
 
 
@@ -159,12 +164,12 @@ def test_a_table_goes_back_and_goes_on_from_there(bench: Bench) -> None:
     assert [len(rows) for rows in before.values()] == [2, 2, 1]
     tick = 3
     for table in APP.tables:
-        cut = reading.cut(bench.spark, bench.layout, table, AtTick(1))
-        planned = revert(bench.spark, bench.layout, APP, table, cut, dry_run=True)
+        cut = reading.cut(bench.lake.open(table), AtTick(1))
+        planned = revert(bench.lake.open(table), APP, cut, dry_run=True)
         assert planned.tick is None
         assert not planned.differing.equal
         tick += 1
-        assert revert(bench.spark, bench.layout, APP, table, cut, reason="a bad release").tick == tick
+        assert revert(bench.lake.open(table), APP, cut, reason="a bad release").tick == tick
         assert bench.rows(table) == before[table.name], table.name
         assert bench.folded(table, tick) == before[table.name], table.name
     more = history("ae", 6, tick + 1)

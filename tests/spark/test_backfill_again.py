@@ -16,6 +16,7 @@ from lakehouse.semantics.moment import AtVersion
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
 from lakehouse.spark.bronze import interventions
+from lakehouse.spark.open_lake import SKIP, OpenLake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,16 +51,16 @@ def layout(spark: SparkSession, tmp_path: Path) -> Layout:
     from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(tmp_path / "lake"))
-    write_bronze(spark, layout, APP, history("aabb"))
-    with Silver(spark, layout, APP, lambda tick, records: None) as silver:
+    write_bronze(OpenLake(spark, layout), APP, history("aabb"))
+    with Silver(OpenLake(spark, layout), APP, lambda tick, records: None) as silver:
         silver.catch_up()
     return layout
 
 
 def seen(spark: SparkSession, layout: Layout, table: Table) -> dict[Any, Any]:
-    from lakehouse.spark.table.travel import read_version
-
-    return {row["id"]: (row["n"], *row[2:-2]) for row in read_version(spark, layout.silver(table.name)).collect()}
+    opened = OpenLake(spark, layout).open(table)
+    rows = opened.lake.read(opened.visible.path).collect()
+    return {row["id"]: (row["n"], *row[2:-2]) for row in rows}
 
 
 @pytest.mark.slow
@@ -71,29 +72,29 @@ def test_an_interrupted_backfill_goes_on_and_a_second_one_is_refused(spark: Spar
     # Half a microsecond would be enough: times are compared whole.
     wrong = "UPDATE delta.`{0}` SET at = timestamp '2026-01-01 00:00:00.000009Z' WHERE id = 'a'"
     spark.sql(wrong.format(layout.silver("sums")))
-    build(spark, layout, OTHER, "sums", to=1)  # of other logic: it is begun anew
-    build(spark, layout, SUMS, "sums", to=3)
+    build(OpenLake(spark, layout).open(OTHER), "sums", to=1)  # of other logic: it is begun anew
+    build(OpenLake(spark, layout).open(SUMS), "sums", to=3)
     with Lease(layout.lease("backfill-sums"), "a second one"), pytest.raises(LeaseHeld, match="by a backfill"):
-        backfill(spark, layout, APP, SUMS)
+        backfill(OpenLake(spark, layout).open(SUMS), APP)
     with (
         Lease(layout.lease("silver-sums"), "a job"),
         pytest.raises(LeaseHeld, match="under another declaration, is being written by another process"),
     ):
-        backfill(spark, layout, lh.app(OTHER, MANY), OTHER)
+        backfill(OpenLake(spark, layout).open(OTHER), lh.app(OTHER, MANY))
     told: list[tuple[str, int, int]] = []
-    done = backfill(spark, layout, APP, SUMS, listen=lambda *said: told.append(said))
+    done = backfill(OpenLake(spark, layout).open(SUMS), APP, listen=lambda *said: told.append(said))
     assert told == [("build", 0, 1), ("build", 1, 1), ("compare", 1, 1), ("swap", 1, 1)], "ticks 1 to 3 were there"
     assert (done.tick, done.before, done.differing) == (5, 4, Difference(0, 0, 1))
     assert seen(spark, layout, SUMS) == good
-    again = backfill(spark, layout, APP, SUMS)
+    again = backfill(OpenLake(spark, layout).open(SUMS), APP)
     assert (again.tick, again.differing.equal) == (None, True)
     assert not Path(layout.root, "beside", "sums").exists()
     # A version by its number, before what somebody else wrote after it, is not the tick, which has that.
     from lakehouse.spark.past import reading
 
-    cut = reading.cut(spark, layout, SUMS, AtVersion(2))
-    assert not revert(spark, layout, APP, SUMS, cut, dry_run=True).differing.equal
-    assert revert(spark, layout, APP, SUMS, cut, version=2, dry_run=True).differing.equal
+    cut = reading.cut(OpenLake(spark, layout).open(SUMS), AtVersion(2))
+    assert not revert(OpenLake(spark, layout).open(SUMS), APP, cut, dry_run=True).differing.equal
+    assert revert(OpenLake(spark, layout).open(SUMS), APP, cut, version=2, dry_run=True).differing.equal
 
 
 @pytest.mark.slow
@@ -103,9 +104,9 @@ def test_what_is_seen_is_put_right_where_more_is_kept(spark: SparkSession, layou
     good = seen(spark, layout, MANY)
     spark.sql(f"DELETE FROM delta.`{layout.silver('many')}` WHERE id = 'a'")
     assert seen(spark, layout, MANY) != good
-    assert backfill(spark, layout, APP, MANY).differing.added == 1
+    assert backfill(OpenLake(spark, layout).open(MANY), APP).differing.added == 1
     assert seen(spark, layout, MANY) == good
-    assert backfill(spark, layout, APP, MANY).tick is None
+    assert backfill(OpenLake(spark, layout).open(MANY), APP).tick is None
 
 
 @pytest.mark.slow
@@ -124,13 +125,13 @@ def test_a_decision_without_its_tick_is_completed_by_the_next_writer(
     with monkeypatch.context() as patched:
         patched.setattr(interventions, "_append_tick", killed)
         with pytest.raises(OSError, match="out of power"):
-            intervene.intervene(spark, layout, APP, wanted)
-    assert latest_complete_tick(spark, layout) == 4
+            intervene.intervene(OpenLake(spark, layout), APP, wanted)
+    assert latest_complete_tick(OpenLake(spark, layout)) == 4
     good = seen(spark, layout, SUMS)
-    assert intervene.intervene(spark, layout, APP, wanted) == 5, "the one that was decided, not another"
-    assert latest_complete_tick(spark, layout) == 5
+    assert intervene.intervene(OpenLake(spark, layout), APP, wanted) == 5, "the one that was decided, not another"
+    assert latest_complete_tick(OpenLake(spark, layout)) == 5
     assert seen(spark, layout, SUMS) == good
-    assert [(at.at, at.id) for at in interventions.of(spark, layout, "sums")] == [(5, wanted.id)]
+    assert [(at.at, at.id) for at in interventions.of(OpenLake(spark, layout), "sums")] == [(5, wanted.id)]
 
 
 def test_a_file_that_is_no_request_is_put_aside(tmp_path: Path) -> None:
@@ -150,11 +151,10 @@ def test_a_file_that_is_no_request_is_put_aside(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_restored_table_is_not_made_anew(spark: SparkSession, layout: Layout) -> None:
     from lakehouse.run.repair.backfill import Range, backfill, backfill_range
-    from lakehouse.spark.table import tables
     from lakehouse.spark.transaction import set_properties
 
-    set_properties(spark, layout.silver("sums"), {tables.SKIP: "{}"}, {})
+    set_properties(spark, layout.silver("sums"), {SKIP: "{}"}, {})
     with pytest.raises(PlanError, match="was restored from a topic"):
-        backfill(spark, layout, APP, SUMS)
+        backfill(OpenLake(spark, layout).open(SUMS), APP)
     with pytest.raises(PlanError, match="was restored from a topic"):
-        backfill_range(spark, layout, APP, SUMS, Range(0, 1))
+        backfill_range(OpenLake(spark, layout).open(SUMS), APP, Range(0, 1))

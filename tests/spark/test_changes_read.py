@@ -11,6 +11,7 @@ import lakehouse as lh
 from lakehouse.formats.decode import decode
 from lakehouse.model import model
 from lakehouse.semantics.record import Record
+from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,8 +49,11 @@ def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lay
     from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(tmp_path_factory.mktemp("changes")))
-    write_bronze(spark, layout, APP, records())
-    with pytest.MonkeyPatch.context() as patched, Silver(spark, layout, APP, lambda tick, count: None) as silver:
+    write_bronze(OpenLake(spark, layout), APP, records())
+    with (
+        pytest.MonkeyPatch.context() as patched,
+        Silver(OpenLake(spark, layout), APP, lambda tick, count: None) as silver,
+    ):
         patched.setattr(merge, "ROWS_PER_FILE", KEYS // 10)
         for tick in (1, 2):
             silver.catch_up(tick)
@@ -64,11 +68,10 @@ def test_the_changes_of_one_key_do_not_read_the_whole_table(
     from lakehouse.lake import reader
     from lakehouse.run.scenario.replay import _change
     from lakehouse.spark.changelog import begun, changefeed
-    from lakehouse.spark.table import tables
 
     monkeypatch.setattr(begun, "SMALL_BYTES", 0)
-    path = tables.state(layout, table).path
-    changes = changefeed.per_event(spark, layout, table, 1, 2)
+    path = OpenLake(spark, layout).open(table).state.path
+    changes = changefeed.per_event(OpenLake(spark, layout).open(table), 1, 2)
     first = next(c for c in reader.commits(reader.open_table(path, path)) if reader.user_metadata(c).get("tick") == 1)
     there = len(reader.files(reader.open_table(path, path, first["version"])))
     looked_at = [name for name in changes.inputFiles() if path in name]
@@ -83,7 +86,7 @@ def test_a_set_of_many_values_is_told_once_a_tick(spark: SparkSession, layout: L
     """With every change of 16,000 different values of one key it was the square of them."""
     from lakehouse.spark.changelog import changefeed
 
-    found = changefeed.per_event(spark, layout, APP.table("different"), 1, 2).collect()
+    found = changefeed.per_event(OpenLake(spark, layout).open(APP.table("different")), 1, 2).collect()
     assert [(row["n"], row["_acc_n"]) for row in found] == [(2, None), (3, None), (4, [7, 400, 401, 402])]
 
 

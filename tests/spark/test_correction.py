@@ -19,6 +19,7 @@ from lakehouse.errors import ConfigError, NotFound, PlanError
 from lakehouse.plan.app import App
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
+from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,41 +65,43 @@ def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: 
     from lakehouse.spark.table import travel
 
     layout = Layout(str(tmp_path / "lake"))
-    assert write_bronze(spark, layout, APP, history()) == 2
+    assert write_bronze(OpenLake(spark, layout), APP, history()) == 2
 
     def catch_up(app: App) -> None:
-        with Silver(spark, layout, app, lambda tick, records: None) as silver:
+        with Silver(OpenLake(spark, layout), app, lambda tick, records: None) as silver:
             silver.catch_up()
 
     def table(name: str) -> list[tuple[Any, ...]]:
-        return rows(travel.read_version(spark, layout.silver(name)))
+        return rows(OpenLake(spark, layout).read(layout.silver(name)))
 
     catch_up(APP)
     assert table("counts") == [("a", 0, 2, 1), ("a", 20, 1, 3), ("b", 0, 1, 2)]
 
     with pytest.raises(NotFound, match="no late record that fits"):
-        correct(spark, layout, APP, COUNTS, key="nobody")
+        correct(OpenLake(spark, layout).open(COUNTS), APP, key="nobody")
     with pytest.raises(PlanError, match="has no windows"):
-        correct(spark, layout, APP, EVENTS.latest("last"))
+        correct(OpenLake(spark, layout).open(EVENTS.latest("last")), APP)
     # A time without a zone is UTC, wherever this process lives.
     first, after = datetime(1970, 1, 1), datetime(1970, 1, 1, microsecond=1_000)
-    assert correct(spark, layout, APP, COUNTS, key="a", start=first, end=after, dry_run=True) == Corrected(None, 2)
+    assert correct(
+        OpenLake(spark, layout).open(COUNTS), APP, key="a", start=first, end=after, dry_run=True
+    ) == Corrected(None, 2)
 
-    done = correct(spark, layout, APP, COUNTS, key="a", reason="the gate's clock was behind")
+    done = correct(OpenLake(spark, layout).open(COUNTS), APP, key="a", reason="the gate's clock was behind")
     assert (done.tick, done.records) == (3, 2)
     assert table("counts") == [("a", 0, 4, 11), ("a", 20, 1, 3), ("b", 0, 1, 2)], "b was not asked for"
     with pytest.raises(NotFound, match="was not taken in yet"):
-        correct(spark, layout, APP, COUNTS, key="a")
+        correct(OpenLake(spark, layout).open(COUNTS), APP, key="a")
 
     catch_up(APP)
     assert table("counts") == [("a", 0, 4, 11), ("a", 20, 1, 3), ("b", 0, 1, 2)]
-    feed = changefeed.per_event(spark, layout, COUNTS, 0, 3)
+    feed = changefeed.per_event(OpenLake(spark, layout).open(COUNTS), 0, 3)
     assert changed(feed) == [("a", 0, False), ("a", 0, False), ("b", 0, False), ("a", 20, False), ("a", 0, False)]
-    assert changed(changefeed.per_event(spark, layout, COUNTS, 2, 3)) == [("a", 0, False)]
-    assert changed(net_changes(spark, layout, COUNTS, 2, 3)) == [("a", 0, False)]
-    before = travel.version_at_tick(spark, layout, COUNTS, 2)
-    assert rows(travel.read_version(spark, layout.silver("counts"), before))[0] == ("a", 0, 2, 1)
-    assert [at.at for at in interventions.of(spark, layout, "counts")] == [3]
+    assert changed(changefeed.per_event(OpenLake(spark, layout).open(COUNTS), 2, 3)) == [("a", 0, False)]
+    assert changed(net_changes(OpenLake(spark, layout).open(COUNTS), 2, 3)) == [("a", 0, False)]
+    before = travel.version_at_tick(OpenLake(spark, layout).open(COUNTS), 2)
+    assert rows(OpenLake(spark, layout).read(layout.silver("counts"), before))[0] == ("a", 0, 2, 1)
+    assert [at.at for at in interventions.of(OpenLake(spark, layout), "counts")] == [3]
 
 
 @pytest.mark.slow
@@ -109,24 +112,23 @@ def test_the_rules_in_python_and_final_results_are_refolded_too(spark: SparkSess
     from lakehouse.run.scenario.replay import write_bronze
     from lakehouse.spark.changelog import changefeed
     from lakehouse.spark.silver.query import Silver
-    from lakehouse.spark.table import travel
 
     layout, app = Layout(str(tmp_path / "lake")), lh.app(LISTS, FINAL, SESSIONS)
-    write_bronze(spark, layout, app, history())
-    with Silver(spark, layout, app, lambda tick, records: None) as silver:
+    write_bronze(OpenLake(spark, layout), app, history())
+    with Silver(OpenLake(spark, layout), app, lambda tick, records: None) as silver:
         silver.catch_up()
-    assert correct(spark, layout, app, LISTS).tick == 3
-    assert correct(spark, layout, app, FINAL, key="a").tick == 4
-    assert rows(travel.read_version(spark, layout.silver("sessions"))) == [("a", 1, 2), ("a", 25, 1), ("b", 4, 1)]
-    assert correct(spark, layout, app, SESSIONS).tick == 5
-    found = rows(travel.read_version(spark, layout.silver("sessions")))
+    assert correct(OpenLake(spark, layout).open(LISTS), app).tick == 3
+    assert correct(OpenLake(spark, layout).open(FINAL), app, key="a").tick == 4
+    assert rows(OpenLake(spark, layout).read(layout.silver("sessions"))) == [("a", 1, 2), ("a", 25, 1), ("b", 4, 1)]
+    assert correct(OpenLake(spark, layout).open(SESSIONS), app).tick == 5
+    found = rows(OpenLake(spark, layout).read(layout.silver("sessions")))
     assert found == [("a", 1, 4), ("a", 25, 1), ("b", 4, 2)], "sessions grew: of each a row went, and one came"
     grown = [("a", 1, False), ("a", 1, True), ("b", 4, False), ("b", 4, True)]
-    assert sorted(changed(changefeed.per_event(spark, layout, SESSIONS, 4, 5))) == grown
-    found = rows(travel.read_version(spark, layout.silver("lists")))
+    assert sorted(changed(changefeed.per_event(OpenLake(spark, layout).open(SESSIONS), 4, 5))) == grown
+    found = rows(OpenLake(spark, layout).read(layout.silver("lists")))
     assert found == [("a", 0, [0, 1, 4, 6]), ("a", 20, [3]), ("b", 0, [2, 5])]
-    assert rows(travel.read_version(spark, layout.silver("busy"))) == [("a", 0, 4)]
-    assert changed(changefeed.per_event(spark, layout, FINAL, 0, 4)) == [("a", 0, False)]
+    assert rows(OpenLake(spark, layout).read(layout.silver("busy"))) == [("a", 0, 4)]
+    assert changed(changefeed.per_event(OpenLake(spark, layout).open(FINAL), 0, 4)) == [("a", 0, False)]
 
 
 PAIRS = lh.stream(
@@ -149,7 +151,7 @@ def test_a_correction_takes_no_record_of_a_key_that_only_looks_alike(spark: Spar
     from lakehouse.run.scenario.replay import write_bronze
     from lakehouse.spark.changelog import changefeed
     from lakehouse.spark.silver.query import Silver
-    from lakehouse.spark.table import late, travel
+    from lakehouse.spark.table import late
 
     layout, app, records = Layout(str(tmp_path / "lake")), lh.app(BY_PAIR), []
     # A null in any column would take no part in the groups: the key without `two` reaches none.
@@ -158,30 +160,30 @@ def test_a_correction_takes_no_record_of_a_key_that_only_looks_alike(spark: Spar
             value = json.dumps(dict(zip(("one", "two", "at", "price"), key, strict=True))).encode()
             number = len(records)
             records.append(Record("pairs", "id", 0, number, time, b"k", value, 1, max(time, 25 if number > 3 else 0)))
-    write_bronze(spark, layout, app, records)
-    with Silver(spark, layout, app, lambda tick, records: None) as silver:
+    write_bronze(OpenLake(spark, layout), app, records)
+    with Silver(OpenLake(spark, layout), app, lambda tick, records: None) as silver:
         silver.catch_up()
 
     def counts() -> dict[tuple[Any, ...], int]:
-        found = travel.read_version(spark, layout.silver("by_pair")).where("unix_millis(window_start) = 0").collect()
+        found = OpenLake(spark, layout).read(layout.silver("by_pair")).where("unix_millis(window_start) = 0").collect()
         return {(row["one"], row["two"], row["at"].microsecond): row["n"] for row in found}
 
     mine, other, near = ("a,b", "c", 5), ("a", "b,c", 5), ("a", "", 6)
     assert counts() == {mine: 1, other: 1, near: 1}
     for key, known in (('"a,b",c', mine), ('a,""', near)):
         seen = f"2013-10-27T02:10:00.00000{known[2]}+02:00"
-        assert late.chosen(spark, layout, BY_PAIR, f"{key},{seen},1.5", None, None).count() == 1
+        assert late.chosen(OpenLake(spark, layout).open(BY_PAIR), f"{key},{seen},1.5", None, None).count() == 1
         assert (
             changefeed.of_key(
-                travel.read_version(spark, layout.silver("by_pair")), BY_PAIR, f"{key},{seen},1.50"
+                OpenLake(spark, layout).read(layout.silver("by_pair")), BY_PAIR, f"{key},{seen},1.50"
             ).count()
             == 2
         )
     with pytest.raises(ConfigError, match="found 2 values"):
-        correct(spark, layout, app, BY_PAIR, key="a,b")
-    assert correct(spark, layout, app, BY_PAIR, key=f'"a,b",c,{SEEN},1.50').records == 1
+        correct(OpenLake(spark, layout).open(BY_PAIR), app, key="a,b")
+    assert correct(OpenLake(spark, layout).open(BY_PAIR), app, key=f'"a,b",c,{SEEN},1.50').records == 1
     assert counts() == {mine: 2, other: 1, near: 1}
-    assert correct(spark, layout, app, BY_PAIR, key=f'a,"",{SEEN[:-2]}6Z,1.5').records == 1
+    assert correct(OpenLake(spark, layout).open(BY_PAIR), app, key=f'a,"",{SEEN[:-2]}6Z,1.5').records == 1
     assert counts() == {mine: 2, other: 1, near: 2}
 
 

@@ -15,6 +15,7 @@ from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.compare import keys_of, plain
 from lakehouse.semantics.moment import AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.record import Record
+from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,8 +62,8 @@ def made(spark: SparkSession, folder: Path, app: App) -> Layout:
     from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(folder))
-    write_bronze(spark, layout, app, sent())
-    with Silver(spark, layout, app, lambda tick, records: None) as silver:
+    write_bronze(OpenLake(spark, layout), app, sent())
+    with Silver(OpenLake(spark, layout), app, lambda tick, records: None) as silver:
         silver.catch_up(2)
         silver.catch_up()
     return layout
@@ -76,7 +77,7 @@ def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lay
 def per_event(spark: SparkSession, layout: Layout, table: Table, key: str, to: int) -> list[Any]:
     from lakehouse.spark.changelog import changefeed, published
 
-    frame = changefeed.of_key(changefeed.per_event(spark, layout, table, 0, to), table, key)
+    frame = changefeed.of_key(changefeed.per_event(OpenLake(spark, layout).open(table), 0, to), table, key)
     return [
         (row["_position"]["offset"], row["_position"]["ordinal"], plain({n: row[n] for n in table.key}),
          None if row["_tombstone"] else plain({n: v for n, v in row.items() if n[0] != "_" and n not in table.key}))
@@ -145,9 +146,9 @@ def test_interventions_are_steps_and_bronze_is_laid_out_by_key(spark: SparkSessi
     try:
         query.processAllAvailable()
         spark.conf.set(METADATA, '{"topics": "of another commit"}')
-        assert compaction.cluster(spark, layout) == ["events"]
+        assert compaction.cluster(OpenLake(spark, layout)) == ["events"]
         spark.conf.unset(METADATA)
-        assert compaction.cluster(spark, layout) == [], "one file is not worth it"
+        assert compaction.cluster(OpenLake(spark, layout)) == [], "one file is not worth it"
         query.processAllAvailable()
     finally:
         query.stop()
@@ -160,7 +161,7 @@ def test_interventions_are_steps_and_bronze_is_laid_out_by_key(spark: SparkSessi
     assert spark.read.format("delta").load(layout.records).count() == len(SENT)
 
     assert "late" in [step.did for row in lake.explain(LATE, "a") for step in row.steps]
-    assert correct(spark, layout, FEW, LATE, key="a", reason="a slow phone").records > 0
+    assert correct(OpenLake(spark, layout).open(LATE), FEW, key="a", reason="a slow phone").records > 0
     rows = lake.explain(LATE, "a")
     assert all(row.agrees for row in rows)
     (step,) = [step for row in rows for step in row.steps if step.record is None][:1]

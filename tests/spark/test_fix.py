@@ -15,6 +15,7 @@ from lakehouse.formats.decode import decode
 from lakehouse.model import model
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
+from lakehouse.spark.open_lake import OpenLake
 from tests.conftest import settings_for
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path
     from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(tmp_path / "lake"))
-    assert write_bronze(spark, layout, APP, history(fixed=False)) == 3
-    with Silver(spark, layout, APP, lambda tick, records: None) as silver:
+    assert write_bronze(OpenLake(spark, layout), APP, history(fixed=False)) == 3
+    with Silver(OpenLake(spark, layout), APP, lambda tick, records: None) as silver:
         silver.catch_up()
 
     def rows(frame: Any, table: Any) -> Any:
@@ -64,19 +65,21 @@ def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path
     source = EVENTS.sources[0]
     fixes = [Fix("id", 0, n, KEYS[n].encode(), json.dumps({"n": n}).encode()) for n in BAD]
     with pytest.raises(NotFound, match=r"has no record 0@0 \(topic id id\)"):
-        replay(spark, layout, APP, source, [Fix("id", 0, 0, b"a", b"{}")])
+        replay(OpenLake(spark, layout), APP, source, [Fix("id", 0, 0, b"a", b"{}")])
     with pytest.raises(PlanError, match=r"record 0@1 .* does not fit with its new bytes either"):
-        replay(spark, layout, APP, source, [replace(fixes[0], value=b'{"n": 1.5}')])
+        replay(OpenLake(spark, layout), APP, source, [replace(fixes[0], value=b'{"n": 1.5}')])
     lake = Lake(settings=settings_for(tmp_path / "lake", "127.0.0.1:9"))
     made = fixed_records(layout, APP, "events", Choice(), lambda record: json.dumps({"n": record.offset}).encode())
     assert lake.replay(APP, "events", made.fixed, reason="the gate sent text") == 4
     expected = model.run(APP, history(fixed=True), decode)
     for table in APP.tables:
-        assert rows(reading.read(spark, layout, table, None), table) == expected.tables[table.name], table.name
-        rebuilt = Past(spark, layout, table).seen(Cut(4), anchored=False)
+        assert rows(reading.read(OpenLake(spark, layout).open(table), None), table) == expected.tables[table.name], (
+            table.name
+        )
+        rebuilt = Past(OpenLake(spark, layout).open(table)).seen(Cut(4), anchored=False)
         assert rows(rebuilt, table) == expected.tables[table.name], table.name
-    feed = changefeed.per_event(spark, layout, SUMS, 3, 4).collect()
+    feed = changefeed.per_event(OpenLake(spark, layout).open(SUMS), 3, 4).collect()
     assert sorted((row["id"], row["total"]) for row in feed) == [("a", 4), ("b", 6)]
     with pytest.raises(PlanError, match="was fixed before"):
-        replay(spark, layout, APP, source, fixes[:1])
-    assert replay(spark, layout, APP, source, fixes, again=True) is None, "nothing is left of them"
+        replay(OpenLake(spark, layout), APP, source, fixes[:1])
+    assert replay(OpenLake(spark, layout), APP, source, fixes, again=True) is None, "nothing is left of them"

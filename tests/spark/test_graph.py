@@ -23,6 +23,7 @@ from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Wanted
 from lakehouse.spark.changelog import changefeed
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.past import reading
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.silver.query import Silver
@@ -39,18 +40,22 @@ class Bench:
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.layout = spark, Layout(str(folder / "lake"))
 
+    @property
+    def lake(self) -> OpenLake:
+        return OpenLake(self.spark, self.layout)
+
     def catch_up(self, app: App, *ticks: int) -> None:
-        with Silver(self.spark, self.layout, app, lambda tick, count: None) as silver:
+        with Silver(self.lake, app, lambda tick, count: None) as silver:
             for tick in ticks:
                 silver.catch_up(tick)
 
     def rows(self, table: Table, at: At | None = None) -> dict[Any, Any]:
-        frame = reading.read(self.spark, self.layout, table, at)
+        frame = reading.read(self.lake.open(table), at)
         return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
 
     def rebuilt(self, table: Table, tick: int) -> dict[Any, Any]:
         """The table at a tick, from bronze and interventions alone."""
-        frame = Past(self.spark, self.layout, table).seen(Cut(tick), anchored=False)
+        frame = Past(self.lake.open(table)).seen(Cut(tick), anchored=False)
         return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
 
 
@@ -84,7 +89,7 @@ def test_any_batches_give_the_models_tables_and_changelogs(
 @pytest.mark.timeout(3600)
 def test_a_moment_of_a_table_that_reads_tables(bench: Bench) -> None:
     sent = records(2, 60, 4)
-    last = write_bronze(bench.spark, bench.layout, FEW, sent)
+    last = write_bronze(bench.lake, FEW, sent)
     bench.catch_up(FEW, 1, 3, last)
     until = sent[40].timestamp
     bounds = {topic: {0: 4, 1: 3} for topic in ("orders", "customers")}
@@ -113,15 +118,15 @@ def test_an_intervention_reaches_the_tables_downstream(bench: Bench) -> None:
     sent = records(3, 40, 3)
     newest = max(number for number, record in enumerate(sent) if record.topic == "orders")
     sent[newest] = replace(sent[newest], value=b'{"customer": "late", "amount": 1, "tags": []}')
-    last = write_bronze(bench.spark, bench.layout, app, sent)
+    last = write_bronze(bench.lake, app, sent)
     bench.catch_up(app, 1, last)
     was = bench.rows(TOTALS, AtTick(1))
     assert bench.rows(TOTALS) != was
-    state = interventions.take_over(bench.spark, bench.layout)
-    interventions.decide(bench.spark, bench.layout, state, Wanted("revert", ("totals",), Cut(1).details()))
+    state = interventions.take_over(bench.lake)
+    interventions.decide(bench.lake, state, Wanted("revert", ("totals",), Cut(1).details()))
     bench.catch_up(app, last + 1)
     assert bench.rows(TOTALS) == was
-    changes = changefeed.per_event(bench.spark, bench.layout, TOTALS, last, last + 1).collect()
+    changes = changefeed.per_event(bench.lake.open(TOTALS), last, last + 1).collect()
     assert any(row["_tombstone"] for row in changes)
     assert all(row["_event_time_ms"] is not None for row in changes), "a delete is published with a time, too"
     assert bench.rows(LATEST) == was, "the revert's changes are changes for who reads the table"
@@ -143,7 +148,7 @@ def test_an_intervention_reaches_the_tables_downstream(bench: Bench) -> None:
     # The clock goes on: what closes after the intervention is shown.
     final, shown = app.table("moved"), bench.rows(app.table("moved"))
     more = [replace(r, tick=last + 2, offset=r.offset + 100, timestamp=r.timestamp + HOUR) for r in records(3, 40, 1)]
-    end = write_bronze(bench.spark, bench.layout, app, [replace(r, order_time=r.timestamp) for r in more])
+    end = write_bronze(bench.lake, app, [replace(r, order_time=r.timestamp) for r in more])
     bench.catch_up(app, end)
     assert bench.rows(final).keys() > shown.keys()
     assert bench.rows(final) == bench.rebuilt(final, end)

@@ -26,6 +26,7 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
+from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,15 +57,19 @@ class Bench:
     spark: SparkSession
     layout: Layout
 
+    @property
+    def lake(self) -> OpenLake:
+        return OpenLake(self.spark, self.layout)
+
     def write(self, records: list[Record]) -> int:
         from lakehouse.run.scenario.replay import write_bronze
 
-        return write_bronze(self.spark, self.layout, APP, records)
+        return write_bronze(self.lake, APP, records)
 
     def catch_up(self, app: App = APP, to: int | None = None) -> None:
         from lakehouse.spark.silver.query import Silver
 
-        with Silver(self.spark, self.layout, app, lambda tick, records: None) as silver:
+        with Silver(self.lake, app, lambda tick, records: None) as silver:
             silver.catch_up(to)
 
     def lines(self, table: Table) -> dict[str, Timeline]:
@@ -77,8 +82,8 @@ class Bench:
                 Files(self.layout), subject.visible(self.layout, table.name, subject.Reads.of(table.stream))
             ),
             "by name": History(self.layout, table.name).timeline,
-            "spark": line_of(self.spark, self.layout, table),
-            "hadoop": line_of(self.spark, far, table),
+            "spark": line_of(self.lake.open(table)),
+            "hadoop": line_of(OpenLake(self.spark, far).open(table)),
         }
 
     def moments(self, table: Table) -> list[At]:
@@ -137,7 +142,7 @@ def test_both_say_the_same_of_every_moment(bench: Bench) -> None:
     from lakehouse.spark.table import tables
 
     bench.write(history("abacbd", 0, 1))
-    tables.create(bench.spark, bench.layout, IDLE)
+    tables.create(bench.lake.open(IDLE))
     bench.catch_up(to=1)
     bench.catch_up(to=3)
     bench.write(history("x", 0, 4, "other"))
@@ -146,12 +151,12 @@ def test_both_say_the_same_of_every_moment(bench: Bench) -> None:
     assert [bench.lines(SUMS)["spark"].applied, bench.lines(IDLE)["spark"].applied] == [3, 0]
 
     bench.catch_up()
-    back = revert(bench.spark, bench.layout, APP, SUMS, reading.cut(bench.spark, bench.layout, SUMS, AtTick(1)))
+    back = revert(bench.lake.open(SUMS), APP, reading.cut(bench.lake.open(SUMS), AtTick(1)))
     assert back.tick == 6
     bench.agree(SUMS)
 
     new = lh.app(MEANS, FINAL)
-    assert backfill(bench.spark, bench.layout, new, MEANS).tick == 7
+    assert backfill(bench.lake.open(MEANS), new).tick == 7
     bench.agree(MEANS)
 
 
@@ -163,10 +168,10 @@ def test_both_wait_for_an_intervention_that_nobody_has_applied(bench: Bench) -> 
     bench.write(history("abac", 0, 1))
     bench.catch_up()
     bench.write(history("x", 0, 3, "other"))
-    state = interventions.take_over(bench.spark, bench.layout)
-    interventions.decide(bench.spark, bench.layout, state, interventions.Wanted("revert", ("sums",), {"tick": 1}))
+    state = interventions.take_over(bench.lake)
+    interventions.decide(bench.lake, state, interventions.Wanted("revert", ("sums",), {"tick": 1}))
     bench.agree(SUMS)
-    assert applied.told(bench.layout, SUMS, None).cut.tick == reading.applied_tick(bench.spark, bench.layout, SUMS) == 2
+    assert applied.told(bench.layout, SUMS, None).cut.tick == reading.applied_tick(bench.lake.open(SUMS)) == 2
     assert applied.told(bench.layout, FINAL, None).cut.tick == 4
 
 
@@ -204,5 +209,5 @@ def test_offsets_are_of_the_topic_as_it_is(bench: Bench) -> None:
     bench.write(history("de", 0, 3, topic_id="new"))
     bench.catch_up()
     bench.agree(SUMS)
-    rows = reading.read(bench.spark, bench.layout, SUMS, AtOffsets({"events": {0: 1}})).collect()
+    rows = reading.read(bench.lake.open(SUMS), AtOffsets({"events": {0: 1}})).collect()
     assert sorted((row["id"], row["n"]) for row in rows) == [("a", 2), ("b", 1), ("c", 1), ("d", 1)]

@@ -27,6 +27,7 @@ from lakehouse.run.lake import Lake
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, parsed
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
+from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,8 +62,8 @@ def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lay
     from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(tmp_path_factory.mktemp("past")))
-    write_bronze(spark, layout, APP, records())
-    with Silver(spark, layout, APP, lambda tick, count: None) as silver:
+    write_bronze(OpenLake(spark, layout), APP, records())
+    with Silver(OpenLake(spark, layout), APP, lambda tick, count: None) as silver:
         for tick in BATCHES:
             silver.catch_up(tick)
     return layout
@@ -131,7 +132,9 @@ def test_a_commit_time_is_one_version_for_spark_too_wherever_the_files_were_copi
         for version in History(copied, table.name):
             for ms in (version.time_ms, version.time_ms - (version.version > 0)):
                 at = AtCommit(ms)
-                assert reading.version_meant(spark, copied, table, at) == History(copied, table.name).at(at)
+                assert reading.version_meant(OpenLake(spark, copied).open(table), at) == History(copied, table.name).at(
+                    at
+                )
 
 
 def test_what_differs_between_two_ticks(layout: Layout) -> None:

@@ -16,6 +16,7 @@ from lakehouse.formats.decode import decode
 from lakehouse.model import model
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
+from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +53,7 @@ def test_a_writer_that_ended_between_the_two_commits(
     from lakehouse.spark.silver.writer import SilverWriter
 
     layout = Layout(str(tmp_path / "lake"))
-    last = write_bronze(spark, layout, APP, history())
+    last = write_bronze(OpenLake(spark, layout), APP, history())
     show, ends = SilverWriter._show, {2}
 
     def ending(writer: SilverWriter, to: int) -> None:
@@ -61,14 +62,14 @@ def test_a_writer_that_ended_between_the_two_commits(
         show(writer, to)
 
     monkeypatch.setattr(SilverWriter, "_show", ending)
-    with Silver(spark, layout, APP, lambda tick, records: None) as silver:
+    with Silver(OpenLake(spark, layout), APP, lambda tick, records: None) as silver:
         silver.catch_up(1)
         with pytest.raises(Ended):
             silver.catch_up(2)
     ends.clear()
-    with Silver(spark, layout, APP, lambda tick, records: None) as silver:
+    with Silver(OpenLake(spark, layout), APP, lambda tick, records: None) as silver:
         silver.catch_up()
-    found, expected = read_result(spark, layout, APP, history(), last), model.run(APP, history(), decode)
+    found, expected = read_result(OpenLake(spark, layout), APP, history(), last), model.run(APP, history(), decode)
     assert found.tables == expected.tables
     assert found.changelogs == expected.changelogs
     assert found.late == expected.late

@@ -22,6 +22,7 @@ from lakehouse.spark import transaction
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.bronze.interventions import Wanted
 from lakehouse.spark.bronze.tick import append_tick
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver import writer as silver
 from lakehouse.spark.silver.writer import SilverWriter
 from lakehouse.spark.transaction import check_epoch, read_progress
@@ -69,8 +70,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch, other: Any) -> None:
 def test_two_writers_of_a_table_do_not_hold_one_epoch(
     spark: SparkSession, layout: Layout, no_lease: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_bronze(spark, layout, APP, [record(n, 1) for n in range(3)])
-    first, second = (SilverWriter(spark, layout, COUNTED, name) for name in ("first", "second"))
+    write_bronze(OpenLake(spark, layout), APP, [record(n, 1) for n in range(3)])
+    first, second = (SilverWriter(OpenLake(spark, layout).open(COUNTED), name) for name in ("first", "second"))
     at_once(monkeypatch, first.__enter__)
     with pytest.raises(Fenced, match=r"by another commit\. Another writer has taken it over"), second:
         pass
@@ -82,9 +83,9 @@ def test_two_writers_of_a_table_do_not_hold_one_epoch(
 def test_two_writers_of_bronze_do_not_hold_one_epoch(
     spark: SparkSession, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_bronze(spark, layout, APP, [record(0, 1)])
+    write_bronze(OpenLake(spark, layout), APP, [record(0, 1)])
     states: list[Any] = []
-    at_once(monkeypatch, lambda: states.append(interventions.take_over(spark, layout)))
+    at_once(monkeypatch, lambda: states.append(interventions.take_over(OpenLake(spark, layout))))
     with pytest.raises(Fenced, match="Another writer has taken it over"):
         # It read the number before, and opens the epoch after the other one has.
         transaction.open_epoch(spark, layout.records, bronze.NAME)
@@ -95,28 +96,28 @@ def test_two_writers_of_bronze_do_not_hold_one_epoch(
 def test_a_swap_or_a_revert_does_not_open_an_epoch_for_a_writer_that_has_lost_the_table(
     spark: SparkSession, layout: Layout, no_lease: None
 ) -> None:
-    write_bronze(spark, layout, APP, [record(n, 1) for n in range(3)])
-    zombie, successor = (SilverWriter(spark, layout, COUNTED, name) for name in ("zombie", "successor"))
+    write_bronze(OpenLake(spark, layout), APP, [record(n, 1) for n in range(3)])
+    zombie, successor = (SilverWriter(OpenLake(spark, layout).open(COUNTED), name) for name in ("zombie", "successor"))
     with zombie:
         zombie.apply(1, NoneBad())
-        state = interventions.take_over(spark, layout)
-        interventions.decide(spark, layout, state, Wanted("revert", ("counted",), {"cut": None}))
+        state = interventions.take_over(OpenLake(spark, layout))
+        interventions.decide(OpenLake(spark, layout), state, Wanted("revert", ("counted",), {"cut": None}))
         with successor:
             before = read_progress(spark, layout.silver("counted"), "counted")
             with pytest.raises(Fenced):
-                zombie._decide(interventions.of(spark, layout, "counted")[0], NoneBad())
+                zombie._decide(interventions.of(OpenLake(spark, layout), "counted")[0], NoneBad())
             assert read_progress(spark, layout.silver("counted"), "counted") == before
 
 
 def test_who_has_lost_bronze_gives_no_tick_a_reason(spark: SparkSession, layout: Layout) -> None:
-    write_bronze(spark, layout, APP, [record(0, 1)])
-    zombie = interventions.take_over(spark, layout)
-    successor = interventions.take_over(spark, layout)
+    write_bronze(OpenLake(spark, layout), APP, [record(0, 1)])
+    zombie = interventions.take_over(OpenLake(spark, layout))
+    successor = interventions.take_over(OpenLake(spark, layout))
     frame = spark.createDataFrame([("words", 0, 1, None, 0, None, b"k", b"v")], KAFKA_SCHEMA)
     append_tick(frame, layout, successor, {"words": {0: 2}}, "successor")
     with pytest.raises(Fenced):
-        interventions.decide(spark, layout, zombie, Wanted("refold", ("counted",)))
-    assert interventions.of(spark, layout, "counted") == []
+        interventions.decide(OpenLake(spark, layout), zombie, Wanted("refold", ("counted",)))
+    assert interventions.of(OpenLake(spark, layout), "counted") == []
     with pytest.raises(Fenced):
         append_tick(frame, layout, zombie, {"words": {0: 2}}, "zombie")
     assert spark.read.format("delta").load(layout.records).count() == 2
@@ -126,11 +127,11 @@ def test_a_zombie_doubles_neither_the_quarantine_nor_the_late_records(
     spark: SparkSession, layout: Layout, no_lease: None
 ) -> None:
     first = [record(0, 1, T + HOUR * 10), record(1, 1, T), record(2, 1, T, b"bad")]
-    write_bronze(spark, layout, APP, [*first, record(3, 2, T, b"bad"), record(4, 2, T)])
-    zombie, successor = (SilverWriter(spark, layout, HOURLY, name) for name in ("zombie", "successor"))
+    write_bronze(OpenLake(spark, layout), APP, [*first, record(3, 2, T, b"bad"), record(4, 2, T)])
+    zombie, successor = (SilverWriter(OpenLake(spark, layout).open(HOURLY), name) for name in ("zombie", "successor"))
 
     def applied(writer: SilverWriter, tick: int) -> None:
-        with silver.Quarantine(spark, layout, APP, [writer]) as bad:
+        with silver.Quarantine(OpenLake(spark, layout), APP, [writer]) as bad:
             writer.apply(tick, bad)
 
     with zombie:

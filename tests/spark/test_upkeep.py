@@ -17,6 +17,7 @@ from lakehouse.model import model
 from lakehouse.plan.table import Table
 from lakehouse.semantics.moment import AtTick, AtVersion
 from lakehouse.semantics.record import Record
+from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,6 +75,10 @@ class Bench:
         self.spark, self.layout = spark, layout
         self.records: list[Record] = []
 
+    @property
+    def lake(self) -> OpenLake:
+        return OpenLake(self.spark, self.layout)
+
     def add(self, ticks: int) -> None:
         """Write ticks into bronze, and take them in one by one."""
         from lakehouse.run.scenario.replay import write_bronze
@@ -81,8 +86,8 @@ class Bench:
 
         more = history(ticks, len(self.records) // 3 + 1)
         self.records += more
-        write_bronze(self.spark, self.layout, APP, more)
-        with Silver(self.spark, self.layout, APP, lambda tick, records: None) as silver:
+        write_bronze(self.lake, APP, more)
+        with Silver(self.lake, APP, lambda tick, records: None) as silver:
             for tick in range(more[0].tick, more[-1].tick + 1):
                 silver.catch_up(tick)
 
@@ -90,7 +95,7 @@ class Bench:
         from lakehouse.run.scenario.replay import rows_of
         from lakehouse.spark.past import reading
 
-        frame = reading.read(self.spark, self.layout, table, at)
+        frame = reading.read(self.lake.open(table), at)
         return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
 
     def expected(self, table: Table, tick: int) -> dict[Any, Any]:
@@ -100,7 +105,7 @@ class Bench:
     def upkeep(self, table: Table, policy: Policy, published: dict[str, int] | None = None) -> dict[str, Any]:
         from lakehouse.spark.silver.upkeep import upkeep
 
-        done = upkeep(self.spark, self.layout, table, policy, datetime.now(UTC), published)
+        done = upkeep(self.lake.open(table), policy, datetime.now(UTC), published)
         return {one.name: one for one in done}
 
     def changes(self, *, net: bool) -> list[Any]:
@@ -109,7 +114,7 @@ class Bench:
 
         read = net_changes if net else changefeed.per_event
         last = self.records[-1].tick
-        return [tuple(row) for row in read(self.spark, self.layout, SUMS, 1, last).collect()]
+        return [tuple(row) for row in read(self.lake.open(SUMS), 1, last).collect()]
 
     def streamed(self, checkpoint: Path) -> list[tuple[Any, ...]]:
         """What a streaming reader of the table's change data finds new."""
@@ -166,9 +171,7 @@ def test_few_files_and_every_version_as_before(
     again = bench.upkeep(SUMS, policy(vacuum=False))
     assert (again["silver/sums"].optimized, again["silver/sums"].anchor) == (False, None)
     assert set(again) == {"silver/sums", "anchors/sums/kept", "anchors/sums/index"}
-    bronze = {one.name: one for one in upkeep.upkeep_bronze(bench.spark, bench.layout, (), policy(vacuum=False))}[
-        "bronze/records"
-    ]
+    bronze = {one.name: one for one in upkeep.upkeep_bronze(bench.lake, (), policy(vacuum=False))}["bronze/records"]
     assert (bronze.files_before >= 5, bronze.files_after) == (True, 1)
 
     assert {version: bench.rows(SUMS, AtVersion(version)) for version in versions} == versions
@@ -181,7 +184,7 @@ def test_few_files_and_every_version_as_before(
 
     # The silver query wakes up over the compacted bronze, and finds nothing new there.
     seen: list[tuple[int, int]] = []
-    with Silver(bench.spark, bench.layout, APP, lambda tick, records: seen.append((tick, records))) as silver:
+    with Silver(bench.lake, APP, lambda tick, records: seen.append((tick, records))) as silver:
         query = silver.start(available_now=True)
         query.awaitTermination()
         silver.check(query)
@@ -201,7 +204,7 @@ def test_an_anchor_serves_when_the_versions_are_gone(bench: Bench, monkeypatch: 
 
     from lakehouse.lake.moment.cut import Cut
     from lakehouse.spark.past import anchors
-    from lakehouse.spark.table import files, travel
+    from lakehouse.spark.table import files
     from lakehouse.spark.transaction import properties
 
     vacuum = files.vacuum
@@ -219,7 +222,7 @@ def test_an_anchor_serves_when_the_versions_are_gone(bench: Bench, monkeypatch: 
     assert bench.upkeep(SUMS, policy(every_ms=0))["silver/sums"].anchor == 3
     bench.add(3)
     path = bench.layout.silver("sums")
-    old = next(c for c in travel.commits(bench.spark, path, "sums") if c.tick == 4)
+    old = next(c for c in bench.lake.commits(bench.lake.open(SUMS).visible) if c.tick == 4)
 
     # A net changelog that is behind: what it has still to read is kept, whatever the policy says.
     kept = bench.upkeep(SUMS, policy(1000), {"sums-changes": 1})["silver/sums"].kept
@@ -235,16 +238,16 @@ def test_an_anchor_serves_when_the_versions_are_gone(bench: Bench, monkeypatch: 
     assert (before.anchor, before.kept) == (None, ("versions of 1 seconds",))
     assert before.bytes_after < before.bytes_before
     with pytest.raises(AnalysisException):
-        travel.read_version(bench.spark, path, old.version).collect()
+        bench.lake.read(path, old.version).collect()
     with pytest.raises(NotFound, match="net changes after tick 1 no longer"):
         bench.changes(net=True)
     assert len(bench.changes(net=False)) == 15
-    found = anchors.nearest(bench.spark, bench.layout, SUMS, Cut(5))
+    found = anchors.nearest(bench.lake.open(SUMS), Cut(5))
     assert found is not None
     assert found.tick == 3
     for tick in (2, 3, 5):
         assert bench.rows(SUMS, AtTick(tick)) == bench.expected(SUMS, tick), tick
     bench.add(1)
     assert bench.rows(SUMS) == bench.expected(SUMS, 7)
-    anchors.drop(bench.spark, bench.layout, SUMS, [3])
+    anchors.drop(bench.lake.open(SUMS), [3])
     assert bench.rows(SUMS, AtTick(4)) == bench.expected(SUMS, 4), "bronze tells it as well"

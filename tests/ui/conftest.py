@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from lakehouse.kafka.broker import Broker
+from lakehouse.spark.open_lake import OpenLake
 
 from .browser import Browser, needed
 
@@ -132,7 +133,12 @@ def grow(shop: Shop, request: pytest.FixtureRequest) -> None:
         (shop.folder / "batch.jsonl").write_text("\n".join(lines) + "\n")
         shop.command("produce", shop.topic, "batch.jsonl", *(["--partitions", "2"] if number == 0 else []))
         lake.run(app, until="caught_up")
-    done = drill(spark, Layout(str(shop.folder / "lake")), app.table("totals"), None, ("lost file",), lambda case: None)
+    done = drill(
+        OpenLake(spark, Layout(str(shop.folder / "lake"))).open(app.table("totals")),
+        None,
+        ("lost file",),
+        lambda case: None,
+    )
     assert done.ok
 
 

@@ -35,6 +35,7 @@ def upkeep(
     from lakehouse.run.job.upkeeping import at_least, by_command
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
+    from lakehouse.spark.open_lake import OpenLake
 
     application = load_app(app)
     for name in tables or ():
@@ -42,7 +43,7 @@ def upkeep(
     used = Lake(settings=settings_of(config, lake))
     layout = Layout(used.settings.lake.path)
     policy = at_least(used.settings.upkeep, keep_at_least)
-    done = by_command(used.spark, layout, application, policy, tables or (), dry_run=dry_run)
+    done = by_command(OpenLake(used.spark, layout), application, policy, tables or (), dry_run=dry_run)
     if json:
         for one in done:
             show.as_json({**asdict(one), "dry_run": dry_run})

@@ -14,8 +14,8 @@ from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption,
 from lakehouse.errors import ConfigError, KafkaUnavailable
 
 if TYPE_CHECKING:
-    from lakehouse.run.drill.drill import Published
     from lakehouse.run.drill.logbook import Case
+    from lakehouse.run.repair.restore import Published
     from lakehouse.settings.config import Settings
 
 
@@ -59,12 +59,13 @@ def drill(
     with ExitStack() as stack:
         published = _published(stack, settings, topics[0], needed=topic is not None) if topics else None
         from lakehouse.run.drill.drill import DAMAGES, drill
+        from lakehouse.spark.open_lake import OpenLake
 
         spark = Lake(settings=settings).spark
         # What is damaged here on purpose would fill the screen with stack traces; what was found stands in the result.
         spark.sparkContext.setLogLevel("OFF")
         done = drill(
-            spark, layout, wanted, published, tuple(damage or DAMAGES),
+            OpenLake(spark, layout).open(wanted), published, tuple(damage or DAMAGES),
             _told if json else _shown,
         )  # fmt: skip
     if json:
@@ -80,7 +81,7 @@ def drill(
 
 def _published(stack: ExitStack, settings: Settings, topic: str, *, needed: bool) -> Published | None:
     """Where the changelog can be read; None where the application alone names the topic, and Kafka can't be had."""
-    from lakehouse.run.drill.drill import Published
+    from lakehouse.run.repair.restore import Published
     from lakehouse.run.start.kafka import kafka
 
     try:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.formats.json_text import write
-from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import change_of, refusal
 from lakehouse.plan.table import Table
@@ -23,14 +22,15 @@ from lakehouse.semantics.window import Sliding
 from lakehouse.spark.audit import fates, offsets, refolded
 from lakehouse.spark.audit.marks import Subject
 from lakehouse.spark.bronze import interventions
+from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.content import content, difference
 from lakehouse.spark.silver.writer import latest_complete_tick
-from lakehouse.spark.table import counted, tables, travel
+from lakehouse.spark.table import counted, travel
 from lakehouse.spark.table.input import Input
-from lakehouse.spark.transaction import exists, properties, standing
+from lakehouse.spark.transaction import properties, standing
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 ROWS_SHOWN = 3
 REFOLDS = ("late", "fixed", "refold")
@@ -43,10 +43,8 @@ COUNTED = {
 
 
 def audit(
-    spark: SparkSession,
-    layout: Layout,
+    opened: OpenTable,
     app: App,
-    table: Table,
     kafka: Asked,
     *,
     deep: bool = False,
@@ -58,24 +56,25 @@ def audit(
     listen: is told what is looked at. Raises NotFound for a table that does not exist, PlanError for one whose
     declaration has changed so that the rows would be others.
     """
+    table = opened.table
     app.table(table.name)
-    seen, kept = tables.visible(layout, table), tables.state(layout, table)
-    if not exists(spark, seen.path):
-        raise NotFound(f"table {table.name!r} does not exist in {layout.root}. Run its application first.")
-    change = change_of(properties(spark, seen.path), table)
+    seen = opened.visible
+    if not opened.exists:
+        raise NotFound(f"table {table.name!r} does not exist in {opened.layout.root}. Run its application first.")
+    change = change_of(properties(opened.spark, seen.path), table)
     if not change.can_go_on:
         raise PlanError(refusal(table.name, change))
-    version, progress = standing(spark, seen.path, seen.name)
-    tick, complete = progress.tick, latest_complete_tick(spark, layout)
+    version, progress = standing(opened.spark, seen.path, seen.name)
+    tick, complete = progress.tick, latest_complete_tick(opened.lake)
 
     if table.stream.tables:
         listen("refold")
-        return _over_tables(spark, layout, table, version, (tick, complete))
+        return _over_tables(opened, version, (tick, complete))
     listen("offsets")
-    known = offsets.partitions(spark, layout, table.stream, tick)
-    said = counted.by_commits(spark, kept, tick)
-    skip = tables.skipped_offsets(spark, layout, table)
-    every = interventions.of(spark, layout, table.name)
+    known = offsets.partitions(opened.lake, table.stream, tick)
+    said = counted.by_commits(opened.lake, opened.state, tick)
+    skip = opened.skip
+    every = interventions.of(opened.lake, table.name)
     if waiting := [at.at for at in every if at.at > tick and at.details.get("changed")]:
         raise PlanError(
             f"table {table.name!r} is to be swapped at tick {waiting[0]}, and stands at tick {tick}: it has the new "
@@ -83,16 +82,16 @@ def audit(
         )
     decisions = [at for at in every if at.at <= tick]
     redeclared = said.redeclared or change.kind != "same"
-    subject = Subject(table, tick, version, known, deep, redeclared, skip, decisions)
+    subject = Subject(opened, tick, version, known, deep, redeclared, skip, decisions)
     listen("fates")
-    told = fates.fates(spark, layout, subject)
+    told = fates.fates(subject)
     listen("missing offsets")
-    missing = explained(spark, layout, subject, told, kafka)
-    made = _Audited(spark, layout, subject, told, said, kept)
+    missing = explained(subject, told, kafka)
+    made = _Audited(subject, told, said)
     listen("sums")
     rows, sums = made.sums()
     result = Audit(
-        table.name, tick, complete, Input(spark, layout, table.stream).rows(tick, complete).count(), rows, deep,
+        table.name, tick, complete, Input(opened.lake, table.stream).rows(tick, complete).count(), rows, deep,
         made.partitions(missing.by_number), [*missing.problems, *made.faults(), *made.commits(), *sums], missing.notes,
     )  # fmt: skip
     if tick > complete:
@@ -105,13 +104,14 @@ def audit(
     return result
 
 
-def _over_tables(spark: SparkSession, layout: Layout, table: Table, version: int, ticks: tuple[int, int]) -> Audit:
+def _over_tables(opened: OpenTable, version: int, ticks: tuple[int, int]) -> Audit:
     """The audit of a table that reads tables: what became of their records is theirs to say; its rows are refolded."""
-    path = layout.silver(table.name)
-    rows, _ = counted.by_rows(spark, path, version, ())
-    here, there = travel.read_version(spark, path, version), refolded.refolded(spark, layout, table, ticks[0])
+    table = opened.table
+    path = opened.visible.path
+    rows, _ = counted.by_rows(opened.lake, path, version, ())
+    here, there = opened.lake.read(path, version), refolded.refolded(opened, ticks[0])
     names = ", ".join(dict.fromkeys(upstream.name for upstream in table.stream.reads))
-    waiting = Input(spark, layout, table.stream).rows(*ticks).count()
+    waiting = Input(opened.lake, table.stream).rows(*ticks).count()
     notes = [f"it reads {names}: what became of the records is in the audits of these; here the rows were refolded"]
     return Audit(table.name, *ticks, waiting, rows, True, [], list(_differing(table, here, there)), notes)
 
@@ -131,17 +131,9 @@ def _differing(table: Table, here: DataFrame, there: DataFrame) -> Iterator[Prob
 class _Audited:
     """One table's marks, told: what they say is compared with what else says it."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        layout: Layout,
-        subject: Subject,
-        told: list[fates.Told],
-        said: counted.Counted,
-        kept: tables.Place,
-    ) -> None:
-        self._spark, self._layout, self._subject, self._table = spark, layout, subject, subject.table
-        self._told, self._said, self._kept = told, said, kept
+    def __init__(self, subject: Subject, told: list[fates.Told], said: counted.Counted) -> None:
+        self._subject, self._opened, self._lake = subject, subject.opened, subject.opened.lake
+        self._table, self._told, self._said = subject.table, told, said
         self._rebuild = REBUILD.format(table=self._table.name)
 
     def partitions(self, missing: dict[int, Missing]) -> list[Partition]:
@@ -188,16 +180,17 @@ class _Audited:
     def sums(self) -> tuple[int, list[Problem]]:
         """The table's rows; and the counts of all records in what it keeps, which must be the records applied."""
         table = self._table
-        rows, _ = counted.by_rows(self._spark, self._layout.silver(table.name), self._subject.version, ())
+        rows, _ = counted.by_rows(self._lake, self._opened.visible.path, self._subject.version, ())
         names = [item.name for item in table.aggregations if item.kind == "count" and item.argument is None]
         # Of these the rows do not hold all records that were applied, or hold them more than once.
         partial = table.is_final or table.retention is not None or isinstance(table.window, Sliding)
         if not names or partial or self._subject.skip or self._subject.put_right:
             return rows, []
-        version, progress = standing(self._spark, self._kept.path, self._kept.name)
+        kept = self._opened.state
+        version, progress = standing(self._lake.spark, kept.path, kept.name)
         if progress.tick != self._subject.tick:  # the job went on meanwhile
-            version = travel.version_at_tick(self._spark, self._layout, table, self._subject.tick, self._kept)
-        _, sums = counted.by_rows(self._spark, self._kept.path, version, names)
+            version = travel.version_at_tick(self._opened, self._subject.tick, kept)
+        _, sums = counted.by_rows(self._lake, kept.path, version, names)
         applied = sum(told.applied for told in self._told)
         what = "records applied" if table.window is None else "records applied, each once for a window"
         return rows, [
@@ -210,8 +203,8 @@ class _Audited:
         """The table's rows against those that a refold from bronze and the interventions gives."""
         if self._subject.skip:
             return
-        here = travel.read_version(self._spark, self._layout.silver(self._table.name), self._subject.version)
-        there = refolded.refolded(self._spark, self._layout, self._table, self._subject.tick)
+        here = self._lake.read(self._opened.visible.path, self._subject.version)
+        there = refolded.refolded(self._opened, self._subject.tick)
         yield from _differing(self._table, here, there)
 
     def notes(self) -> Iterator[str]:

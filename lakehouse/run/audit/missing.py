@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from lakehouse.errors import KafkaUnavailable, NotFound
 from lakehouse.kafka.holes import Explained, Holes
 from lakehouse.kafka.topics import Cluster
-from lakehouse.lake.layout import Layout
 from lakehouse.run.audit.finding import Missing, Problem
 from lakehouse.spark.audit import offsets
 from lakehouse.spark.audit.fates import Told
 from lakehouse.spark.audit.marks import Subject
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 PATIENCE_SECONDS = 5.0
 LOST = (
@@ -44,7 +43,7 @@ class Explanation:
     notes: list[str] = field(default_factory=list)
 
 
-def explained(spark: SparkSession, layout: Layout, subject: Subject, told: list[Told], kafka: Asked) -> Explanation:
+def explained(subject: Subject, told: list[Told], kafka: Asked) -> Explanation:
     """Explain the offsets, up to the next one, that bronze does not have: by bronze/gaps, then by asking Kafka."""
     made = Explanation()
     have = {item.part: item.offsets for item in told}
@@ -58,11 +57,11 @@ def explained(spark: SparkSession, layout: Layout, subject: Subject, told: list[
         for number, item in lacking.items()
     )
     numbers = {item.place: number for number, item in lacking.items()}
-    noted = offsets.noted(spark, layout)
+    noted = offsets.noted(subject.opened.lake)
     with ExitStack() as stack:
         asking = _Asking(kafka, stack)
         found = offsets.holes(
-            spark, layout, subject.table.stream, subject.tick, lacking.values(), interior
+            subject.opened.lake, subject.table.stream, subject.tick, lacking.values(), interior
         )  # fmt: skip
         for item, holes in found:
             number = numbers[item.place]

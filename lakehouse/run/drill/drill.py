@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,40 +24,26 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.app import App
-from lakehouse.plan.table import Table
 from lakehouse.run.drill.logbook import Case, Drill, Restored, remember
-from lakehouse.run.repair.restore import changelog
+from lakehouse.run.repair.restore import Published, changelog
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.audit import damage
 from lakehouse.spark.audit.inspection import Finding, inspect
+from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.content import content, difference
 from lakehouse.spark.past import anchors, reading
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.silver.query import Silver
-from lakehouse.spark.table import tables
-from lakehouse.spark.table.travel import read_version
-from lakehouse.spark.transaction import exists, read_progress
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 CHECKPOINT = "lost checkpoint"
 DAMAGES = ("lost file", "broken log entry", "missing log entry", "flipped bit", "wrong merge", CHECKPOINT)
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """Where the changelog was published: the topic, and Kafka's servers and options."""
-
-    topic: str
-    servers: str
-    options: Mapping[str, str]
-
-
 def drill(
-    spark: SparkSession,
-    layout: Layout,
-    table: Table,
+    opened: OpenTable,
     published: Published | None = None,
     damages: tuple[str, ...] = DAMAGES,
     listen: Callable[[Case], None] = lambda case: None,
@@ -68,18 +53,21 @@ def drill(
     Raises NotFound for a table that does not exist, ConfigError for a lake that is no local folder or a damage that is
     none of `DAMAGES`, LeaseHeld while another drill of the table runs.
     """
-    if "://" in layout.root:
-        raise ConfigError(f"drill: {layout.root} is not a local folder; a drill damages files, so it works only there.")
+    table = opened.table
+    if "://" in opened.layout.root:
+        raise ConfigError(
+            f"drill: {opened.layout.root} is not a local folder; a drill damages files, so it works only there."
+        )
     if unknown := [name for name in damages if name not in DAMAGES]:
         raise ConfigError(f"drill: found damage {unknown[0]!r}; expected one of: {', '.join(DAMAGES)}.")
-    if not exists(spark, layout.silver(table.name)):
-        raise NotFound(f"table {table.name!r} does not exist in {layout.root}. Run its application first.")
+    if not opened.exists:
+        raise NotFound(f"table {table.name!r} does not exist in {opened.layout.root}. Run its application first.")
     began, at = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
-    folder = Path(layout.root, "beside", f"drill-{table.name}")
-    with Lease(layout.lease(f"drill-{table.name}"), f"the drill of table {table.name!r}"):
+    folder = Path(opened.layout.root, "beside", f"drill-{table.name}")
+    with Lease(opened.layout.lease(f"drill-{table.name}"), f"the drill of table {table.name!r}"):
         shutil.rmtree(folder, ignore_errors=True)  # of a drill that was killed
         try:
-            running = _Running(spark, layout, table, folder, published)
+            running = _Running(opened, folder, published)
             cases = []
             for name in damages:
                 cases.append(running.case(name))
@@ -89,49 +77,47 @@ def drill(
         is_ok = all(case.ok for case in cases)
         truth, seconds = running.truth, round(time.monotonic() - began, 1)
         done = Drill(at, table.name, running.tick, truth.rows, truth.hash, seconds, is_ok, tuple(cases))
-        remember(layout, done)
+        remember(opened.layout, done)
     return done
 
 
 class _Running:
     """A drill under way: the untouched copy, what it holds, and a new small lake for each thing that is tried."""
 
-    def __init__(
-        self, spark: SparkSession, layout: Layout, table: Table, folder: Path, published: Published | None
-    ) -> None:
-        self._spark, self._live, self._table, self._folder = spark, layout, table, folder
+    def __init__(self, opened: OpenTable, folder: Path, published: Published | None) -> None:
+        self._opened, self._table, self._folder = opened, opened.table, folder
         self._published = published
         self._made = 0
-        self._alone = App((table,), (), table.stream.sources)
-        self._is_restored = tables.skipped_offsets(spark, layout, table) is not None
+        self._alone = App((opened.table,), (), opened.table.stream.sources)
+        self._is_restored = opened.skip is not None
         self._copy = self._lake()
         # What is seen comes first: the live writer commits it last, so it is never ahead of what is kept.
         for path in (Layout.silver, Layout.state, Layout.late, Layout.anchors):
-            _copy_table(Path(path(layout, table.name)), Path(path(self._copy, table.name)))
-        self.tick = read_progress(spark, self._copy.silver(table.name), table.name).tick
-        self._expected = reading.read(spark, layout, table, AtTick(self.tick))
+            _copy_table(Path(path(opened.layout, opened.name)), Path(path(self._copy.layout, opened.name)))
+        self.tick = self._copy.lake.progress(self._copy.visible).tick
+        self._expected = reading.read(opened, AtTick(self.tick))
         self.truth = content(self._expected)
-        self._versions = int(damage.entries(self._copy.silver(table.name))[-1].stem) + 1
+        self._versions = int(damage.entries(self._copy.visible.path)[-1].stem) + 1
 
     def case(self, name: str) -> Case:
         """Damage a fresh copy, find the damage, restore."""
         if name == CHECKPOINT:
             return self._lost_checkpoint()
         lake = self._fresh_copy()
-        place = tables.visible(lake, self._table)
+        place = lake.visible
         work: dict[str, Callable[[], str | None]] = {
             "lost file": lambda: damage.lost_file(place.path),
             "broken log entry": lambda: damage.broken_entry(place.path),
             "missing log entry": lambda: damage.missing_entry(place.path),
             "flipped bit": lambda: damage.flipped_bit(place.path),
-            "wrong merge": lambda: damage.wrong_merge(self._spark, place.path, self._table),
+            "wrong merge": lambda: damage.wrong_merge(lake.spark, place.path, self._table),
         }
         done = work[name]()
         if done is None:
             nothing = Restored("version", 0.0, equal=True, lost=0, reason="the table has nothing to damage this way")
             return Case(name, "nothing", "nothing was damaged", 0.0, (nothing,))
         began = time.monotonic()
-        finding = inspect(self._spark, place, self.truth, self._versions)
+        finding = inspect(lake.lake, place, self.truth, self._versions)
         seconds = round(time.monotonic() - began, 2)
         ways = (
             self._timed("version", lambda into: self._from_version(lake, into, finding)),
@@ -140,7 +126,7 @@ class _Running:
         )
         return Case(name, done, finding.what if finding is not None else None, seconds, ways)
 
-    def _timed(self, way: str, work: Callable[[Layout], DataFrame]) -> Restored:
+    def _timed(self, way: str, work: Callable[[OpenTable], DataFrame]) -> Restored:
         """Restore into an empty lake; compare."""
         into, began = self._lake(), time.monotonic()
         try:
@@ -154,86 +140,83 @@ class _Running:
         lost = difference(self._table.key, self._expected, made).keys
         return Restored(way, seconds, found.rows, False, lost)
 
-    def _from_version(self, damaged: Layout, into: Layout, finding: Finding | None) -> DataFrame:
+    def _from_version(self, damaged: OpenTable, into: OpenTable, finding: Finding | None) -> DataFrame:
         # Moved to a new place: Spark remembers a log that it has seen, and must see this one as it is now.
         lake, name = self._lake(), self._table.name
         for path in (Layout.silver, Layout.state):
-            if (there := Path(path(damaged, name))).exists():
-                Path(path(lake, name)).parent.mkdir(parents=True)
-                there.rename(path(lake, name))
-        seen = tables.visible(lake, self._table).path
+            if (there := Path(path(damaged.layout, name))).exists():
+                Path(path(lake.layout, name)).parent.mkdir(parents=True)
+                there.rename(path(lake.layout, name))
+        seen = lake.visible.path
         before = {} if finding is None or finding.before is None else {seen: finding.before}
         for entry in damage.entries(seen):
             if int(entry.stem) >= before.get(seen, int(entry.stem) + 1):
                 for file in entry.parent.glob(f"{entry.stem}*"):
                     file.unlink()
-        found = anchors.salvage(self._spark, lake, self._table, into, before)
+        found = anchors.salvage(lake, into.layout, before)
         if found is None:
             raise NotFound("no version is intact: use the changelog, or bronze")
         if found < self.tick and self._is_restored:
             raise NotFound(
                 f"the last whole version is tick {found}, and bronze does not tell what a restored table lacks"
             )
-        return self._written(into, Past(self._spark, into, self._table).seen(Cut(self.tick)))
+        return self._written(into, Past(into).seen(Cut(self.tick)))
 
-    def _from_changelog(self, into: Layout) -> DataFrame:
+    def _from_changelog(self, into: OpenTable) -> DataFrame:
         if self._published is None:
             raise NotFound("no topic of its changelog was given")
-        of = self._published
-        told = (of.servers, of.options, self._table, of.topic, self.tick)
-        with changelog(self._spark, self._live, *told) as made:
+        with changelog(self._opened, self._published, self.tick) as made:
             return self._written(into, made)
 
-    def _from_bronze(self, into: Layout) -> DataFrame:
+    def _from_bronze(self, into: OpenTable) -> DataFrame:
         if self._is_restored:
             raise NotFound("the table was restored from a topic: this lake's bronze does not have what came before")
-        with Silver(self._spark, into, self._alone, lambda tick, records: None) as silver:
+        with Silver(into.lake, self._alone, lambda tick, records: None) as silver:
             silver.catch_up(self.tick)
-        return read_version(self._spark, into.silver(self._table.name))
+        return into.lake.read(into.visible.path)
 
     def _lost_checkpoint(self) -> Case:
         """The query is started, its checkpoint removed, and it is started again: no row may come twice."""
         lake = self._fresh_copy()
         self._query(lake)
-        control = Path(lake.root, "control")
+        control = Path(lake.layout.root, "control")
         shutil.rmtree(control)
 
-        def again(_: Layout) -> DataFrame:
+        def again(_: OpenTable) -> DataFrame:
             self._query(lake)
-            return reading.read(self._spark, lake, self._table, AtTick(self.tick))
+            return reading.read(lake, AtTick(self.tick))
 
         found = "the writer: every start makes a fresh checkpoint, and goes on from the table's own tick"
         return Case(CHECKPOINT, "removed control/", found, 0.0, (self._timed("writer", again),))
 
-    def _query(self, lake: Layout) -> None:
-        with Silver(self._spark, lake, self._alone, lambda tick, records: None) as silver:
+    def _query(self, lake: OpenTable) -> None:
+        with Silver(lake.lake, self._alone, lambda tick, records: None) as silver:
             query = silver.start(available_now=True)
             try:
                 query.awaitTermination()
             finally:
                 silver.check(query)
 
-    def _written(self, into: Layout, made: DataFrame) -> DataFrame:
-        path = into.silver(self._table.name)
-        made.write.format("delta").save(path)
-        return read_version(self._spark, path)
+    def _written(self, into: OpenTable, made: DataFrame) -> DataFrame:
+        made.write.format("delta").save(into.visible.path)
+        return into.lake.read(into.visible.path)
 
-    def _fresh_copy(self) -> Layout:
+    def _fresh_copy(self) -> OpenTable:
         lake = self._lake()
         for name in ("silver", "state", "late", "anchors"):
-            if (there := Path(self._copy.root, name)).exists():
-                shutil.copytree(there, Path(lake.root, name))
+            if (there := Path(self._copy.layout.root, name)).exists():
+                shutil.copytree(there, Path(lake.layout.root, name))
         return lake
 
-    def _lake(self) -> Layout:
-        """An empty lake, whose bronze, interventions and builds are the live ones."""
+    def _lake(self) -> OpenTable:
+        """The table in an empty lake, whose bronze, interventions and builds are the live ones."""
         self._made += 1
         root = self._folder / str(self._made)
         root.mkdir(parents=True)
         for name in ("bronze", "interventions"):
-            if (live := Path(self._live.root, name).resolve()).exists():
+            if (live := Path(self._opened.layout.root, name).resolve()).exists():
                 (root / name).symlink_to(live, target_is_directory=True)
-        return Layout(str(root))
+        return self._opened.at(Layout(str(root)))
 
 
 def _copy_table(live: Path, copy: Path) -> None:

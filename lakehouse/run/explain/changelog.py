@@ -6,7 +6,7 @@ Records that changed nothing (superseded, left out by HAVING, suppressed) are no
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
@@ -19,9 +19,7 @@ from lakehouse.semantics.aggregate.collection import frozen
 from lakehouse.semantics.changelog import Key
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from lakehouse.spark.open_lake import OpenTable
 
 SKIP = "lakehouse.skip"
 KINDS = {
@@ -43,22 +41,21 @@ def is_needed(layout: Layout, table: Table) -> bool:
     return bool(decided.count_rows(filter=ds.field("table") == table.name))
 
 
-def steps(
-    spark: SparkSession, layout: Layout, table: Table, key: str, wanted: Sought, tick: int
-) -> dict[Key, tuple[Step, ...]]:
+def steps(opened: OpenTable, key: str, wanted: Sought, tick: int) -> dict[Key, tuple[Step, ...]]:
     """Return the steps of a key's rows up to a tick, in order. key: its text, and what it means."""
+    table = opened.table
     from lakehouse.spark.bronze import interventions
     from lakehouse.spark.changelog import changefeed, published
 
-    changes = published.rows(changefeed.of_key(changefeed.per_event(spark, layout, table, 0, tick), table, key))
+    changes = published.rows(changefeed.of_key(changefeed.per_event(opened, 0, tick), table, key))
     found: list[tuple[Position, Key, dict[str, Any] | None]] = []
     found += [(Position(**row["_position"]), _key(table, row), row) for row in changes]
-    found += [(place, of, None) for place, of in _late(spark, layout, table, key, wanted, tick)]
+    found += [(place, of, None) for place, of in _late(opened, key, wanted, tick)]
     found.sort(key=lambda item: item[0])
     places = {(of.tick, of.topic, of.partition, of.offset) for of, _, _ in found}
-    records = _records(layout, table, places)
+    records = _records(opened.layout, table, places)
     # One in a table that is read reaches this one as changes of its rows.
-    decided = {at.at: at for of in (*table.stream.tables, table) for at in interventions.of(spark, layout, of.name)}
+    decided = {at.at: at for of in (*table.stream.tables, table) for at in interventions.of(opened.lake, of.name)}
     made: dict[Key, list[Step]] = {}
     for position, of, row in found:
         before = of_row[-1].row if (of_row := made.setdefault(of, [])) else None
@@ -74,17 +71,16 @@ def steps(
     return {of: tuple(happened) for of, happened in made.items()}
 
 
-def _late(
-    spark: SparkSession, layout: Layout, table: Table, key: str, wanted: Sought, tick: int
-) -> list[tuple[Position, Key]]:
+def _late(opened: OpenTable, key: str, wanted: Sought, tick: int) -> list[tuple[Position, Key]]:
     """The late records of a key: the order times of their positions are bronze's to know."""
+    table = opened.table
     from lakehouse.spark.changelog import published
     from lakehouse.spark.table import late
 
-    if not Path(layout.late(table.name), "_delta_log").is_dir():
+    if not Path(opened.late, "_delta_log").is_dir():
         return []
-    rows = [r for r in published.rows(late.chosen(spark, layout, table, key, None, None)) if r["tick"] <= tick]
-    records = _records(layout, table, {(r["tick"], r["topic"], r["partition"], r["offset"]) for r in rows})
+    rows = [r for r in published.rows(late.chosen(opened, key, None, None)) if r["tick"] <= tick]
+    records = _records(opened.layout, table, {(r["tick"], r["topic"], r["partition"], r["offset"]) for r in rows})
     found = []
     for row in rows:
         record = records[row["tick"], row["topic"], row["partition"], row["offset"]]

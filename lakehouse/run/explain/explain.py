@@ -32,6 +32,7 @@ from lakehouse.semantics.moment import At, AtEvent, AtOffsets, milliseconds, mom
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.window import Hopping, Session, Span
+from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
     from lakehouse.lake.moment.cut import Cut
@@ -65,7 +66,7 @@ def explain(
                 f"explain {table.name!r} at {at}: this table is explained by Spark, which can do so now, at a version, "
                 f"a tick or a commit time. Why Spark: {error}"
             ) from error
-        steps = changelog.steps(lake.spark, layout, table, key, wanted, told.cut.tick)
+        steps = changelog.steps(OpenLake(lake.spark, layout).open(table), key, wanted, told.cut.tick)
     if not steps:
         raise NotFound(
             f"key {key!r} of table {table.name!r}{'' if at is None else f' at {at}'}: no record in bronze reaches it. "

@@ -29,6 +29,7 @@ from lakehouse.spark.bronze.feed import Feed
 from lakehouse.spark.bronze.gaps import TopicNow
 from lakehouse.spark.bronze.ingest import Ingest
 from lakehouse.spark.failure import stop
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.leftovers import upkeep_control
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.upkeep import Done, Policy, upkeep_bronze, upkeep_quarantine
@@ -76,6 +77,7 @@ class Job:
     ) -> None:
         self._spark, self._settings, self._app, self._listen = spark, settings, app, listen
         self._layout = Layout(settings.lake.path)
+        self._lake = OpenLake(spark, self._layout)
         self._bootstrap = bootstrap_servers
         self._cluster = Cluster(bootstrap_servers, settings.kafka.options)
         self._began = time.monotonic()
@@ -123,10 +125,10 @@ class Job:
         """Take up the interventions that were asked for; they have ticks without records, which wake nobody."""
         if ingest is not None:
             for path, wanted in intervene.pending(self._layout):
-                if interventions.tick_of(self._spark, self._layout, wanted.id) is None:
+                if interventions.tick_of(self._lake, wanted.id) is None:
                     ingest.decide(wanted)
                 path.unlink(missing_ok=True)
-        if silver is not None and interventions.decided(self._spark, self._layout) > silver.tick:
+        if silver is not None and interventions.decided(self._lake) > silver.tick:
             silver.catch_up()
 
     def _pooled(self, pool: str, start: Callable[[], StreamingQuery]) -> StreamingQuery:
@@ -156,7 +158,7 @@ class Job:
         own = own_topics(self._app)
 
         def keep_up(policy: Policy) -> list[Done]:
-            done = upkeep_bronze(self._spark, self._layout, own, policy)
+            done = upkeep_bronze(self._lake, own, policy)
             return done + upkeep_control(self._layout, policy, datetime.now(UTC))
 
         upkeeping = self._upkeeping("bronze", keep_up)
@@ -165,7 +167,7 @@ class Job:
             self._say("tick", tick, rows)
             upkeeping.after(tick)
 
-        return Ingest(self._spark, self._layout, feed, after_tick)
+        return Ingest(self._lake, feed, after_tick)
 
     def _upkeeping(self, part: str, work: Callable[[Policy], list[Done]]) -> Upkeeping:
         """The upkeep of what a query of this job writes, told as events."""
@@ -180,8 +182,8 @@ class Job:
         return Upkeeping(self._layout, self._settings.upkeep, part, work, told, failed)
 
     def _keep_up(self, policy: Policy) -> list[Done]:
-        done = of_tables(self._spark, self._layout, self._app, policy, self._app.tables)
-        return done + upkeep_quarantine(self._spark, self._layout, self._app, policy)
+        done = of_tables(self._lake, self._app, policy, self._app.tables)
+        return done + upkeep_quarantine(self._lake, self._app, policy)
 
     def _look(self) -> dict[str, TopicNow]:
         """What Kafka has now of the topics that are ingested; a topic that does not exist is left out."""
@@ -198,7 +200,7 @@ class Job:
 
     @contextmanager
     def _silver(self) -> Iterator[Silver]:
-        with Publishing(self._spark, self._settings, self._layout, self._app, self._cluster) as publishing:
+        with Publishing(self._lake, self._settings, self._app, self._cluster) as publishing:
 
             def publish(tick: int) -> None:
                 for topic, count in publishing.publish(tick).items():
@@ -215,7 +217,7 @@ class Job:
                 publish(tick)
                 upkeeping.after(tick)
 
-            with Silver(self._spark, self._layout, self._app, after_batch) as silver:
+            with Silver(self._lake, self._app, after_batch) as silver:
                 # What was committed before a crash and not published, and a new sink's whole history.
                 publish(silver.tick)
                 yield silver

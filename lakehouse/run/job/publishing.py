@@ -13,7 +13,6 @@ from lakehouse.kafka.covers import Cover
 from lakehouse.kafka.drain import drain
 from lakehouse.kafka.publish import Publisher
 from lakehouse.kafka.topics import TO_COME, Cluster
-from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Sink, Table
 from lakehouse.run.job.transactions import Part, parts
@@ -21,12 +20,13 @@ from lakehouse.run.start.standing import Mine, Standing, declaration_of, name_of
 from lakehouse.settings.config import Settings
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog import published
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.writer import latest_complete_tick, own_topics
 from lakehouse.spark.table import tables
-from lakehouse.spark.transaction import exists, properties, table_id
+from lakehouse.spark.transaction import properties, table_id
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -35,18 +35,18 @@ DAY_MS = 24 * 60 * 60 * 1000
 class Publishing:
     """Publishers of all sinks. A context manager: entering makes the topics that do not exist."""
 
-    def __init__(self, spark: SparkSession, settings: Settings, layout: Layout, app: App, cluster: Cluster) -> None:
-        self._spark = spark.newSession() if app.sinks else spark
-        self._settings, self._layout, self._app, self._cluster = settings, layout, app, cluster
+    def __init__(self, lake: OpenLake, settings: Settings, app: App, cluster: Cluster) -> None:
+        self._lake = lake.own_session() if app.sinks else lake
+        self._settings, self._app, self._cluster = settings, app, cluster
         self._sinks: list[_Open] = []
 
     def __enter__(self) -> Publishing:
         if self._app.sinks:
             # Bronze's id is the lake's: a publisher's progress is told in bronze's ticks.
-            bronze.create(self._spark, self._layout, own_topics(self._app))
+            bronze.create(self._lake, own_topics(self._app))
         for sink in self._app.sinks:
             self._make_topic(sink)
-            self._sinks.append(_Open(self._spark, self._settings, self._layout, self._cluster, sink))
+            self._sinks.append(_Open(self._lake, self._settings, self._cluster, sink))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -82,12 +82,12 @@ class Publishing:
 class _Open:
     """One sink that is published. Raises StorageError where its topic has what does not go on from this lake."""
 
-    def __init__(self, spark: SparkSession, settings: Settings, layout: Layout, cluster: Cluster, sink: Sink) -> None:
-        self._spark, self._layout, self._cluster, self._sink = spark, layout, cluster, sink
+    def __init__(self, lake: OpenLake, settings: Settings, cluster: Cluster, sink: Sink) -> None:
+        self._lake, self._cluster, self._sink = lake, cluster, sink
         self._options, self.topic = settings.kafka.options, sink.topic
         self._who: Mine | None = None
         self._stands(cluster.topics([sink.topic])[sink.topic].id)  # a job that is refused must not fence who publishes
-        self._publisher = Publisher(cluster, self._options, sink.topic, layout.published(sink.topic))
+        self._publisher = Publisher(cluster, self._options, sink.topic, lake.layout.published(sink.topic))
         self._standing = self._stands(self._publisher.topic_id)
         self._publisher.remember(self._standing.tick)
         self._clock: tuple[int, Mapping[str, Any]] | None = None  # where the table's stood at the last cover
@@ -100,7 +100,7 @@ class _Open:
         was, mine, count = self._standing, self._who or self._mine(), 0
         self._who = mine  # nobody else makes the table while it is kept
         changes = published.records(
-            self._spark, self._layout, self._sink, was.tick, tick, mine.origin,
+            self._lake, self._sink, was.tick, tick, mine.origin,
             whole=was.whole, covered=was.covered,
         )  # fmt: skip
         # Closed here, also where a transaction fails: what Spark keeps for them is given back while Spark is there.
@@ -115,8 +115,8 @@ class _Open:
     def _cover(self, part: Part, mine: Mine) -> Cover:
         """What the topic covers with a part."""
         of, was = self._sink.of, self._standing
-        covered = published.next_offsets(self._spark, self._layout, of, part.tick)
-        clock = published.clock_of(self._spark, self._layout, of, part.tick, self._clock)
+        covered = published.next_offsets(self._lake, of, part.tick)
+        clock = published.clock_of(self._lake, of, part.tick, self._clock)
         return Cover(
             self._publisher.topic_id, name_of(of), mine.origin, part.tick, published.furthest(covered, was.covered),
             mine.table, declaration_of(of), clock, was.before,
@@ -130,15 +130,16 @@ class _Open:
             has_records = next(drain(self._cluster, self._options, self.topic), None) is not None
         mine = self._mine()
         if cover is not None and cover.origin == mine.origin and cover.tick <= mine.tick:
-            exact = bronze.last_covers(self._spark, self._layout.records, cover.tick) is not None
-            known = published.next_offsets(self._spark, self._layout, self._sink.of, cover.tick)
+            exact = bronze.last_covers(self._lake.spark, self._lake.layout.records, cover.tick) is not None
+            known = published.next_offsets(self._lake, self._sink.of, cover.tick)
             mine = replace(mine, next=known, exact=exact)
         return standing(self.topic, topic_id, cover, mine, has_records=has_records)
 
     def _mine(self) -> Mine:
-        of, tick = self._sink.of, latest_complete_tick(self._spark, self._layout)
-        origin = published.origin_of(self._spark, self._layout, of)
-        if not isinstance(of, Table) or not exists(self._spark, path := self._layout.silver(of.name)):
+        of, tick = self._sink.of, latest_complete_tick(self._lake)
+        origin = published.origin_of(self._lake, of)
+        if not isinstance(of, Table) or not (opened := self._lake.open(of)).exists:
             return Mine(of, origin, tick)
-        restored = restored_of(properties(self._spark, path).get(tables.RESTORED))
-        return Mine(of, origin, tick, table_id(self._spark, path), restored)
+        path = opened.visible.path
+        restored = restored_of(properties(opened.spark, path).get(tables.RESTORED))
+        return Mine(of, origin, tick, table_id(opened.spark, path), restored)

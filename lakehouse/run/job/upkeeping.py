@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakehouse.durable import read_object, write_durably
 from lakehouse.lake.layout import Layout
@@ -23,13 +23,11 @@ from lakehouse.plan.duration import milliseconds
 from lakehouse.plan.table import Table
 from lakehouse.settings.config import Upkeep
 from lakehouse.spark.failure import cause
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver import upkeep
 from lakehouse.spark.silver.leftovers import upkeep_control
 from lakehouse.spark.silver.upkeep import Done, Policy
 from lakehouse.spark.silver.writer import own_topics
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 DAY_SECONDS = 86_400.0
 # Listing a folder costs more than it frees when little has come of age: so often in the time that versions are kept.
@@ -87,11 +85,11 @@ class Upkeeping:
             write_durably(self._path, json.dumps(said))
 
 
-def of_tables(spark: SparkSession, layout: Layout, app: App, policy: Policy, tables: Iterable[Table]) -> list[Done]:
+def of_tables(lake: OpenLake, app: App, policy: Policy, tables: Iterable[Table]) -> list[Done]:
     """Keep up an application's tables, whose leases the caller holds."""
     now, done = datetime.now(UTC), []
     for table in tables:
-        done += upkeep.upkeep(spark, layout, table, policy, now, _published(layout, app, table))
+        done += upkeep.upkeep(lake.open(table), policy, now, _published(lake.layout, app, table))
     return done
 
 
@@ -105,9 +103,7 @@ def at_least(settings: Upkeep, keep: str | None) -> Upkeep:
     return replace(settings, keep_versions=keep)
 
 
-def by_command(
-    spark: SparkSession, layout: Layout, app: App, settings: Upkeep, names: Iterable[str], *, dry_run: bool
-) -> list[Done]:
+def by_command(lake: OpenLake, app: App, settings: Upkeep, names: Iterable[str], *, dry_run: bool) -> list[Done]:
     """Keep up some tables of an application; without names all of it, with its quarantines and bronze.
 
     Raises LeaseHeld while a job writes them: it does the upkeep itself.
@@ -121,12 +117,12 @@ def by_command(
         leases += [("ingest", "bronze")]
     with ExitStack() as stack:
         for lease, what in leases:
-            stack.enter_context(Lease(layout.lease(lease), what))
-        done = of_tables(spark, layout, app, policy, wanted)
+            stack.enter_context(Lease(lake.layout.lease(lease), what))
+        done = of_tables(lake, app, policy, wanted)
         if not names:
-            done += upkeep.upkeep_quarantine(spark, layout, app, policy)
-            done += upkeep.upkeep_bronze(spark, layout, own_topics(app), policy)
-            done += upkeep_control(layout, policy, datetime.now(UTC))
+            done += upkeep.upkeep_quarantine(lake, app, policy)
+            done += upkeep.upkeep_bronze(lake, own_topics(app), policy)
+            done += upkeep_control(lake.layout, policy, datetime.now(UTC))
     return done
 
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from lakehouse.errors import NotFound, PlanError
-from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import DECLARATION, declared
 from lakehouse.plan.schema import check_name
-from lakehouse.plan.table import Table
 from lakehouse.run.repair.intervene import intervene
 from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.epoch import NO_TICK
@@ -26,6 +24,7 @@ from lakehouse.semantics.moment import AtTick
 from lakehouse.spark import folders
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Decision, Kind, Wanted, person
+from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.content import difference
 from lakehouse.spark.past import anchors, reading
 from lakehouse.spark.past.moments import Past
@@ -33,10 +32,7 @@ from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.writer import latest_complete_tick
 from lakehouse.spark.table import tables
 from lakehouse.spark.table.input import Input
-from lakehouse.spark.transaction import exists, properties, read_progress
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from lakehouse.spark.transaction import properties
 
 Phase = Literal["build", "compare", "swap"]
 # Is told of the phase, and of the records that are done, of all.
@@ -82,16 +78,17 @@ class Range:
 
 
 def backfill_range(
-    spark: SparkSession, layout: Layout, app: App, table: Table, of: Range, *, reason: str = "", by: str | None = None,
+    opened: OpenTable, app: App, of: Range, *, reason: str = "", by: str | None = None,
     dry_run: bool = False,
 ) -> Backfilled:  # fmt: skip
     """Refold the keys that a range's records touch.
 
     Raises PlanError where the declaration is not the table's, or a topic is not; LeaseHeld while another backfill runs.
     """
-    applied = _applied(spark, layout, table)
-    _refuse_restored(spark, layout, table)
-    if declared(table)[DECLARATION] != _declaration(spark, layout, table):
+    table = opened.table
+    applied = _applied(opened)
+    _refuse_restored(opened)
+    if declared(table)[DECLARATION] != _declaration(opened):
         raise PlanError(
             f"table {table.name!r}: a range can be rebuilt only under the table's own declaration. For new logic "
             "leave the range out: the whole table is built beside the live one, and swapped in."
@@ -101,20 +98,18 @@ def backfill_range(
             raise PlanError(
                 f"table {table.name!r} does not read topic {topic!r}; expected {', '.join(table.stream.topics)}."
             )
-    with _alone(layout, table):
-        found = _effect(spark, layout, table, "refold", of.details())
-        records = _records(spark, layout, table, NO_TICK, applied)
+    with _alone(opened):
+        found = _effect(opened, "refold", of.details())
+        records = _records(opened, NO_TICK, applied)
         if dry_run or found.equal:
             return Backfilled(found, None, records, applied)
         wanted = Wanted("refold", (table.name,), of.details(), reason, by=person(by))
-        return _done(Backfilled(found, intervene(spark, layout, app, wanted), records))
+        return _done(Backfilled(found, intervene(opened.lake, app, wanted), records))
 
 
 def backfill(
-    spark: SparkSession,
-    layout: Layout,
+    opened: OpenTable,
     app: App,
-    table: Table,
     *,
     reason: str = "",
     by: str | None = None,
@@ -126,14 +121,15 @@ def backfill(
     An interrupted build goes on, and so does one that a dry run made. Raises PlanError for a declaration that the table
     can't take, LeaseHeld for another declaration while a job keeps the table, or while another backfill makes it.
     """
-    _applied(spark, layout, table)
-    _refuse_restored(spark, layout, table)
-    if (refused := tables.swap_refusal(spark, layout, table)) is not None:
+    table = opened.table
+    _applied(opened)
+    _refuse_restored(opened)
+    if (refused := tables.swap_refusal(opened)) is not None:
         raise PlanError(refused)
-    with _alone(layout, table):
-        changed = declared(table)[DECLARATION] != _declaration(spark, layout, table)
+    with _alone(opened):
+        changed = declared(table)[DECLARATION] != _declaration(opened)
         if changed and not dry_run:
-            _check_free(layout, table)  # said before the long part
+            _check_free(opened)  # said before the long part
         records = 0
 
         def counted(phase: Phase, done: int, total: int) -> None:
@@ -141,50 +137,47 @@ def backfill(
             records = max(records, done)
             listen(phase, done, total)
 
-        beside = build(spark, layout, table, table.name, listen=counted)
+        beside = build(opened, table.name, listen=counted)
         listen("compare", records, records)
-        found = compare(spark, layout, beside, table)
-        applied = _applied(spark, layout, table)
+        found = compare(opened, beside)
+        applied = _applied(opened)
         if dry_run or (found.equal and not changed):
             if not dry_run:
-                folders.remove(spark, beside.tables)
+                folders.remove(opened.spark, beside.layout.tables)
             return Backfilled(found, None, records, applied, changed)
         listen("swap", records, records)
         if changed:
-            _check_free(layout, table)
-        anchors.keep(spark, layout, table, applied, f"before {reason or 'a backfill'}")
+            _check_free(opened)
+        anchors.keep(opened, applied, f"before {reason or 'a backfill'}")
         details = {"beside": beside.beside, "declaration": declared(table)[DECLARATION], "changed": changed}
-        at = intervene(spark, layout, app, Wanted("swap", (table.name,), details, reason, by=person(by)))
-        folders.remove(spark, beside.tables)
+        at = intervene(opened.lake, app, Wanted("swap", (table.name,), details, reason, by=person(by)))
+        folders.remove(opened.spark, beside.layout.tables)
         return _done(Backfilled(found, at, records, changed=changed))
 
 
-def discard(spark: SparkSession, layout: Layout, table: Table) -> bool:
+def discard(opened: OpenTable) -> bool:
     """Remove what a dry run, or a killed backfill, built beside a table; return whether there was something.
 
     Raises LeaseHeld while a backfill works on it.
     """
-    beside = replace(layout, beside=check_name(table.name, "build"))
-    with _alone(layout, table):
-        found = folders.exists(spark, beside.tables)
-        folders.remove(spark, beside.tables)
+    beside = opened.beside(check_name(opened.name, "build")).layout.tables
+    with _alone(opened):
+        found = folders.exists(opened.spark, beside)
+        folders.remove(opened.spark, beside)
         return found
 
 
-def build(
-    spark: SparkSession, layout: Layout, table: Table, name: str, *, to: int | None = None, listen: Progress = silent
-) -> Layout:
+def build(opened: OpenTable, name: str, *, to: int | None = None, listen: Progress = silent) -> OpenTable:
     """Build a table beside the live ones, up to a tick, or to the last complete one; return where it lies.
 
     One that was interrupted goes on, unless it was of another declaration.
     """
-    beside = replace(layout, beside=check_name(name, "build"))
-    if _declaration(spark, beside, table) not in (None, declared(table)[DECLARATION]):
-        folders.remove(spark, beside.tables)
-    place = tables.state(beside, table)
-    after = read_progress(spark, place.path, place.name).tick if exists(spark, place.path) else NO_TICK
-    end = latest_complete_tick(spark, layout) if to is None else to
-    total, done = _records(spark, layout, table, after, end), 0
+    table, beside = opened.table, opened.beside(check_name(name, "build"))
+    if _declaration(beside) not in (None, declared(table)[DECLARATION]):
+        folders.remove(opened.spark, beside.layout.tables)
+    after = beside.progress.tick if beside.lake.exists(beside.state.path) else NO_TICK
+    end = latest_complete_tick(opened.lake) if to is None else to
+    total, done = _records(opened, after, end), 0
     listen("build", 0, total)
 
     def on_batch(tick: int, records: int) -> None:
@@ -193,27 +186,25 @@ def build(
         listen("build", done, max(total, done))
 
     alone = App((table,), (), table.stream.sources)
-    with Silver(spark, beside, alone, on_batch) as silver:
+    with Silver(beside.lake, alone, on_batch) as silver:
         silver.catch_up(to)
         for _ in range(CATCH_UPS if to is None else 0):
-            if silver.tick >= latest_complete_tick(spark, layout):
+            if silver.tick >= latest_complete_tick(opened.lake):
                 break
             silver.catch_up()
     return beside
 
 
-def compare(spark: SparkSession, layout: Layout, beside: Layout, table: Table) -> Difference:
+def compare(opened: OpenTable, beside: OpenTable) -> Difference:
     """Compare what people see of the live table with what was built, at the last tick that both have taken in."""
-    tick = min(_applied(spark, layout, table), _applied(spark, beside, table))
-    live = reading.read(spark, layout, table, AtTick(tick))
-    return difference(table.key, live, Past(spark, beside, table).seen(Cut(tick)))
+    tick = min(_applied(opened), _applied(beside))
+    live = reading.read(opened, AtTick(tick))
+    return difference(opened.table.key, live, Past(beside).seen(Cut(tick)))
 
 
 def revert(
-    spark: SparkSession,
-    layout: Layout,
+    opened: OpenTable,
     app: App,
-    table: Table,
     to: Cut,
     *,
     version: int | None = None,
@@ -227,16 +218,16 @@ def revert(
     windows that have closed since are not open again. Raises LeaseHeld while a backfill makes the table, PlanError for
     a moment before other logic was swapped in.
     """
-    _refuse_other_logic(spark, layout, table, to)
+    _refuse_other_logic(opened, to)
     details = {**to.details(), "version": version}
-    with _alone(layout, table):
-        found = _effect(spark, layout, table, "revert", details)
-        applied = _applied(spark, layout, table)
+    with _alone(opened):
+        found = _effect(opened, "revert", details)
+        applied = _applied(opened)
         if dry_run or found.equal:
             return Backfilled(found, None, before=applied)
-        anchors.keep(spark, layout, table, applied, f"before {reason or 'a revert'}")
-        wanted = Wanted("revert", (table.name,), details, reason, by=person(by))
-        return _done(Backfilled(found, intervene(spark, layout, app, wanted)))
+        anchors.keep(opened, applied, f"before {reason or 'a revert'}")
+        wanted = Wanted("revert", (opened.name,), details, reason, by=person(by))
+        return _done(Backfilled(found, intervene(opened.lake, app, wanted)))
 
 
 def _done(made: Backfilled) -> Backfilled:
@@ -245,56 +236,56 @@ def _done(made: Backfilled) -> Backfilled:
     return replace(made, before=made.tick - 1)
 
 
-def _alone(layout: Layout, table: Table) -> Lease:
+def _alone(opened: OpenTable) -> Lease:
     """The lease of whoever makes a table anew: it is not the one of the job, which goes on."""
-    return Lease(layout.lease(f"backfill-{table.name}"), f"table {table.name!r}, by a backfill or a revert,")
+    return Lease(opened.layout.lease(f"backfill-{opened.name}"), f"table {opened.name!r}, by a backfill or a revert,")
 
 
-def _check_free(layout: Layout, table: Table) -> None:
+def _check_free(opened: OpenTable) -> None:
     """A job with the old logic must not go on with the new content."""
-    with Lease(layout.lease(f"silver-{table.name}"), f"table {table.name!r}, under another declaration,"):
+    with Lease(opened.layout.lease(f"silver-{opened.name}"), f"table {opened.name!r}, under another declaration,"):
         pass
 
 
-def _refuse_restored(spark: SparkSession, layout: Layout, table: Table) -> None:
-    if tables.skipped_offsets(spark, layout, table) is not None:
+def _refuse_restored(opened: OpenTable) -> None:
+    if opened.skip is not None:
         raise PlanError(
-            f"table {table.name!r} was restored from a topic: this lake's bronze does not have what came before, so it "
-            "can't be rebuilt from bronze. `lakehouse repair revert` takes it back to a version; or restore it again, "
-            "into another lake."
+            f"table {opened.name!r} was restored from a topic: this lake's bronze does not have what came before, so "
+            "it can't be rebuilt from bronze. `lakehouse repair revert` takes it back to a version; or restore it "
+            "again, into another lake."
         )
 
 
-def _refuse_other_logic(spark: SparkSession, layout: Layout, table: Table, to: Cut) -> None:
+def _refuse_other_logic(opened: OpenTable, to: Cut) -> None:
     """What other logic has made lacks what the present one goes on from."""
-    swaps = [at for at in interventions.of(spark, layout, table.name) if at.details.get("changed")]
+    swaps = [at for at in interventions.of(opened.lake, opened.name) if at.details.get("changed")]
     if swaps and to.tick < swaps[-1].at:
         raise PlanError(
-            f"table {table.name!r}: its declaration changed at tick {swaps[-1].at}, and rows from before can't go on "
+            f"table {opened.name!r}: its declaration changed at tick {swaps[-1].at}, and rows from before can't go on "
             "under the present one. Backfill it with the declaration that it had; or `lakehouse past checkout` makes a "
             "new table of that moment."
         )
 
 
-def _records(spark: SparkSession, layout: Layout, table: Table, after: int, to: int) -> int:
+def _records(opened: OpenTable, after: int, to: int) -> int:
     """The records of bronze in the ticks (after, to] that a table reads."""
-    return Input(spark, layout, table.stream).rows(after, to).count() if to > after else 0
+    return Input(opened.lake, opened.table.stream).rows(after, to).count() if to > after else 0
 
 
-def _declaration(spark: SparkSession, layout: Layout, table: Table) -> str | None:
+def _declaration(opened: OpenTable) -> str | None:
     """The declaration that a table carries; None where there is no table."""
-    return properties(spark, path).get(DECLARATION) if exists(spark, path := layout.silver(table.name)) else None
+    return properties(opened.spark, opened.visible.path).get(DECLARATION) if opened.exists else None
 
 
-def _effect(spark: SparkSession, layout: Layout, table: Table, kind: Kind, details: Mapping[str, Any]) -> Difference:
+def _effect(opened: OpenTable, kind: Kind, details: Mapping[str, Any]) -> Difference:
     """What an intervention would change now."""
-    applied = _applied(spark, layout, table)
-    past = Past(spark, layout, table, [Decision(applied + 1, "", kind, details)])
-    live = reading.read(spark, layout, table, AtTick(applied))
-    return difference(table.key, live, past.seen(Cut(applied + 1)))
+    applied = _applied(opened)
+    past = Past(opened, [Decision(applied + 1, "", kind, details)])
+    live = reading.read(opened, AtTick(applied))
+    return difference(opened.table.key, live, past.seen(Cut(applied + 1)))
 
 
-def _applied(spark: SparkSession, layout: Layout, table: Table) -> int:
-    if not exists(spark, layout.silver(table.name)):
-        raise NotFound(f"table {table.name!r} does not exist in {layout.tables}. Run its application first.")
-    return reading.applied_tick(spark, layout, table)
+def _applied(opened: OpenTable) -> int:
+    if not opened.exists:
+        raise NotFound(f"table {opened.name!r} does not exist in {opened.layout.tables}. Run its application first.")
+    return reading.applied_tick(opened)

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from lakehouse.errors import NotFound, PlanError
-from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
-from lakehouse.plan.table import Table
 from lakehouse.run.repair.intervene import intervene
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Wanted, person
+from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.past import refold
 from lakehouse.spark.table import late
-from lakehouse.spark.transaction import exists
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +24,8 @@ class Corrected:
 
 
 def correct(
-    spark: SparkSession,
-    layout: Layout,
+    opened: OpenTable,
     app: App,
-    table: Table,
     *,
     key: str | None = None,
     start: datetime | None = None,
@@ -48,13 +40,14 @@ def correct(
     [start, end). A record is taken in as a whole, for all windows that it was late for. Raises PlanError for a
     table without windows, NotFound when no such record is late. A job that runs goes on; it applies the correction.
     """
+    table = opened.table
     if table.window is None:
         raise PlanError(f"table {table.name!r} has no windows; only late records of windows can be taken in.")
-    if not exists(spark, layout.late(table.name)):
+    if not opened.lake.exists(opened.late):
         raise NotFound(f"table {table.name!r} has no late records.")
-    chosen = late.chosen(spark, layout, table, key, start, end)
-    earlier = [at for at in interventions.of(spark, layout, table.name) if at.kind == "late"]
-    if (done := interventions.records(spark, layout, earlier)) is not None:
+    chosen = late.chosen(opened, key, start, end)
+    earlier = [at for at in interventions.of(opened.lake, table.name) if at.kind == "late"]
+    if (done := interventions.records(opened.lake, earlier)) is not None:
         chosen = chosen.join(done.select(*late.PLACE), list(late.PLACE), "left_anti")
     records = chosen.select(*late.PLACE).distinct().persist()
     try:
@@ -63,11 +56,11 @@ def correct(
                 f"table {table.name!r} has no late record that fits and was not taken in yet. "
                 f"`lakehouse look late {table.name}` lists them."
             )
-        refold.beginning(spark, layout, table)  # of a restored table: what is folded upon must be there
+        refold.beginning(opened)  # of a restored table: what is folded upon must be there
         if dry_run:
             return Corrected(None, count)
-        number = interventions.keep_records(spark, layout, records)
+        number = interventions.keep_records(opened.lake, records)
     finally:
         records.unpersist()
     wanted = Wanted("late", (table.name,), reason=reason, id=number, by=person(by))
-    return Corrected(intervene(spark, layout, app, wanted), count)
+    return Corrected(intervene(opened.lake, app, wanted), count)

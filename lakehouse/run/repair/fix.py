@@ -10,26 +10,22 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from lakehouse.errors import NotFound, PlanError
-from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.plan.step import Source
-from lakehouse.plan.table import Table
 from lakehouse.run.repair.intervene import intervene
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Wanted, person
+from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.past import fixed, refold
 from lakehouse.spark.past.fixed import Fix, Identity
-from lakehouse.spark.table import tables
 from lakehouse.spark.table.input import skipped
-from lakehouse.spark.transaction import exists
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 def replay(
-    spark: SparkSession,
-    layout: Layout,
+    lake: OpenLake,
     app: App,
     source: Source,
     fixes: Iterable[Fix],
@@ -51,7 +47,7 @@ def replay(
     if not readers:
         raise PlanError(f"no table of the application reads stream {source.name!r}; there is nothing to refold.")
     wanted = {(fix.topic_id, fix.partition, fix.offset): fix for fix in fixes}
-    rows = fixed.rows(spark, layout, source, list(wanted.values())).persist()
+    rows = fixed.rows(lake, source, list(wanted.values())).persist()
     try:
         if missing := sorted(set(wanted) - set(fixed.identities(rows))):
             raise NotFound(
@@ -60,8 +56,8 @@ def replay(
         if unfit := fixed.unfit(source, rows):
             raise PlanError(f"stream {source.name!r}: record {_shown(unfit)} does not fit with its new bytes either.")
         for name in readers:
-            _refuse_before_restore(spark, layout, app.table(name), rows)
-        before = [set(fixed.fixed_before(spark, layout, name, rows, alike=instead)) for name in readers]
+            _refuse_before_restore(lake.open(app.table(name)), rows)
+        before = [set(fixed.fixed_before(lake, name, rows, alike=instead)) for name in readers]
         if done := set.intersection(*before):
             left = [fix for identity, fix in wanted.items() if identity not in done]
             if not again and not (instead and left):
@@ -73,28 +69,28 @@ def replay(
                 raise PlanError(f"stream {source.name!r}: record {_shown(sorted(done))} was fixed before; {how}.")
             if not left:
                 return None
-            return replay(spark, layout, app, source, left, reason=reason, by=by, again=again, instead=instead)
-        number = interventions.keep_records(spark, layout, rows)
+            return replay(lake, app, source, left, reason=reason, by=by, again=again, instead=instead)
+        number = interventions.keep_records(lake, rows)
     finally:
         rows.unpersist()
     wanted_here = Wanted("fixed", tuple(readers), {"stream": source.name}, reason, number, person(by))
-    return intervene(spark, layout, app, wanted_here)
+    return intervene(lake, app, wanted_here)
 
 
-def _refuse_before_restore(spark: SparkSession, layout: Layout, table: Table, rows: DataFrame) -> None:
+def _refuse_before_restore(opened: OpenTable, rows: DataFrame) -> None:
     """Of a table that was restored: what its changelog covered counts, or does not, as the other lake decided."""
-    if not exists(spark, layout.silver(table.name)):
+    if not opened.exists:
         return
-    skip = tables.skipped_offsets(spark, layout, table)
+    skip = opened.skip
     if skip is None:
         return
     if held := fixed.identities(rows.where(skipped(skip))):
         raise PlanError(
-            f"table {table.name!r} was restored from a topic that covers record {_shown(held)}: whether it counts was "
+            f"table {opened.name!r} was restored from a topic that covers record {_shown(held)}: whether it counts was "
             "decided in the lake that published, which may have fixed it, and this one can't tell. Fix it there and "
             "restore again; or leave it out here: records that came after the restore can be fixed."
         )
-    refold.beginning(spark, layout, table)  # what the fix is folded upon must be there, before anything is written
+    refold.beginning(opened)  # what the fix is folded upon must be there, before anything is written
 
 
 def _shown(identities: Sequence[Identity]) -> str:

@@ -13,38 +13,33 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lakehouse.durable import write_durably
 from lakehouse.errors import LeaseHeld, StorageError
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App
-from lakehouse.plan.table import Table
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Wanted
+from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.writer import latest_complete_tick
-from lakehouse.spark.table import tables
 from lakehouse.spark.transaction import read_progress
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 POLL_SECONDS = 0.5
 STANDSTILL_SECONDS = 600.0
 REFUSED = ".refused"
 
 
-def intervene(spark: SparkSession, layout: Layout, app: App, wanted: Wanted) -> int:
+def intervene(lake: OpenLake, app: App, wanted: Wanted) -> int:
     """Decide on an intervention, and bring its tables to it; return its tick.
 
     Raises StorageError where a killed ingest left a tick half written, or where a running job can't read what is asked
     for; LeaseHeld where another process holds a table and does not come to the tick.
     """
-    at = _decide(spark, layout, wanted)
+    at = _decide(lake, wanted)
     for name in wanted.tables:
-        _bring(spark, layout, app.table(name), at)
+        _bring(lake.open(app.table(name)), at)
     return at
 
 
@@ -66,23 +61,23 @@ def pending(layout: Layout) -> Iterator[tuple[Path, Wanted]]:
             yield path, wanted
 
 
-def _decide(spark: SparkSession, layout: Layout, wanted: Wanted) -> int:
-    path = Path(layout.requests, f"{wanted.id}.json")
+def _decide(lake: OpenLake, wanted: Wanted) -> int:
+    path = Path(lake.layout.requests, f"{wanted.id}.json")
     asked = False
     try:
         while True:
             with ExitStack() as stack:
                 try:
-                    stack.enter_context(Lease(layout.lease("ingest"), "bronze"))
+                    stack.enter_context(Lease(lake.layout.lease("ingest"), "bronze"))
                 except LeaseHeld:
                     if not asked:
                         _ask(path, wanted)
                         asked = True
                 else:
-                    return _decide_here(spark, layout, wanted)
+                    return _decide_here(lake, wanted)
             # A tick that is not complete was left by a crash: the next writer of bronze makes it.
-            at = interventions.tick_of(spark, layout, wanted.id)
-            if at is not None and latest_complete_tick(spark, layout) >= at:
+            at = interventions.tick_of(lake, wanted.id)
+            if at is not None and latest_complete_tick(lake) >= at:
                 return at
             if path.with_suffix(REFUSED).exists():
                 raise StorageError(
@@ -94,12 +89,12 @@ def _decide(spark: SparkSession, layout: Layout, wanted: Wanted) -> int:
             file.unlink(missing_ok=True)
 
 
-def _decide_here(spark: SparkSession, layout: Layout, wanted: Wanted) -> int:
+def _decide_here(lake: OpenLake, wanted: Wanted) -> int:
     """Decide as the writer of bronze, unless the one before has decided already."""
-    state = interventions.take_over(spark, layout)
-    if (at := interventions.tick_of(spark, layout, wanted.id)) is not None:
+    state = interventions.take_over(lake)
+    if (at := interventions.tick_of(lake, wanted.id)) is not None:
         return at
-    return interventions.decide(spark, layout, state, wanted).tick
+    return interventions.decide(lake, state, wanted).tick
 
 
 def _ask(path: Path, wanted: Wanted) -> None:
@@ -107,15 +102,16 @@ def _ask(path: Path, wanted: Wanted) -> None:
     write_durably(path, json.dumps(asdict(wanted)))
 
 
-def _bring(spark: SparkSession, layout: Layout, table: Table, at: int) -> None:
+def _bring(opened: OpenTable, at: int) -> None:
+    table = opened.table
     alone = App((table,), (), table.stream.sources)
-    place = tables.visible(layout, table)
+    place = opened.visible
     stands, since = -1, time.monotonic()
-    while (tick := read_progress(spark, place.path, place.name).tick) < at:
+    while (tick := read_progress(opened.spark, place.path, place.name).tick) < at:
         if tick > stands:
             stands, since = tick, time.monotonic()
         try:
-            with Silver(spark, layout, alone, lambda tick, records: None) as silver:
+            with Silver(opened.lake, alone, lambda tick, records: None) as silver:
                 silver.catch_up(at)
         except LeaseHeld as held:
             if time.monotonic() - since > STANDSTILL_SECONDS:

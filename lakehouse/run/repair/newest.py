@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakehouse.kafka.headers import Said
-from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.sorted_rows import in_order
 from lakehouse.semantics.position import Position
 from lakehouse.spark import folders
+from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 AT_ONCE = 1000
@@ -76,18 +76,16 @@ def _batches(records: Iterable[tuple[Said, bytes, bytes | None]]) -> Iterator[pa
 
 
 @contextmanager
-def handed(
-    spark: SparkSession, layout: Layout, schema: StructType, rows: Iterable[tuple[int, tuple[Any, ...]]]
-) -> Iterator[DataFrame]:
+def handed(lake: OpenLake, schema: StructType, rows: Iterable[tuple[int, tuple[Any, ...]]]) -> Iterator[DataFrame]:
     """Give rows, each with its bytes, as a frame of Spark; what they need on the lake's disk is removed at the end."""
-    path = f"{layout.root}/control/restoring/{uuid.uuid4().hex}"
+    path = f"{lake.layout.root}/control/restoring/{uuid.uuid4().hex}"
     try:
-        spark.createDataFrame([], schema).write.parquet(path)
+        lake.spark.createDataFrame([], schema).write.parquet(path)
         for some in _together(rows):
-            spark.createDataFrame(some, schema).write.mode("append").parquet(path)
-        yield spark.read.schema(schema).parquet(path)
+            lake.spark.createDataFrame(some, schema).write.mode("append").parquet(path)
+        yield lake.spark.read.schema(schema).parquet(path)
     finally:
-        folders.remove(spark, path)
+        folders.remove(lake.spark, path)
 
 
 def _together(rows: Iterable[tuple[int, tuple[Any, ...]]]) -> Iterator[list[tuple[Any, ...]]]:

@@ -19,20 +19,20 @@ from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.schema import check_name
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.backfill import Progress, build, silent
-from lakehouse.run.repair.restore import changelog
+from lakehouse.run.repair.restore import Published, changelog
 from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.moment import At, AtTick
 from lakehouse.spark import folders
+from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.content import Content, content, difference
 from lakehouse.spark.past import reading
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.silver.writer import latest_complete_tick
 from lakehouse.spark.table import tables
-from lakehouse.spark.table.travel import read_version
-from lakehouse.spark.transaction import exists, properties, quoted
+from lakehouse.spark.transaction import properties, quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 Origin = Literal["version", "bronze", "changelog"]
 ORIGINS: tuple[Origin, ...] = ("version", "bronze", "changelog")
@@ -60,9 +60,7 @@ class Backtested:
     differing: Difference
 
 
-def checkout(
-    spark: SparkSession, layout: Layout, table: Table, name: str, at: At | None, *, again: bool = False
-) -> Content:
+def checkout(opened: OpenTable, name: str, at: At | None, *, again: bool = False) -> Content:
     """Make a new table of what people see of a table at a moment; return its content.
 
     again: a table of that name which was made of the same moment is kept, and its content returned: for who can't know
@@ -70,83 +68,81 @@ def checkout(
     moment that can't be had.
     """
     said = {"at": str(at or "now")}
-    path = layout.silver(check_name(name, "table"))
-    if again and exists(spark, path) and properties(spark, path).get(MADE_OF) == _made_of(table, said):
-        return content(read_version(spark, path))
-    return _made(spark, layout, table, name, reading.read(spark, layout, table, at), said)
+    path = opened.layout.silver(check_name(name, "table"))
+    if (
+        again
+        and opened.lake.exists(path)
+        and properties(opened.spark, path).get(MADE_OF) == _made_of(opened.table, said)
+    ):
+        return content(opened.lake.read(path))
+    return _made(opened, name, reading.read(opened, at), said)
 
 
 def rebuild(
-    spark: SparkSession,
-    layout: Layout,
-    table: Table,
+    opened: OpenTable,
     name: str,
     origin: Origin,
     at: At | None = None,
-    topic: str | None = None,
-    kafka: tuple[str, Mapping[str, str]] | None = None,
+    *,
+    published: Published | None = None,
     into: Layout | None = None,
 ) -> Content:
     """Make a new table of a table's content at a moment, from one origin alone; return its content.
 
     version: Delta's own time travel. bronze: records and interventions, folded from the first one. changelog: what was
-    published to `topic`, read from the Kafka in `kafka` (servers, options). into: where the new table lies, the lake
+    published. into: where the new table lies, the lake
     if left out. Raises ConfigError for an origin that can't tell the moment.
     """
-    into = into or layout
+    into = into or opened.layout
     if origin not in ORIGINS:
         raise ConfigError(f"rebuild from {origin!r}: expected {', '.join(ORIGINS)}.")
-    cut = reading.cut(spark, layout, table, at or AtTick(reading.applied_tick(spark, layout, table)))
+    cut = reading.cut(opened, at or AtTick(reading.applied_tick(opened)))
     said = {"at": str(at or "now"), "from": origin}
     if origin == "version":
-        return _made(spark, into, table, name, reading.version(spark, layout, table, at), said)
+        return _made(opened.at(into), name, reading.version(opened, at), said)
     if origin == "bronze":
-        return _made(spark, into, table, name, Past(spark, layout, table).seen(cut, anchored=False), said)
-    if topic is None or kafka is None:
+        return _made(opened.at(into), name, Past(opened).seen(cut, anchored=False), said)
+    if published is None:
         raise ConfigError("rebuild from changelog: expected the topic that the changelog was published to.")
     if not cut.whole:
         raise ConfigError(
             f"rebuild from changelog at {at}: a changelog has ticks, versions and commit times; expected one of them."
         )
-    with changelog(spark, layout, *kafka, table, topic, cut.tick) as rows:
-        return _made(spark, into, table, name, rows, said)
+    with changelog(opened, published, cut.tick) as rows:
+        return _made(opened.at(into), name, rows, said)
 
 
 def prove(
-    spark: SparkSession,
-    layout: Layout,
-    table: Table,
+    opened: OpenTable,
     at: At | None = None,
-    topic: str | None = None,
-    kafka: tuple[str, Mapping[str, str]] | None = None,
+    published: Published | None = None,
 ) -> list[Proof]:
     """Rebuild a table at a moment in every way that there is, into tables that are removed again.
 
     Equal contents prove that Delta's versions, bronze and the changelog tell the same. Without a moment it is the last
     tick that the table has taken in. Raises NotFound for a table, or a moment, that does not exist.
     """
-    at = at or AtTick(reading.applied_tick(spark, layout, table))
-    reading.cut(spark, layout, table, at)
-    into, proofs = replace(layout, beside=_beside("prove", table)), []
-    with Lease(layout.lease(f"prove-{table.name}"), f"table {table.name!r}, by a proof,"):
-        folders.remove(spark, into.tables)  # a proof that was killed
+    table = opened.table
+    at = at or AtTick(reading.applied_tick(opened))
+    reading.cut(opened, at)
+    into, proofs = replace(opened.layout, beside=_beside("prove", table)), []
+    with Lease(opened.layout.lease(f"prove-{table.name}"), f"table {table.name!r}, by a proof,"):
+        folders.remove(opened.spark, into.tables)  # a proof that was killed
         try:
-            for origin in ORIGINS if topic is not None else ORIGINS[:-1]:
+            for origin in ORIGINS if published is not None else ORIGINS[:-1]:
                 began = time.monotonic()
                 try:
-                    found = rebuild(spark, layout, table, origin, origin, at, topic, kafka, into)
+                    found = rebuild(opened, origin, origin, at, published=published, into=into)
                     proofs.append(Proof(origin, found, time.monotonic() - began))
                 except (ConfigError, NotFound) as error:
                     proofs.append(Proof(origin, None, time.monotonic() - began, str(error)))
         finally:
-            folders.remove(spark, into.tables)
+            folders.remove(opened.spark, into.tables)
     return proofs
 
 
 def backtest(
-    spark: SparkSession,
-    layout: Layout,
-    table: Table,
+    opened: OpenTable,
     other: Table,
     *,
     to: int | None = None,
@@ -156,27 +152,26 @@ def backtest(
 
     Raises ConfigError for tables whose keys differ, NotFound for a tick that bronze does not have.
     """
+    table = opened.table
     if table.key != other.key:
         raise ConfigError(
             f"backtest: keys {', '.join(table.key)} and {', '.join(other.key)} can't be compared; expected the same."
         )
-    complete = latest_complete_tick(spark, layout) if exists(spark, layout.records) else 0
+    complete = latest_complete_tick(opened.lake) if opened.lake.exists(opened.layout.records) else 0
     tick = to if to is not None else complete
     if tick > complete:
         raise NotFound(f"backtest to tick {tick}: bronze has ticks up to {complete}. Run the application first.")
-    with Lease(layout.lease(f"backtest-{table.name}"), f"table {table.name!r}, by a backtest,"):
+    with Lease(opened.layout.lease(f"backtest-{table.name}"), f"table {table.name!r}, by a backtest,"):
         places = [
-            build(spark, layout, one, _beside(f"backtest_{number}", table), to=tick, listen=listen)
+            build(opened.lake.open(one), _beside(f"backtest_{number}", table), to=tick, listen=listen)
             for number, one in enumerate((table, other))
         ]
-        before, after = (
-            Past(spark, place, one).seen(Cut(tick)) for place, one in zip(places, (table, other), strict=True)
-        )
+        before, after = (Past(place).seen(Cut(tick)) for place in places)
         made = Backtested(
             tick, content(before), content(after), difference(table.key, before, after, EXAMPLES)
         )  # fmt: skip
         for place in places:
-            folders.remove(spark, place.tables)
+            folders.remove(opened.spark, place.layout.tables)
         return made
 
 
@@ -185,17 +180,17 @@ def _beside(purpose: str, table: Table) -> str:
     return f"{purpose}_{hashlib.sha256(table.name.encode()).hexdigest()[:12]}"
 
 
-def _made(
-    spark: SparkSession, layout: Layout, table: Table, name: str, frame: DataFrame, said: Mapping[str, str]
-) -> Content:
-    path = layout.silver(check_name(name, "table"))
-    with Lease(layout.lease(f"silver-{name}"), f"table {name!r}"):
-        if exists(spark, path):
-            raise StorageError(f"table {name!r} exists in {layout.root}. Give the new table another name.")
+def _made(opened: OpenTable, name: str, frame: DataFrame, said: Mapping[str, str]) -> Content:
+    path = opened.layout.silver(check_name(name, "table"))
+    with Lease(opened.layout.lease(f"silver-{name}"), f"table {name!r}"):
+        if opened.lake.exists(path):
+            raise StorageError(f"table {name!r} exists in {opened.layout.root}. Give the new table another name.")
         seen = frame.select(*[f"`{column}`" for column in frame.columns if not column.startswith("_")])
         writer = seen.writeTo(f"delta.{quoted(path)}").using("delta")
-        writer.tableProperty(tables.KEY, ",".join(table.key)).tableProperty(MADE_OF, _made_of(table, said)).create()
-    return content(read_version(spark, path))
+        writer.tableProperty(tables.KEY, ",".join(opened.table.key)).tableProperty(
+            MADE_OF, _made_of(opened.table, said)
+        ).create()
+    return content(opened.lake.read(path))
 
 
 def _made_of(table: Table, said: Mapping[str, str]) -> str:

@@ -47,7 +47,7 @@ class Repairs(Opened):
         from lakehouse.run.repair.correct import correct
 
         return correct(
-            self.spark, self._layout, app, table,
+            self._lake.open(table), app,
             key=key, start=start, end=end, reason=reason, by=by, dry_run=dry_run,
         )  # fmt: skip
 
@@ -72,10 +72,10 @@ class Repairs(Opened):
 
         if of is not None:
             return backfill.backfill_range(
-                self.spark, self._layout, app, table, of, reason=reason, by=by, dry_run=dry_run
+                self._lake.open(table), app, of, reason=reason, by=by, dry_run=dry_run
             )  # fmt: skip
         return backfill.backfill(
-            self.spark, self._layout, app, table,
+            self._lake.open(table), app,
             reason=reason, by=by, dry_run=dry_run, listen=listen or backfill.silent,
         )  # fmt: skip
 
@@ -91,7 +91,7 @@ class Repairs(Opened):
         root = self._layout.root
         if "://" not in root and not Path(root, "beside", table.name).is_dir():
             return False  # without Spark: most often there is nothing
-        return backfill.discard(self.spark, self._layout, table)
+        return backfill.discard(self._lake.open(table))
 
     def replay(
         self,
@@ -118,8 +118,7 @@ class Repairs(Opened):
         records = [(one.was.record, one) for one in fixed]
         fixes = [Fix(was.topic_id, was.partition, was.offset, one.key, one.value) for was, one in records]
         return replay(
-            self.spark,
-            self._layout,
+            self._lake,
             app,
             source_of(app, stream),
             fixes,
@@ -136,10 +135,10 @@ class Repairs(Opened):
         from lakehouse.run.repair.backfill import revert
         from lakehouse.spark.past import reading
 
-        cut = reading.cut(self.spark, self._layout, table, at)
-        version = reading.version_meant(self.spark, self._layout, table, at)
+        cut = reading.cut(self._lake.open(table), at)
+        version = reading.version_meant(self._lake.open(table), at)
         return revert(
-            self.spark, self._layout, app, table, cut, version=version, reason=reason, by=by, dry_run=dry_run
+            self._lake.open(table), app, cut, version=version, reason=reason, by=by, dry_run=dry_run
         )  # fmt: skip
 
     def checkout(self, table: Table, name: str, at: At | None = None, *, again: bool = False) -> Content:
@@ -149,31 +148,32 @@ class Repairs(Opened):
         """
         from lakehouse.run.repair.rebuild import checkout
 
-        return checkout(self.spark, self._layout, table, name, at, again=again)
+        return checkout(self._lake.open(table), name, at, again=again)
 
     def rebuild(
         self, table: Table, name: str, origin: Origin, at: At | None = None, *, topic: str | None = None
     ) -> Content:
         """Make a new table of a table at a moment from one origin: "version", "bronze" or "changelog" (of `topic`)."""
         from lakehouse.run.repair.rebuild import rebuild
+        from lakehouse.run.repair.restore import Published
         from lakehouse.run.start.kafka import kafka
 
         if topic is None:
-            return rebuild(self.spark, self._layout, table, name, origin, at)
+            return rebuild(self._lake.open(table), name, origin, at)
         with kafka(self.settings) as servers:
-            return rebuild(
-                self.spark, self._layout, table, name, origin, at, topic, (servers, self.settings.kafka.options)
-            )
+            published = Published(topic, servers, self.settings.kafka.options)
+            return rebuild(self._lake.open(table), name, origin, at, published=published)
 
     def prove(self, table: Table, at: At | None = None, *, topic: str | None = None) -> list[Proof]:
         """Rebuild a table at a moment in every way that there is, into tables that are removed: are they equal?"""
         from lakehouse.run.repair.rebuild import prove
+        from lakehouse.run.repair.restore import Published
         from lakehouse.run.start.kafka import kafka
 
         if topic is None:
-            return prove(self.spark, self._layout, table, at)
+            return prove(self._lake.open(table), at)
         with kafka(self.settings) as servers:
-            return prove(self.spark, self._layout, table, at, topic, (servers, self.settings.kafka.options))
+            return prove(self._lake.open(table), at, Published(topic, servers, self.settings.kafka.options))
 
     def backtest(
         self, table: Table, other: Table, *, to: int | None = None, listen: Progress | None = None
@@ -182,15 +182,15 @@ class Repairs(Opened):
         from lakehouse.run.repair import backfill
         from lakehouse.run.repair.rebuild import backtest
 
-        return backtest(self.spark, self._layout, table, other, to=to, listen=listen or backfill.silent)
+        return backtest(self._lake.open(table), other, to=to, listen=listen or backfill.silent)
 
     def restore(self, table: Table, topic: str) -> int:
         """Make a table from its published changelog; return its rows. Running its application goes on from there."""
-        from lakehouse.run.repair.restore import restore
+        from lakehouse.run.repair.restore import Published, restore
         from lakehouse.run.start.kafka import kafka
 
         with kafka(self.settings) as servers:
-            return restore(self.spark, self._layout, servers, self.settings.kafka.options, table, topic)
+            return restore(self._lake.open(table), Published(topic, servers, self.settings.kafka.options))
 
     def rehydrate(
         self,

@@ -25,7 +25,6 @@ from lakehouse.kafka.covers import Cover
 from lakehouse.kafka.drain import drain
 from lakehouse.kafka.headers import LIMIT, Said, said_by
 from lakehouse.kafka.topics import Cluster
-from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.plan.evolution.change import DECLARATION, change_of
 from lakehouse.plan.table import Table
@@ -35,15 +34,26 @@ from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import moment
 from lakehouse.spark import folders
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.changelog import changefeed, published
+from lakehouse.spark.changelog import changefeed
+from lakehouse.spark.changelog.published import accumulators_of, columns_of, key_format, origin_of
+from lakehouse.spark.open_lake import SKIP, OpenTable
 from lakehouse.spark.table import tables
-from lakehouse.spark.transaction import exists, properties
+from lakehouse.spark.transaction import properties
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Where a table's changelog was published: the topic, and Kafka's servers and options."""
+
+    topic: str
+    servers: str
+    options: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +64,14 @@ class _Read:
     newest: Iterator[Newest]
 
 
-def restore(
-    spark: SparkSession, layout: Layout, bootstrap_servers: str, options: Mapping[str, str], table: Table, topic: str
-) -> int:
-    """Make a table from its changelog in a topic; return the number of rows.
+def restore(opened: OpenTable, published: Published) -> int:
+    """Make a table from its published changelog; return the number of rows.
 
     Raises PlanError for a table that keeps more than its changelog tells, or that another declaration published;
     StorageError when the lake has something of the table already, or the topic does not tell all that it needs;
     NotFound when the topic does not exist, or has a record that is not of the changelog.
     """
+    table = opened.table
     if table.has_state:
         raise PlanError(
             f"table {table.name!r} keeps more than its changelog tells (final results, HAVING, order_by). Build it "
@@ -74,56 +83,50 @@ def restore(
             f"table {table.name!r} reads {names}: what these had is in no changelog of its own. Restore {names}, and "
             "run the application: it builds the table from their changes since then; or build all of it from bronze."
         )
-    path = layout.silver(table.name)
-    with Lease(layout.lease(f"silver-{table.name}"), f"table {table.name!r}"):
-        if exists(spark, path):
+    with Lease(opened.layout.lease(f"silver-{table.name}"), f"table {table.name!r}"):
+        if opened.exists:
             raise StorageError(
-                f"table {table.name!r} exists in {layout.root}. Restore into another lake, or remove the table first."
+                f"table {table.name!r} exists in {opened.layout.root}. Restore into another lake, or remove the table "
+                "first."
             )
-        _refuse_remains(spark, layout, table)
-        cluster = Cluster(bootstrap_servers, options)
-        found = _whole(cluster, options, table, topic)
-        schema = tables.schema(spark, table)
+        _refuse_remains(opened)
+        cluster = Cluster(published.servers, published.options)
+        found = _whole(cluster, published.options, table, published.topic)
+        schema = tables.schema(opened.spark, table)
         cover = found.cover
         restored = Restored(cover.topic, (*cover.before, (cover.origin, cover.tick)))
-        begins = {tables.SKIP: json.dumps(cover.next), tables.RESTORED: restored.text()}
+        begins = {SKIP: json.dumps(cover.next), tables.RESTORED: restored.text()}
         if cover.clock is not None:
             begins[tables.CLOCK] = json.dumps(cover.clock)
-        with handed(spark, layout, schema, _rows(spark, table, found, schema, going_on=True)) as rows:
-            tables.create_filled(rows, layout, table, begins)
+        with handed(opened.lake, schema, _rows(opened.spark, table, found, schema, going_on=True)) as rows:
+            tables.create_filled(rows, opened, begins)
             return rows.count()
 
 
 @contextmanager
-def changelog(
-    spark: SparkSession,
-    layout: Layout,
-    bootstrap_servers: str,
-    options: Mapping[str, str],
-    table: Table,
-    topic: str,
-    tick: int,
-) -> Iterator[DataFrame]:
-    """Give what a table's changelog in a topic makes of it up to a tick: a frame, while the context lasts.
+def changelog(opened: OpenTable, published: Published, tick: int) -> Iterator[DataFrame]:
+    """Give what a table's published changelog makes of it up to a tick: a frame, while the context lasts.
 
     What compaction has removed can't be had: at a tick that is long past, the row of a key that changed since may be
     missing. Raises NotFound where the topic does not exist, has another table's changelog, or ends before the tick.
     """
-    cluster = Cluster(bootstrap_servers, options)
+    table = opened.table
+    topic, options = published.topic, published.options
+    cluster = Cluster(published.servers, options)
     cover = _newest(cluster, options, topic)
-    restored = restored_of(properties(spark, layout.silver(table.name)).get(tables.RESTORED))
-    ends, mine = dict(cover.before) | {cover.origin: cover.tick}, published.origin_of(spark, layout, table)
+    restored = restored_of(properties(opened.spark, opened.visible.path).get(tables.RESTORED))
+    ends, mine = dict(cover.before) | {cover.origin: cover.tick}, origin_of(opened.lake, table)
     if restored is not None and restored.before == tuple(ends.items()):
         ends[mine] = NO_TICK  # nothing was published since the restore
     if cover.of != table.name or mine not in ends:
         raise NotFound(f"topic {topic!r} has no changelog of table {table.name!r} by this lake. Name the table's own.")
     until = ends[mine]
-    if until < tick and not changefeed.per_event(spark, layout, table, until, tick).isEmpty():
+    if until < tick and not changefeed.per_event(opened, until, tick).isEmpty():
         raise NotFound(f"topic {topic!r} covers tick {until}, no more; later changes were not published. Run its job.")
     ends = {origin: tick if origin == mine else end for origin, end in _up_to(ends, mine).items()}
-    schema = tables.schema(spark, table)
+    schema = tables.schema(opened.spark, table)
     found = _Read(cover, newest(_records(cluster, options, topic, cover, ends)))
-    with handed(spark, layout, schema, _rows(spark, table, found, schema)) as rows:
+    with handed(opened.lake, schema, _rows(opened.spark, table, found, schema)) as rows:
         yield rows
 
 
@@ -132,15 +135,16 @@ def _up_to(ends: Mapping[str, int], mine: str) -> dict[str, int]:
     return {origin: ends[origin] for origin in names[: names.index(mine) + 1]}
 
 
-def _refuse_remains(spark: SparkSession, layout: Layout, table: Table) -> None:
+def _refuse_remains(opened: OpenTable) -> None:
     """What an earlier table of the name left would count as this one's."""
-    places = (layout.state(table.name), layout.late(table.name), layout.anchors(table.name))
-    if left := [place for place in places if folders.exists(spark, place)]:
+    table = opened.table
+    places = (opened.layout.state(table.name), opened.late, opened.layout.anchors(table.name))
+    if left := [place for place in places if folders.exists(opened.spark, place)]:
         raise StorageError(
             f"table {table.name!r}: {', '.join(left)} is left from an earlier one. Restore into another lake, or move "
             "it away first."
         )
-    if interventions.of(spark, layout, table.name):
+    if interventions.of(opened.lake, table.name):
         raise StorageError(
             f"table {table.name!r}: this lake has interventions in a table of that name, which would be made a second "
             "time. Restore into another lake."
@@ -242,8 +246,8 @@ def _rows(
     spark: SparkSession, table: Table, found: _Read, schema: StructType, *, going_on: bool = False
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """The rows that the records make, each with its bytes; going_on: with all that is needed to take in more."""
-    key, value = published.columns_of(spark, table)
-    hidden = published.accumulators_of(spark, table)
+    key, value = columns_of(spark, table)
+    hidden = accumulators_of(spark, table)
     back = _ticks_back(found.cover)
     for record in found.newest:
         said = record.said
@@ -252,7 +256,7 @@ def _rows(
             if shown is None:
                 continue
             kept = decode_columns("json", hidden, said.accumulators or b"{}") or {}
-            names = decode_columns(published.key_format(key), key, record.key) or {}
+            names = decode_columns(key_format(key), key, record.key) or {}
         except Unfit as error:
             raise NotFound(f"record {said.where} is no row of table {table.name!r}: {error}. {_INSTEAD}") from None
         if going_on and hidden and said.accumulators is None:

@@ -27,9 +27,9 @@ from lakehouse.semantics.window import Span
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.tick import append_tick
 from lakehouse.spark.changelog import changefeed, published, stream_feed
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.writer import own_topics
-from lakehouse.spark.table import tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,21 +55,21 @@ class SparkReplay:
         writer takes in tick by tick.
         """
         self._calls += 1
-        layout = Layout(str(self._folder / f"replay-{self._calls}"))
-        last = write_bronze(self._spark, layout, app, records)
+        lake = OpenLake(self._spark, Layout(str(self._folder / f"replay-{self._calls}")))
+        last = write_bronze(lake, app, records)
         writers = [range(1, last + 1)] if batches is None else [[tick] for tick in (*batches, last)]
         for ticks in writers:
-            with Silver(self._spark, layout, app, lambda tick, count: None) as silver:
+            with Silver(lake, app, lambda tick, count: None) as silver:
                 for tick in ticks:
                     silver.catch_up(tick)
-        return read_result(self._spark, layout, app, records, last)
+        return read_result(lake, app, records, last)
 
 
-def write_bronze(spark: SparkSession, layout: Layout, app: App, records: Iterable[Record]) -> int:
+def write_bronze(lake: OpenLake, app: App, records: Iterable[Record]) -> int:
     """Write records into bronze, one commit a tick; return the last tick. What is there already stays before them."""
     own = own_topics(app)
-    bronze.create(spark, layout, own)
-    state = bronze.take_over(spark, layout)
+    bronze.create(lake, own)
+    state = bronze.take_over(lake)
     ordered = sorted(records, key=lambda record: (record.tick, record.topic, record.partition, record.offset))
     known = {topic: stands for topic, stands in state.topics.items() if stands.id in {r.topic_id for r in ordered}}
     new = {record.topic: bronze.TopicState(record.topic_id) for record in ordered}
@@ -79,8 +79,8 @@ def write_bronze(spark: SparkSession, layout: Layout, app: App, records: Iterabl
         ends: dict[str, dict[int, int]] = {}
         for record in rows:
             ends.setdefault(record.topic, {})[record.partition] = record.offset + 1
-        frame = spark.createDataFrame([_kafka_row(record) for record in rows], KAFKA_SCHEMA)
-        state, _ = append_tick(frame, layout, state, ends, "replay", own)
+        frame = lake.spark.createDataFrame([_kafka_row(record) for record in rows], KAFKA_SCHEMA)
+        state, _ = append_tick(frame, lake.layout, state, ends, "replay", own)
         if state.tick != tick:
             raise ValueError(f"tick {tick} follows tick {state.tick - 1}: expected ticks from 1 on, without a hole")
     return state.tick
@@ -92,27 +92,27 @@ def _kafka_row(record: Record) -> tuple[Any, ...]:
     return (*place, moment(record.timestamp), record.timestamp_type, headers, record.key, record.value)
 
 
-def read_result(spark: SparkSession, layout: Layout, app: App, records: Iterable[Record], last: int) -> Result:
+def read_result(lake: OpenLake, app: App, records: Iterable[Record], last: int) -> Result:
     """Read what an application made of its records up to tick `last`, in the model's form."""
     result = Result()
     for table in app.tables:
-        rows = reader.dataset(layout.silver(table.name)).to_table().to_pylist(maps_as_pydicts="strict")
+        rows = reader.dataset(lake.layout.silver(table.name)).to_table().to_pylist(maps_as_pydicts="strict")
         result.tables[table.name] = rows_of(table, rows)
-        changes = changefeed.per_event(spark, layout, table, 0, last)
+        changes = changefeed.per_event(lake.open(table), 0, last)
         result.changelogs[table.name] = [_change(table.key, row) for row in published.rows(changes)]
-        commits = reader.open_table(tables.state(layout, table).path, table.name).history()
+        commits = reader.open_table(lake.open(table).state.path, table.name).history()
         result.null_keys[table.name] = sum(reader.user_metadata(commit).get("null_keys", 0) for commit in commits)
     for sink in app.sinks:
         if isinstance(sink.of, Stream):
-            events = stream_feed.stream_events(spark, layout, sink.of, 0, last)
+            events = stream_feed.stream_events(lake, sink.of, 0, last)
             result.topics[sink.topic] = [_change(sink.of.key, row) for row in published.rows(events)]
         else:
             result.topics[sink.topic] = result.changelogs[sink.of.name]
     by_identity = {record.identity: record for record in records}
     for table in app.tables:
-        result.late[table.name] = _late(layout, table, by_identity)
+        result.late[table.name] = _late(lake.layout, table, by_identity)
     for source in app.sources:
-        bad = reader.dataset(layout.quarantine(source.name)).to_table().to_pylist()
+        bad = reader.dataset(lake.layout.quarantine(source.name)).to_table().to_pylist()
         found = [(by_identity[Identity(r["topic_id"], r["partition"], r["offset"])], r["reason"]) for r in bad]
         result.quarantine[source.name] = sorted(found, key=lambda pair: pair[0].position)
     return result

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakehouse.lake.layout import Layout
+    from lakehouse.spark.open_lake import OpenLake
 
 
 class Opened:
@@ -48,3 +49,10 @@ class Opened:
         from lakehouse.lake.layout import Layout
 
         return Layout(self.settings.lake.path)
+
+    @property
+    def _lake(self) -> OpenLake:
+        """The lake through the Spark session, which starts now if it does not run."""
+        from lakehouse.spark.open_lake import OpenLake
+
+        return OpenLake(self.spark, self._layout)

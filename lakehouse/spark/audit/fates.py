@@ -31,10 +31,9 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.lake.layout import Layout
 from lakehouse.semantics.window import Session
 from lakehouse.spark.audit.marks import KINDS, Subject, marks
 
@@ -83,9 +82,9 @@ class Told:
     faults: Mapping[str, tuple[int, int]]
 
 
-def fates(spark: SparkSession, layout: Layout, subject: Subject) -> list[Told]:
+def fates(subject: Subject) -> list[Told]:
     """Tell the fates of a table's offsets, by partition: one pass over all marks, grouped by offset."""
-    said = reduce(DataFrame.unionByName, marks(spark, layout, subject))
+    said = reduce(DataFrame.unionByName, marks(subject))
     counts = [F.count_if(F.col("kind") == number).alias(f"n_{kind}") for number, kind in enumerate(KINDS)]
     hashes = [
         F.coalesce(F.sum(F.when(F.col("kind") == KINDS.index(kind), F.col("hash"))), F.lit(0)).alias(f"h_{kind}")

@@ -12,14 +12,12 @@ import pyarrow as pa
 from deltalake import DeltaTable as Log
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.spark.audit.damage import entries
 from lakehouse.spark.failure import cause
+from lakehouse.spark.open_lake import OpenLake, Place
 from lakehouse.spark.operators.content import Content, content, image
-from lakehouse.spark.table.tables import Place
-from lakehouse.spark.table.travel import read_version
 from lakehouse.spark.transaction import app_id
 
 
@@ -31,12 +29,12 @@ class Finding:
     before: int | None = None
 
 
-def inspect(spark: SparkSession, place: Place, truth: Content | None = None, since: int = 1) -> Finding | None:
+def inspect(lake: OpenLake, place: Place, truth: Content | None = None, since: int = 1) -> Finding | None:
     """Return the first thing that is wrong with a table on a local disk; None if nothing is.
 
     truth: the content that it must have, from elsewhere. since: others' commits before this version are known of.
     """
-    checks = (_log(place, since), _lost(place), _bytes(spark, place), _content(spark, place, truth))
+    checks = (_log(place, since), _lost(place), _bytes(lake, place), _content(lake, place, truth))
     for check in checks:
         for finding in check:
             return finding
@@ -79,15 +77,15 @@ def _lost(place: Place) -> Iterator[Finding]:
             yield Finding(f"the files: {name} has {file.stat().st_size} bytes, the log says {size}")
 
 
-def _bytes(spark: SparkSession, place: Place) -> Iterator[Finding]:
+def _bytes(lake: OpenLake, place: Place) -> Iterator[Finding]:
     """Every page of every column is read, and its checksum compared."""
     try:
-        rows = read_version(spark, place.path)
+        rows = lake.read(place.path)
         rows.select(F.max(F.xxhash64(image(None, rows.columns)))).collect()
     except (PySparkException, Py4JJavaError) as error:
         yield Finding(f"reading every page, with checksums: {cause(str(error))}")
 
 
-def _content(spark: SparkSession, place: Place, truth: Content | None) -> Iterator[Finding]:
-    if truth is not None and (found := content(read_version(spark, place.path))) != truth:
+def _content(lake: OpenLake, place: Place, truth: Content | None) -> Iterator[Finding]:
+    if truth is not None and (found := content(lake.read(place.path))) != truth:
         yield Finding(f"the content: {found.rows} rows, hash {found.hash}; bronze makes {truth.rows}, {truth.hash}")

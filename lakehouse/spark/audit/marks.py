@@ -24,11 +24,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lake.in_effect import in_effect
-from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut, cut_of
 from lakehouse.plan.step import Source
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
@@ -38,6 +37,7 @@ from lakehouse.semantics.years import FIRST_MS
 from lakehouse.spark.audit.offsets import Partition, numbered, topic_id_at
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.bronze.interventions import Decision
+from lakehouse.spark.open_lake import OpenTable, Place
 from lakehouse.spark.operators import keyed
 from lakehouse.spark.operators.aggregates import Form
 from lakehouse.spark.operators.arrivals import disorder, in_windows, null_key
@@ -46,9 +46,8 @@ from lakehouse.spark.operators.streams import decoded
 from lakehouse.spark.past import past, refold
 from lakehouse.spark.past.counts import in_time
 from lakehouse.spark.past.moments import Past
-from lakehouse.spark.table import late, quarantine, tables, travel
+from lakehouse.spark.table import late, quarantine, tables
 from lakehouse.spark.table.input import Input, not_skipped, skipped
-from lakehouse.spark.transaction import exists
 
 KINDS = (
     "row", "restored", "bad", "bad_before", "quarantined", "null_key", "tombstone", "taken", "expired", "taken_back",
@@ -67,7 +66,7 @@ class Subject:
     redeclared: the declaration has changed since the table was made. decisions: the interventions up to the tick.
     """
 
-    table: Table
+    opened: OpenTable
     tick: int
     version: int
     known: list[Partition]
@@ -75,6 +74,10 @@ class Subject:
     redeclared: bool = False
     skip: str | None = None
     decisions: Sequence[Decision] = ()
+
+    @property
+    def table(self) -> Table:
+        return self.opened.table
 
     @property
     def judges_in_sql(self) -> bool:
@@ -96,9 +99,9 @@ class Subject:
         return any(at.kind in PUT_RIGHT for at in self.in_effect)
 
 
-def marks(spark: SparkSession, layout: Layout, subject: Subject) -> Iterator[DataFrame]:
+def marks(subject: Subject) -> Iterator[DataFrame]:
     """Yield the marks, frame by frame."""
-    made = _Marks(spark, layout, subject)
+    made = _Marks(subject)
     yield from made.rows()
     yield from made.bad()
     yield from made.seen()
@@ -110,9 +113,10 @@ def marks(spark: SparkSession, layout: Layout, subject: Subject) -> Iterator[Dat
 class _Marks:
     """The marks of one table; of bronze's rows those that the table has taken in itself."""
 
-    def __init__(self, spark: SparkSession, layout: Layout, subject: Subject) -> None:
-        self._spark, self._layout, self._subject, self._table = spark, layout, subject, subject.table
-        self._input = Input(spark, layout, self._table.stream, subject.skip)
+    def __init__(self, subject: Subject) -> None:
+        self._subject, self._opened, self._table = subject, subject.opened, subject.table
+        self._lake = subject.opened.lake
+        self._input = Input(self._lake, self._table.stream, subject.skip)
         self._all = replace(self._input, skip=None).rows(NO_TICK, subject.tick)
         self._own = self._input.rows(NO_TICK, subject.tick)
         self._stream = self._input.frame(NO_TICK, subject.tick)
@@ -127,22 +131,22 @@ class _Marks:
     def bad(self) -> Iterator[DataFrame]:
         """The records that do not fit, and those that stand in the quarantines of the stream's sources."""
         for source in self._table.stream.sources:
-            path = self._layout.quarantine(source.name)
+            path = self._lake.layout.quarantine(source.name)
             begins = self._quarantine_begins(source, path)
             flagged = decoded(source, self._own.where(F.col("topic") == source.topic)).where("_bad")
             before = F.col("_position.tick") <= begins
             yield self._of_positions(flagged, F.when(before, _code("bad_before")).otherwise(_code("bad")))
-            if exists(self._spark, path):
-                rows = self._spark.read.format("delta").load(path).where(F.col("tick") <= self._subject.tick)
+            if self._lake.exists(path):
+                rows = self._lake.read(path).where(F.col("tick") <= self._subject.tick)
                 yield self._of_rows(not_skipped(rows, self._subject.skip), "quarantined")
         if (fixed := self._decided_records("fixed", self._subject.in_effect)) is not None:
             yield self._of_rows(fixed, "fixed")
 
     def _quarantine_begins(self, source: Source, path: str) -> int:
         """The tick after which a quarantine has the stream's bad records; an earlier name's quarantine has the rest."""
-        if not self._subject.redeclared or not exists(self._spark, path):
+        if not self._subject.redeclared or not self._lake.exists(path):
             return NO_TICK
-        commits = travel.commits(self._spark, path, quarantine.name_of(source))
+        commits = self._lake.commits(Place(path, quarantine.name_of(source)))
         return min((commit.from_tick for commit in commits if "from_tick" in commit.said), default=NO_TICK)
 
     def seen(self) -> Iterator[DataFrame]:
@@ -160,12 +164,12 @@ class _Marks:
             yield self._of_positions(left_out, F.col("_kind"), name)
             yield self._judged()
         if self._subject.judges_in_python:
-            forms = tables.forms(self._spark, table)
+            forms = tables.forms(self._lake.spark, table)
             found = keyed.late(table, keyed.keyed(table, forms, self._arrived(forms), None))
             yield self._of_positions(found, _code("late"))
 
     def _arrived(self, forms: list[Form]) -> DataFrame:
-        begin = past.clock_at(self._spark, self._layout, self._table, NO_TICK)
+        begin = past.clock_at(self._opened, NO_TICK)
         return self._input.records(self._table, forms, begin, NO_TICK, self._subject.tick)
 
     def _judged(self) -> DataFrame:
@@ -201,14 +205,14 @@ class _Marks:
         """The time, in milliseconds, before which windows that ended have left by the table's retention."""
         if self._table.retention is None:
             return None
-        clock = past.clock_at(self._spark, self._layout, self._table, self._subject.tick)
+        clock = past.clock_at(self._opened, self._subject.tick)
         return None if clock is None or clock.watermark is None else clock.watermark - self._table.retention
 
     def written(self) -> Iterator[DataFrame]:
         """What stands in late/<table> and in the interventions."""
         subject = self._subject
-        swaps = [at.at for at in interventions.of(self._spark, self._layout, self._table.name) if at.kind == "swap"]
-        rows = late.rows_at(self._spark, self._layout, self._table, subject.tick, swaps)
+        swaps = [at.at for at in interventions.of(self._lake, self._table.name) if at.kind == "swap"]
+        rows = late.rows_at(self._opened, subject.tick, swaps)
         if rows is not None:
             yield self._of_positions(_with_position(rows), _code("kept"))
         # What came too late by earlier logic may be in time by the present one.
@@ -226,7 +230,7 @@ class _Marks:
             order = F.struct("_order", "_position")
         last = rows.groupBy(*self._table.key).agg(F.max(F.struct(order.alias("at"), "_tombstone")).alias("_last"))
         kept = last.where("NOT _last._tombstone").select(F.col("_last.at._position").alias("_position"))
-        found = travel.read_version(self._spark, self._layout.silver(self._table.name), self._subject.version)
+        found = self._lake.read(self._opened.visible.path, self._subject.version)
         found = found.select("_position")
         if self._subject.put_right:
             # What a restored table began with is in no bronze: its rows are believed.
@@ -236,11 +240,11 @@ class _Marks:
 
     def _refolded(self) -> DataFrame:
         """The positions that the rows have by bronze and the interventions."""
-        past = Past(self._spark, self._layout, self._table)
+        past = Past(self._opened)
         return past.seen(Cut(self._subject.tick), anchored=False).select("_position")
 
     def _decided_records(self, kind: str, decisions: Iterable[Decision]) -> DataFrame | None:
-        return interventions.records(self._spark, self._layout, [at for at in decisions if at.kind == kind])
+        return interventions.records(self._lake, [at for at in decisions if at.kind == kind])
 
     def _places(self, kind: str, decisions: Iterable[Decision]) -> DataFrame | None:
         found = self._decided_records(kind, decisions)

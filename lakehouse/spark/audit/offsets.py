@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
 
-from pyspark.sql import Column, SparkSession, Window
+from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 
-from lakehouse.lake.layout import Layout
 from lakehouse.plan.stream import Stream
 from lakehouse.spark.bronze import bronze, gaps
 from lakehouse.spark.functions import literal_map
+from lakehouse.spark.open_lake import OpenLake
 
 Range = tuple[int, int]  # half-open
 
@@ -45,13 +45,13 @@ class Partition:
         return f"{self.topic}/{self.topic_id}/{self.partition}"
 
 
-def partitions(spark: SparkSession, layout: Layout, stream: Stream, tick: int) -> list[Partition]:
+def partitions(lake: OpenLake, stream: Stream, tick: int) -> list[Partition]:
     """Return the partitions that bronze has of a stream's topics, up to a complete tick."""
-    rows = bronze.between(bronze.of_stream(spark, layout, stream), 0, tick)
+    rows = bronze.between(bronze.of_stream(lake, stream), 0, tick)
     groups = rows.groupBy("topic", "topic_id", "partition").agg(
         F.count(F.lit(1)), F.min("offset"), F.max("offset"), F.min("tick"), F.max("tick")
     )
-    covers = bronze.last_covers(spark, layout.records, tick) or {"topics": {}}
+    covers = bronze.last_covers(lake.spark, lake.layout.records, tick) or {"topics": {}}
     ends = {
         (topic, said["id"], int(number)): int(end)
         for topic, said in covers["topics"].items()
@@ -89,7 +89,7 @@ def topic_id_at(known: list[Partition], topic: Column, tick: Column) -> Column:
 
 
 def holes(
-    spark: SparkSession, layout: Layout, stream: Stream, tick: int, known: Iterable[Partition], interior: bool
+    lake: OpenLake, stream: Stream, tick: int, known: Iterable[Partition], interior: bool
 ) -> Iterator[tuple[Partition, Iterator[Range]]]:
     """Yield the partitions with their holes, in order; read one partition's to their end before the next one.
 
@@ -98,7 +98,7 @@ def holes(
     left = {item.place: item for item in known}
     if interior:
         columns = ("topic", "topic_id", "partition")
-        rows = bronze.between(bronze.of_stream(spark, layout, stream), 0, tick).select(*columns, "offset")
+        rows = bronze.between(bronze.of_stream(lake, stream), 0, tick).select(*columns, "offset")
         after = F.lead("offset").over(Window.partitionBy(*columns).orderBy("offset"))
         between = rows.withColumn("_next", after).where("_next > offset + 1")
         for place, found in groupby(between.toLocalIterator(), key=lambda row: tuple(row[:3])):
@@ -132,10 +132,10 @@ def without(found: Iterable[Range], noted: Iterable[Range]) -> Iterator[Range]:
             yield begin, end
 
 
-def noted(spark: SparkSession, layout: Layout) -> Mapping[tuple[str, str, int], list[Range]]:
+def noted(lake: OpenLake) -> Mapping[tuple[str, str, int], list[Range]]:
     """Return the ranges that bronze/gaps says were lost before they were ingested, by partition."""
     found: dict[tuple[str, str, int], list[Range]] = {}
-    for gap in gaps.accepted(spark, layout):
+    for gap in gaps.accepted(lake):
         if gap.to_offset is not None:
             found.setdefault((gap.topic, gap.topic_id, gap.partition), []).append((gap.from_offset, gap.to_offset))
     return found

@@ -21,10 +21,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.lake.commit_log import covers
-from lakehouse.lake.layout import Layout
 from lakehouse.plan.stream import Stream
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.folders import names
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import log_of, open_epoch, read_progress
 
 NAME = "ingest"
@@ -91,49 +91,49 @@ def state_of(covers: Mapping[str, Any], epoch: int) -> BronzeState:
     return BronzeState(epoch, covers["tick"], topics)
 
 
-def create(spark: SparkSession, layout: Layout, own: Iterable[str] = ()) -> None:
+def create(lake: OpenLake, own: Iterable[str] = ()) -> None:
     """Create the bronze tables that do not exist yet."""
-    for path in (layout.records, *(layout.own_records(topic) for topic in own)):
-        if not DeltaTable.isDeltaTable(spark, path):
-            columns = spark.createDataFrame([], SCHEMA).schema
-            builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(columns).partitionedBy("topic")
+    for path in (lake.layout.records, *(lake.layout.own_records(topic) for topic in own)):
+        if not lake.exists(path):
+            columns = lake.spark.createDataFrame([], SCHEMA).schema
+            builder = DeltaTable.createIfNotExists(lake.spark).location(path).addColumns(columns).partitionedBy("topic")
             for name, value in PROPERTIES.items():
                 builder = builder.property(name, value)
             builder.execute()
 
 
-def own_tables(spark: SparkSession, layout: Layout) -> list[str]:
+def own_tables(lake: OpenLake) -> list[str]:
     """Return the topics that have a physical table of their own in the lake, whichever application declares them."""
-    folder = layout.own_records("")
-    return [name for name in names(spark, folder) if DeltaTable.isDeltaTable(spark, layout.own_records(name))]
+    folder = lake.layout.own_records("")
+    return [name for name in names(lake.spark, folder) if lake.exists(lake.layout.own_records(name))]
 
 
-def half_written(spark: SparkSession, layout: Layout, tick: int) -> list[str]:
+def half_written(lake: OpenLake, tick: int) -> list[str]:
     """Return the topics whose own table has a tick after the last complete one: a killed ingest left it."""
-    own = own_tables(spark, layout)
-    return [topic for topic in own if read_progress(spark, layout.own_records(topic), NAME).tick > tick]
+    own = own_tables(lake)
+    return [topic for topic in own if read_progress(lake.spark, lake.layout.own_records(topic), NAME).tick > tick]
 
 
-def take_over(spark: SparkSession, layout: Layout) -> BronzeState:
+def take_over(lake: OpenLake) -> BronzeState:
     """Open the next epoch of bronze and of its own tables; return the state that the new writer goes on from."""
-    own = own_tables(spark, layout)
-    paths = [*map(layout.own_records, own), layout.records]
+    own = own_tables(lake)
+    paths = [*map(lake.layout.own_records, own), lake.layout.records]
     # One number for all of them, whatever table a killed writer had opened already: a tick is written under one epoch.
-    epoch = 1 + max(read_progress(spark, path, NAME).epoch for path in paths)
+    epoch = 1 + max(read_progress(lake.spark, path, NAME).epoch for path in paths)
     for path in paths:
-        open_epoch(spark, path, NAME, epoch)
-    return replace(read_state(spark, layout, own), epoch=epoch)
+        open_epoch(lake.spark, path, NAME, epoch)
+    return replace(read_state(lake, own), epoch=epoch)
 
 
-def read_state(spark: SparkSession, layout: Layout, own: Iterable[str] = ()) -> BronzeState:
+def read_state(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
     """Return how far bronze is, from the last tick's commit; from the rows where the log no longer has it."""
-    progress = read_progress(spark, layout.records, NAME)
+    progress = read_progress(lake.spark, lake.layout.records, NAME)
     if progress.tick == NO_TICK:
         return BronzeState(progress.epoch)
-    covers = last_covers(spark, layout.records, progress.tick)
+    covers = last_covers(lake.spark, lake.layout.records, progress.tick)
     if covers is None:
-        return replace(state_from_rows(spark, layout, own), epoch=progress.epoch)
-    return with_order_times(rows_of_all(spark, layout, own), state_of(covers, progress.epoch))
+        return replace(state_from_rows(lake, own), epoch=progress.epoch)
+    return with_order_times(rows_of_all(lake, own), state_of(covers, progress.epoch))
 
 
 def last_covers(spark: SparkSession, path: str, tick: int | None = None) -> dict[str, Any] | None:
@@ -141,14 +141,14 @@ def last_covers(spark: SparkSession, path: str, tick: int | None = None) -> dict
     return covers(log_of(spark, path), tick)
 
 
-def next_offsets(spark: SparkSession, layout: Layout, topic: str, tick: int) -> dict[str, dict[str, int]]:
+def next_offsets(lake: OpenLake, topic: str, tick: int) -> dict[str, dict[str, int]]:
     """Return the first offset of a topic after a complete tick, from its commit: {topic id: {partition: offset}}."""
-    covers = last_covers(spark, layout.records, tick)
+    covers = last_covers(lake.spark, lake.layout.records, tick)
     if covers is not None and topic in covers["topics"]:
         found = covers["topics"][topic]
         return {found["id"]: found["next"]}
-    own = [topic] if DeltaTable.isDeltaTable(spark, layout.own_records(topic)) else []
-    rows = records(spark, layout, [topic], own).where(F.col("tick") <= tick)
+    own = [topic] if lake.exists(lake.layout.own_records(topic)) else []
+    rows = records(lake, [topic], own).where(F.col("tick") <= tick)
     result: dict[str, dict[str, int]] = {}
     for topic_id, partition, offset in map(tuple, rows.groupBy("topic_id", "partition").agg(F.max("offset")).collect()):
         result.setdefault(topic_id, {})[str(partition)] = offset + 1
@@ -161,10 +161,10 @@ def with_order_times(rows: DataFrame, state: BronzeState) -> BronzeState:
     return carry(state, found.agg(F.unix_millis(F.max("order_time")).alias("order")).collect())
 
 
-def state_from_rows(spark: SparkSession, layout: Layout, own: Iterable[str] = ()) -> BronzeState:
+def state_from_rows(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
     """Derive the state from the rows alone; offsets at a tick's end that held no record are not known from rows."""
-    tick = read_progress(spark, layout.records, NAME).tick
-    rows = rows_of_all(spark, layout, own).where(F.col("tick") <= tick)
+    tick = read_progress(lake.spark, lake.layout.records, NAME).tick
+    rows = rows_of_all(lake, own).where(F.col("tick") <= tick)
     groups = rows.groupBy("topic", "topic_id", "partition").agg(
         F.max("offset").alias("offset"), F.max("tick").alias("tick"), F.unix_millis(F.max("order_time")).alias("order")
     )
@@ -182,28 +182,28 @@ def state_from_rows(spark: SparkSession, layout: Layout, own: Iterable[str] = ()
     return BronzeState(0, tick, topics)
 
 
-def rows_of_all(spark: SparkSession, layout: Layout, own: Iterable[str]) -> DataFrame:
+def rows_of_all(lake: OpenLake, own: Iterable[str]) -> DataFrame:
     """Return the rows of the main table, and of topics' own ones."""
-    paths = [layout.records, *map(layout.own_records, own)]
-    return reduce(DataFrame.unionByName, [spark.read.format("delta").load(path) for path in paths])
+    paths = [lake.layout.records, *map(lake.layout.own_records, own)]
+    return reduce(DataFrame.unionByName, [lake.read(path) for path in paths])
 
 
-def records(spark: SparkSession, layout: Layout, topics: Iterable[str], own: Iterable[str] = ()) -> DataFrame:
+def records(lake: OpenLake, topics: Iterable[str], own: Iterable[str] = ()) -> DataFrame:
     """Return the bronze rows of these topics. Topics in `own` have a physical table of their own.
 
     The rows may hold a tick that is not complete yet (own tables are written first): select by tick.
     """
     own = set(own)
-    frame = spark.read.format("delta").load(layout.records)
+    frame = lake.read(lake.layout.records)
     wanted = list(topics)
     parts = [frame.where(F.col("topic").isin(shared))] if (shared := [t for t in wanted if t not in own]) else []
-    parts += [spark.read.format("delta").load(layout.own_records(topic)) for topic in wanted if topic in own]
+    parts += [lake.read(lake.layout.own_records(topic)) for topic in wanted if topic in own]
     return reduce(DataFrame.unionByName, parts)
 
 
-def of_stream(spark: SparkSession, layout: Layout, stream: Stream) -> DataFrame:
+def of_stream(lake: OpenLake, stream: Stream) -> DataFrame:
     """Return the bronze rows of a stream's topics; see `records`."""
-    return records(spark, layout, stream.topics, {source.topic for source in stream.sources if source.own_table})
+    return records(lake, stream.topics, {source.topic for source in stream.sources if source.own_table})
 
 
 def between(rows: DataFrame, after: int, to: int) -> DataFrame:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.lake.layout import Layout
 from lakehouse.plan.schema import check_topic
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import quoted, snapshot
 
 FILE_BYTES = 32 * 2**20
@@ -29,7 +28,7 @@ SETTINGS = {
 }
 
 
-def cluster(spark: SparkSession, layout: Layout, topics: Iterable[str] | None = None) -> list[str]:
+def cluster(lake: OpenLake, topics: Iterable[str] | None = None) -> list[str]:
     """Lay the files of these topics of bronze out by key where it is worth it; return which were.
 
     topics: all of the shared table if left out; those with a table of their own are to be named.
@@ -38,8 +37,8 @@ def cluster(spark: SparkSession, layout: Layout, topics: Iterable[str] | None = 
     """
     wanted = None if topics is None else {check_topic(topic) for topic in topics}
     done = []
-    for path, topic in _places(spark, layout, wanted):
-        session = spark.newSession()  # a commit's number, set on another session, must not stand on this one
+    for path, topic in _places(lake, wanted):
+        session = lake.spark.newSession()  # a commit's number, set on another session, must not stand on this one
         for name, value in SETTINGS.items():
             session.conf.set(name, value)
         session.sql(f"OPTIMIZE delta.{quoted(path)} WHERE topic = '{topic}' ZORDER BY (key, tick)")
@@ -47,14 +46,14 @@ def cluster(spark: SparkSession, layout: Layout, topics: Iterable[str] | None = 
     return done
 
 
-def _places(spark: SparkSession, layout: Layout, wanted: set[str] | None) -> list[tuple[str, str]]:
+def _places(lake: OpenLake, wanted: set[str] | None) -> list[tuple[str, str]]:
     """The tables and topics that are worth it."""
-    paths = [layout.records]
+    paths = [lake.layout.records]
     if wanted is not None:
-        paths += [path for topic in sorted(wanted) if DeltaTable.isDeltaTable(spark, path := layout.own_records(topic))]
+        paths += [path for topic in sorted(wanted) if lake.exists(path := lake.layout.own_records(topic))]
     found = []
     for path in paths:
-        for row in _files(spark, path).collect():
+        for row in _files(lake.spark, path).collect():
             loose, laid_out = row["loose"], row["bytes"] - row["loose"]
             if row["files"] > 1 and loose >= laid_out and (wanted is None or row["topic"] in wanted):
                 found.append((path, row["topic"]))

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from delta.tables import DeltaTable
-from pyspark.sql import SparkSession
 
-from lakehouse.lake.layout import Layout
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.bronze import BronzeState, TopicState
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import check_epoch
 
 CUT = "the partition's log was cut"
@@ -107,26 +106,26 @@ def go_on_after(topics: Mapping[str, TopicState], gaps: Iterable[Gap]) -> dict[s
     return after
 
 
-def accepted(spark: SparkSession, layout: Layout) -> list[Gap]:
+def accepted(lake: OpenLake) -> list[Gap]:
     """Return the gaps that were written down."""
-    if not DeltaTable.isDeltaTable(spark, layout.gaps):
+    if not lake.exists(lake.layout.gaps):
         return []
     columns = ("topic", "topic_id", "partition", "from_offset", "to_offset", "reason")
-    rows = spark.read.format("delta").load(layout.gaps).orderBy("tick", "found_at").select(*columns)
+    rows = lake.read(lake.layout.gaps).orderBy("tick", "found_at").select(*columns)
     return [Gap(*row) for row in rows.collect()]
 
 
-def record(spark: SparkSession, layout: Layout, gaps: list[Gap], state: BronzeState) -> None:
+def record(lake: OpenLake, gaps: list[Gap], state: BronzeState) -> None:
     """Write accepted gaps down, once each. `state`: bronze after the last complete tick before them."""
-    if not DeltaTable.isDeltaTable(spark, layout.gaps):
-        DeltaTable.createIfNotExists(spark).location(layout.gaps).addColumns(
-            spark.createDataFrame([], SCHEMA).schema
+    if not lake.exists(lake.layout.gaps):
+        DeltaTable.createIfNotExists(lake.spark).location(lake.layout.gaps).addColumns(
+            lake.spark.createDataFrame([], SCHEMA).schema
         ).execute()
-    written = {(g.topic_id, g.partition, g.from_offset, g.to_offset) for g in accepted(spark, layout)}
+    written = {(g.topic_id, g.partition, g.from_offset, g.to_offset) for g in accepted(lake)}
     gaps = [g for g in gaps if (g.topic_id, g.partition, g.from_offset, g.to_offset) not in written]
     moment = datetime.datetime.now(datetime.UTC)
     rows = [(g.topic, g.topic_id, g.partition, g.from_offset, g.to_offset, g.reason, state.tick, moment) for g in gaps]
     if rows:
         # Written twice they would say the same; but who has lost bronze may have found what its successor has not.
-        check_epoch(spark, layout.records, bronze.NAME, state.epoch)
-        spark.createDataFrame(rows, SCHEMA).coalesce(1).write.format("delta").mode("append").save(layout.gaps)
+        check_epoch(lake.spark, lake.layout.records, bronze.NAME, state.epoch)
+        lake.spark.createDataFrame(rows, SCHEMA).coalesce(1).write.format("delta").mode("append").save(lake.layout.gaps)

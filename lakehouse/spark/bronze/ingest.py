@@ -8,12 +8,12 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse.errors import DataLoss, LakehouseError, NotFound, PlanError, StorageError
 from lakehouse.kafka.ranges import Raw, pieces
-from lakehouse.lake.layout import Layout, misplaced
+from lakehouse.lake.layout import misplaced
 from lakehouse.lake.lease import Lease
 from lakehouse.spark import checkpoint
 from lakehouse.spark.bronze import bronze, careful, gaps, interventions
@@ -21,7 +21,7 @@ from lakehouse.spark.bronze.feed import Feed, Offsets
 from lakehouse.spark.bronze.interventions import Wanted
 from lakehouse.spark.bronze.tick import append_tick
 from lakehouse.spark.failure import Catching, is_gone, raise_failure
-from lakehouse.spark.transaction import exists
+from lakehouse.spark.open_lake import OpenLake
 
 QUERY = "ingest"
 CUT = (
@@ -43,15 +43,16 @@ class Ingest:
     `on_tick(tick, rows)` is called after each commit.
     """
 
-    def __init__(self, spark: SparkSession, layout: Layout, feed: Feed, on_tick: Callable[[int, int], None]) -> None:
-        self._spark, self._layout, self._feed, self._on_tick = spark, layout, feed, on_tick
-        self._lease = Lease(layout.lease("ingest"), "bronze")
+    def __init__(self, lake: OpenLake, feed: Feed, on_tick: Callable[[int, int], None]) -> None:
+        self._lake, self._feed, self._on_tick = lake, feed, on_tick
+        self._spark, self._layout = lake.spark, lake.layout
+        self._lease = Lease(lake.layout.lease("ingest"), "bronze")
         self._run = uuid.uuid4().hex
-        self._checkpoint = layout.checkpoints(QUERY)
+        self._checkpoint = lake.layout.checkpoints(QUERY)
         self._state = bronze.BronzeState()
         self._catching = Catching(self._batch)
         self._record_bytes: float | None = None  # of the last tick, on the average
-        self._suspect = careful.Suspect(layout.careful)
+        self._suspect = careful.Suspect(lake.layout.careful)
         self._lock = threading.Lock()  # a tick is made by a batch, or by an intervention
 
     @property
@@ -61,16 +62,16 @@ class Ingest:
     def decide(self, wanted: Wanted) -> int:
         """Write an intervention down between two ticks; return its tick."""
         with self._lock:
-            self._state = interventions.decide(self._spark, self._layout, self._state, wanted)
+            self._state = interventions.decide(self._lake, self._state, wanted)
             return self._state.tick
 
     def __enter__(self) -> Ingest:
         self._lease.acquire()
         try:
             self._check_places()
-            bronze.create(self._spark, self._layout, self._feed.own)
-            state = interventions.take_over(self._spark, self._layout)
-            past = gaps.accepted(self._spark, self._layout)
+            bronze.create(self._lake, self._feed.own)
+            state = interventions.take_over(self._lake)
+            past = gaps.accepted(self._lake)
             self._state = replace(state, topics=gaps.go_on_after(state.topics, past))
             self._find_gaps()
             self._finish_pending()
@@ -84,11 +85,11 @@ class Ingest:
 
     def _check_places(self) -> None:
         """A topic's rows lie in one place: a table of its own is given with the topic's first tick, and stays."""
-        if not exists(self._spark, self._layout.records):
+        if not self._lake.exists(self._layout.records):
             return
         known = (bronze.last_covers(self._spark, self._layout.records) or {"topics": {}})["topics"]
         for topic in self._feed.topics:
-            lies_apart = exists(self._spark, self._layout.own_records(topic))
+            lies_apart = self._lake.exists(self._layout.own_records(topic))
             if lies_apart != (topic in self._feed.own) and known.get(topic, {}).get("next"):
                 raise PlanError(misplaced(topic, own=lies_apart))
 
@@ -108,7 +109,7 @@ class Ingest:
         self._meet(now, now)
 
     def _accept(self, found: list[gaps.Gap]) -> None:
-        gaps.record(self._spark, self._layout, found, self._state)
+        gaps.record(self._lake, found, self._state)
         self._state = replace(self._state, topics=gaps.go_on_after(self._state.topics, found))
 
     def _forget(self, now: Mapping[str, gaps.TopicNow]) -> None:
@@ -136,7 +137,7 @@ class Ingest:
 
     def _finish_pending(self) -> None:
         """Complete a tick whose own tables were written and whose main table was not, over the same offsets."""
-        pending = bronze.half_written(self._spark, self._layout, self._state.tick)
+        pending = bronze.half_written(self._lake, self._state.tick)
         for topic in pending:
             covers = bronze.last_covers(self._spark, self._layout.own_records(topic))
             if covers is None:
@@ -217,7 +218,7 @@ class Ingest:
             if is_gone(self._spark):
                 self._suspect.remember(ends)
                 raise StorageError(careful.GONE.format(tick=self._state.tick + 1)) from error
-            if not careful.is_of_a_record(error) or bronze.half_written(self._spark, self._layout, self._state.tick):
+            if not careful.is_of_a_record(error) or bronze.half_written(self._lake, self._state.tick):
                 raise
             self._carefully(ends)
 

@@ -28,10 +28,10 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lakehouse.errors import StorageError
-from lakehouse.lake.layout import Layout
 from lakehouse.semantics.epoch import NO_TICK, Progress
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.bronze import BronzeState
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import append, append_nothing, check_epoch, open_epoch, quoted, read_progress
 
 NAME = "interventions"
@@ -77,133 +77,133 @@ class Wanted:
     by: str = field(default_factory=person)
 
 
-def keep_records(spark: SparkSession, layout: Layout, records: DataFrame) -> str:
+def keep_records(lake: OpenLake, records: DataFrame) -> str:
     """Append the records of an intervention that is about to be decided; return its id."""
     number = uuid.uuid4().hex
-    _create(spark, layout.intervention_records, RECORDS)
+    _create(lake.spark, lake.layout.intervention_records, RECORDS)
     rows = records.withColumn("id", F.lit(number))
-    names = [name for name in spark.createDataFrame([], RECORDS).columns if name in rows.columns]
-    rows.select(*names).coalesce(1).write.format("delta").mode("append").save(layout.intervention_records)
+    names = [name for name in lake.spark.createDataFrame([], RECORDS).columns if name in rows.columns]
+    rows.select(*names).coalesce(1).write.format("delta").mode("append").save(lake.layout.intervention_records)
     return number
 
 
-def decide(spark: SparkSession, layout: Layout, state: BronzeState, wanted: Wanted) -> BronzeState:
+def decide(lake: OpenLake, state: BronzeState, wanted: Wanted) -> BronzeState:
     """Write an intervention down, and give it its tick; return bronze's state after it.
 
     state: bronze as its writer knows it. The tick comes last: nobody passes it without knowing why it is there. After a
     crash in between, the next writer of bronze makes it.
     """
-    check_complete(spark, layout, state)
-    _create(spark, layout.interventions, LOG)
+    check_complete(lake, state)
+    _create(lake.spark, lake.layout.interventions, LOG)
     at, now, details = state.tick + 1, datetime.now(UTC), json.dumps(dict(wanted.details))
     rows = [(at, wanted.id, table, wanted.kind, wanted.reason, now, details, wanted.by) for table in wanted.tables]
-    frame = spark.createDataFrame(rows, LOG).coalesce(1)
+    frame = lake.spark.createDataFrame(rows, LOG).coalesce(1)
     # Under bronze's epoch, as its owner: a tick that another writer has made gets no reason afterwards. Asked once the
     # log is there: who takes bronze over from now on opens the log's epoch as well.
-    check_epoch(spark, layout.records, bronze.NAME, state.epoch)
-    append(frame, layout.interventions, NAME, Progress(state.epoch, at), {"kind": wanted.kind})
-    return _append_tick(spark, layout, state)
+    check_epoch(lake.spark, lake.layout.records, bronze.NAME, state.epoch)
+    append(frame, lake.layout.interventions, NAME, Progress(state.epoch, at), {"kind": wanted.kind})
+    return _append_tick(lake, state)
 
 
-def decided(spark: SparkSession, layout: Layout) -> int:
+def decided(lake: OpenLake) -> int:
     """Return the tick of the last intervention in any table; 0 if there is none."""
-    if not DeltaTable.isDeltaTable(spark, layout.interventions):
+    if not lake.exists(lake.layout.interventions):
         return NO_TICK
-    return read_progress(spark, layout.interventions, NAME).tick
+    return read_progress(lake.spark, lake.layout.interventions, NAME).tick
 
 
-def tick_of(spark: SparkSession, layout: Layout, id: str) -> int | None:
+def tick_of(lake: OpenLake, id: str) -> int | None:
     """Return the tick of an intervention; None if it is not decided yet."""
-    if not DeltaTable.isDeltaTable(spark, layout.interventions):
+    if not lake.exists(lake.layout.interventions):
         return None
-    row = spark.read.format("delta").load(layout.interventions).where(F.col("id") == id).agg(F.min("at")).first()
+    row = lake.read(lake.layout.interventions).where(F.col("id") == id).agg(F.min("at")).first()
     return None if row is None else row[0]
 
 
-def take_over(spark: SparkSession, layout: Layout) -> BronzeState:
+def take_over(lake: OpenLake) -> BronzeState:
     """Open the next epoch of bronze, as `bronze.take_over`; make the tick of an intervention that a crash left out."""
-    state = bronze.take_over(spark, layout)
-    if DeltaTable.isDeltaTable(spark, layout.interventions):
-        open_epoch(spark, layout.interventions, NAME, state.epoch)
-    last = decided(spark, layout)
+    state = bronze.take_over(lake)
+    if lake.exists(lake.layout.interventions):
+        open_epoch(lake.spark, lake.layout.interventions, NAME, state.epoch)
+    last = decided(lake)
     while state.tick < last:
-        state = _append_tick(spark, layout, state)
+        state = _append_tick(lake, state)
     return state
 
 
-def check_complete(spark: SparkSession, layout: Layout, state: BronzeState) -> None:
+def check_complete(lake: OpenLake, state: BronzeState) -> None:
     """Raise StorageError where a killed ingest left a tick half written: ingest alone can complete it."""
-    for topic in bronze.half_written(spark, layout, state.tick):
+    for topic in bronze.half_written(lake, state.tick):
         raise StorageError(
             f"bronze: topic {topic!r} has tick {state.tick + 1}, which is not complete: ingest was ended while it "
             "wrote. Run the application that ingests once; it completes the tick."
         )
 
 
-def of(spark: SparkSession, layout: Layout, table: str) -> list[Decision]:
+def of(lake: OpenLake, table: str) -> list[Decision]:
     """Return the interventions in a table, in order.
 
     Those in a table that is built beside the live one are what bronze lacks: late records and fixed ones.
     """
-    if not DeltaTable.isDeltaTable(spark, layout.interventions):
+    if not lake.exists(lake.layout.interventions):
         return []
-    rows = spark.read.format("delta").load(layout.interventions).where(F.col("table") == table).orderBy("at")
-    rows = rows if layout.beside is None else rows.where(F.col("kind").isin("late", "fixed"))
+    rows = lake.read(lake.layout.interventions).where(F.col("table") == table).orderBy("at")
+    rows = rows if lake.layout.beside is None else rows.where(F.col("kind").isin("late", "fixed"))
     # The log of an earlier release does not say who decided, until something else is decided.
     by = F.col("decided_by") if "decided_by" in rows.columns else F.lit("")
     rows = rows.select("at", "id", "kind", "details", "reason", by.alias("by"))
     return [Decision(**{**row.asDict(), "details": json.loads(row["details"])}) for row in rows.collect()]
 
 
-def waiting(spark: SparkSession, layout: Layout, table: str, done: int, to: int) -> bool:
+def waiting(lake: OpenLake, table: str, done: int, to: int) -> bool:
     """Say whether there is an intervention in a table in the ticks (done, to]."""
-    return to > done and decided(spark, layout) > done and any(done < at.at <= to for at in of(spark, layout, table))
+    return to > done and decided(lake) > done and any(done < at.at <= to for at in of(lake, table))
 
 
-def records(spark: SparkSession, layout: Layout, decisions: Iterable[Decision]) -> DataFrame | None:
+def records(lake: OpenLake, decisions: Iterable[Decision]) -> DataFrame | None:
     """Return the records of these interventions: None if they have none."""
     ids = [decision.id for decision in decisions]
-    if not ids or not DeltaTable.isDeltaTable(spark, layout.intervention_records):
+    if not ids or not lake.exists(lake.layout.intervention_records):
         return None
-    return spark.read.format("delta").load(layout.intervention_records).where(F.col("id").isin(ids))
+    return lake.read(lake.layout.intervention_records).where(F.col("id").isin(ids))
 
 
-def fixes(spark: SparkSession, layout: Layout, decisions: Iterable[Decision]) -> DataFrame | None:
+def fixes(lake: OpenLake, decisions: Iterable[Decision]) -> DataFrame | None:
     """Return the records that count with other bytes by these interventions, as rows of bronze; None without any.
 
     One that was fixed more than once counts with its newest bytes.
     """
     fixed = [decision for decision in decisions if decision.kind == "fixed"]
-    found = records(spark, layout, fixed)
+    found = records(lake, fixed)
     if found is None or len(fixed) == 1:
         return found if found is None else found.select(*bronze.COLUMNS)
-    order = spark.createDataFrame([(decision.id, decision.at) for decision in fixed], "id string, _at bigint")
+    order = lake.spark.createDataFrame([(decision.id, decision.at) for decision in fixed], "id string, _at bigint")
     newest = Window.partitionBy("topic_id", "partition", "offset").orderBy(F.desc("_at"))
     found = found.join(F.broadcast(order), "id").withColumn("_newest", F.row_number().over(newest))
     return found.where("_newest = 1").select(*bronze.COLUMNS)
 
 
-def fixed_in_stream(
-    spark: SparkSession, layout: Layout, streams: Iterable[str], after: int, to: int
-) -> DataFrame | None:
+def fixed_in_stream(lake: OpenLake, streams: Iterable[str], after: int, to: int) -> DataFrame | None:
     """Return the records of streams, by their names, that were fixed in the ticks (after, to], as rows of bronze."""
-    if decided(spark, layout) <= after:
+    if decided(lake) <= after:
         return None
-    rows = spark.read.format("delta").load(layout.interventions).where(F.col("kind") == "fixed")
+    rows = lake.read(lake.layout.interventions).where(F.col("kind") == "fixed")
     names, found = set(streams), dict[str, Decision]()
     rows = rows.where((F.col("at") > after) & (F.col("at") <= to))
     for row in rows.select("at", "id", "details").distinct().collect():
         details = json.loads(row["details"])
         if details.get("stream") in names:
             found[row["id"]] = Decision(row["at"], row["id"], "fixed", details)
-    return fixes(spark, layout, found.values())
+    return fixes(lake, found.values())
 
 
-def _append_tick(spark: SparkSession, layout: Layout, state: BronzeState) -> BronzeState:
+def _append_tick(lake: OpenLake, state: BronzeState) -> BronzeState:
     """Append a tick without records; return bronze's state after it."""
     after = replace(state, tick=state.tick + 1)
     number = Progress(after.epoch, after.tick)
-    append_nothing(spark, layout.records, bronze.NAME, number, {**after.covers(), "operation": "intervention"})
+    append_nothing(
+        lake.spark, lake.layout.records, bronze.NAME, number, {**after.covers(), "operation": "intervention"}
+    )
     return after
 
 

@@ -17,6 +17,7 @@ from lakehouse.semantics.years import FIRST_MS
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.functions import literal_map
 from lakehouse.spark.kafka_times import kafka_said, with_times
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import append, read_progress
 
 
@@ -75,7 +76,7 @@ def append_tick(
             stamped.unpersist()
     if orders is None:
         # A killed writer had written an own table already: nothing was observed, so its order times are read back.
-        return bronze.with_order_times(bronze.rows_of_all(frame.sparkSession, layout, own), covered), written
+        return bronze.with_order_times(bronze.rows_of_all(OpenLake(frame.sparkSession, layout), own), covered), written
     return bronze.carry(covered, orders), written
 
 

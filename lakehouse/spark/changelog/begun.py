@@ -9,21 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
-from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.window import Span
+from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators import keyed
 from lakehouse.spark.operators.aggregates import same_key
 from lakehouse.spark.operators.bounds import Bounds, held, within
 from lakehouse.spark.operators.clock import ClockState
 from lakehouse.spark.past import past
 from lakehouse.spark.past.moments import Past
-from lakehouse.spark.table import tables
 from lakehouse.spark.transaction import snapshot
 
 SMALL_BYTES = 8 << 20  # some hundred thousand rows
@@ -32,17 +30,15 @@ SMALL_BYTES = 8 << 20  # some hundred thousand rows
 class Begun:
     """What a table keeps at a tick. `nothing`: it has nothing yet, and no frame is to be asked for."""
 
-    def __init__(
-        self, spark: SparkSession, layout: Layout, table: Table, at: Cut, skip: str | None, clock: ClockState | None
-    ) -> None:
+    def __init__(self, opened: OpenTable, at: Cut, skip: str | None, clock: ClockState | None) -> None:
         """at: the tick, and which of the records up to it count. clock: where the table's clock stands then."""
-        self._spark, self._layout, self._table, self._at, self._clock = spark, layout, table, at, clock
+        self._opened, self._table, self._at, self._clock = opened, opened.table, at, clock
         self.nothing = at.tick == NO_TICK and not skip
 
     @cached_property
     def rows(self) -> DataFrame:
         """All of it."""
-        return Past(self._spark, self._layout, self._table).kept(self._at).rows
+        return Past(self._opened).kept(self._at).rows
 
     def touched(self, records: DataFrame, *, anywhere: bool = False) -> DataFrame | None:
         """Return the rows whose keys, windows too, are among the records'; None where there is nothing yet.
@@ -66,7 +62,7 @@ class Begun:
         """Return the rows of the windows that close until a later tick; None where there is nothing yet."""
         if self.nothing:
             return None
-        clocks = (self._clock, past.clock_at(self._spark, self._layout, self._table, to))
+        clocks = (self._clock, past.clock_at(self._opened, to))
         before, then = (None if clock is None else clock.watermark for clock in clocks)
         if then is None:
             return self.rows.limit(0)
@@ -79,7 +75,7 @@ class Begun:
 
     def _bounds(self, records: DataFrame, names: Iterable[str]) -> Bounds:
         """The bounds of the records' keys; none for a small table: they cost a look at the records."""
-        checksum = snapshot(self._spark, tables.state(self._layout, self._table).path).checksumOpt()
+        checksum = snapshot(self._opened.spark, self._opened.state.path).checksumOpt()
         if checksum.isDefined() and checksum.get().tableSizeBytes() < SMALL_BYTES:
             return {}
         names = list(names)

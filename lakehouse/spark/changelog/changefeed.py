@@ -11,12 +11,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial, reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from lakehouse.errors import NotFound
 from lakehouse.lake.keys import without_window
-from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
@@ -25,6 +24,7 @@ from lakehouse.spark.bronze.interventions import Decision
 from lakehouse.spark.changelog.begun import Begun
 from lakehouse.spark.expressions import column_of
 from lakehouse.spark.key_column import is_key
+from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators import keyed
 from lakehouse.spark.operators.aggregates import in_sql, same_key
 from lakehouse.spark.operators.arrivals import disorder, in_windows
@@ -40,7 +40,7 @@ CHANGE_COLUMNS = ("_tombstone", "_event_time_ms", "_position")
 
 
 def per_event(
-    spark: SparkSession, layout: Layout, table: Table, after: int, to: int, *,
+    opened: OpenTable, after: int, to: int, *,
     cut: Cut | None = None, numbered: bool = False,
 ) -> DataFrame:  # fmt: skip
     """Return the changes of the ticks in (after, to], in position order: key, values, accumulators, CHANGE_COLUMNS.
@@ -48,21 +48,22 @@ def per_event(
     cut: which records count, where not all do; its tick is not looked at. numbered: with `_number`, of the changes of
     one record, from 0. Raises NotFound for final results by a cut.
     """
+    table = opened.table
     if cut is not None and not cut.whole and table.is_final:
         raise NotFound(
             f"table {table.name!r} shows final results: what it had shown by an event time, or by offsets, can't be "
             "told for another table that reads it. Ask for a version or a tick."
         )
     parts = []
-    for at in interventions.of(spark, layout, table.name):
+    for at in interventions.of(opened.lake, table.name):
         if after < at.at <= to:
             tick = at.at
             parts += [
-                _Changes(spark, layout, table, after, tick - 1, cut=cut),
-                _Changes(spark, layout, table, tick - 1, tick, at, cut=cut),
+                _Changes(opened, after, tick - 1, cut=cut),
+                _Changes(opened, tick - 1, tick, at, cut=cut),
             ]
             after = tick
-    parts.append(_Changes(spark, layout, table, after, to, cut=cut))
+    parts.append(_Changes(opened, after, to, cut=cut))
     frames = [part.frame(numbered=numbered) for part in parts if part.to > part.after]
     frames = frames or [parts[-1].frame(numbered=numbered)]
     return reduce(DataFrame.unionByName, frames)  # each part is in order, and it is read part by part
@@ -77,25 +78,23 @@ class _Changes:
 
     def __init__(
         self,
-        spark: SparkSession,
-        layout: Layout,
-        table: Table,
+        opened: OpenTable,
         after: int,
         to: int,
         intervention: Decision | None = None,
         cut: Cut | None = None,
     ) -> None:
         self._cut = Cut(to) if cut is None else replace(cut, tick=to)
-        self._spark, self._layout, self._table, self._intervention = spark, layout, table, intervention
+        self._opened, self._table, self._intervention = opened, opened.table, intervention
         self.after, self.to = after, to
-        self._input = input_of(spark, layout, table)
+        self._input = input_of(opened)
         if not self._cut.whole:
-            among = partial(counts.counting, self._cut, table=table)
+            among = partial(counts.counting, self._cut, table=opened.table)
             self._input = replace(self._input, among=among, cut=self._cut)
-        self._forms = tables.forms(spark, table)
-        self._clock = past.clock_at(spark, layout, table, after)
+        self._forms = tables.forms(opened.spark, opened.table)
+        self._clock = past.clock_at(opened, after)
         begins = replace(self._cut, tick=after)
-        self._begun = Begun(spark, layout, table, begins, self._input.skip, self._clock)
+        self._begun = Begun(opened, begins, self._input.skip, self._clock)
 
     def frame(self, *, numbered: bool = False) -> DataFrame:
         table = self._table
@@ -185,7 +184,7 @@ class _Changes:
     def _decided(self, at: Decision) -> DataFrame:
         """An intervention's changes, at positions of its own: (tick, 0, "", -1, n, 0)."""
         table = self._table
-        frame = Past(self._spark, self._layout, table).changed(at, seen=table.is_final, cut=self._cut)
+        frame = Past(self._opened).changed(at, seen=table.is_final, cut=self._cut)
         if table.order_by is not None:
             frame = frame.withColumn("_tombstone", F.col("_tombstone") | F.coalesce("_deleted", F.lit(False)))
             frame = frame.drop("_order", "_deleted")

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.errors import NotFound
-from lakehouse.lake.layout import Layout
 from lakehouse.plan.table import Table
 from lakehouse.spark.changelog.changefeed import CHANGE_COLUMNS
 from lakehouse.spark.functions import literal_map
-from lakehouse.spark.table import travel
+from lakehouse.spark.open_lake import OpenTable
 
 
-def net_changes(
-    spark: SparkSession, layout: Layout, table: Table, after: int, to: int, *, ticks: bool = False
-) -> DataFrame:
+def net_changes(opened: OpenTable, after: int, to: int, *, ticks: bool = False) -> DataFrame:
     """Return the net changes of the commits in (after, to], from Delta's change data feed, in commit order.
 
     ticks: with `_tick`, the one that a change's commit came to; null for somebody else's commit. Raises NotFound where
     Delta has the changes no longer.
     """
-    path = layout.silver(table.name)
-    known = travel.commits(spark, path, table.name, after)
+    table = opened.table
+    path = opened.visible.path
+    known = opened.lake.commits(opened.visible, after)
     gone = NotFound(
         f"table {table.name!r}: Delta has the net changes after tick {after} no longer (see keep_versions in "
         "docs/upkeep.md). The changes per event are derived from bronze: leave net out."
@@ -32,12 +30,12 @@ def net_changes(
         raise gone  # the log begins later
     versions = {c.version: c.tick for c in known if after < c.tick <= to}
     if not versions:
-        return net_frame(spark.read.format("delta").load(path).limit(0).withColumns(
+        return net_frame(opened.lake.read(path).limit(0).withColumns(
             {"_change_type": F.lit(""), "_commit_version": F.lit(0).cast("bigint")}
         ), table)  # fmt: skip
-    reader = spark.read.format("delta").option("readChangeFeed", "true")
+    reader = opened.spark.read.format("delta").option("readChangeFeed", "true")
     try:
-        travel.read_version(spark, path, min(versions))  # told now, not when the rows are asked for
+        opened.lake.read(path, min(versions))  # told now, not when the rows are asked for
     except AnalysisException as error:
         raise gone from error
     feed = reader.option("startingVersion", min(versions)).option("endingVersion", max(versions)).load(path)

@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.kafka.headers import ACCUMULATORS, EVENT_TIME, ORIGIN, POSITION
 from lakehouse.kafka.produce import ProducerRecord
-from lakehouse.lake.layout import Layout
 from lakehouse.plan.schema import Column, base_type
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import WINDOW_COLUMNS, Sink, Table
@@ -21,6 +20,7 @@ from lakehouse.spark import streamed
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog import changefeed, stream_feed
 from lakehouse.spark.changelog.net import net_changes
+from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.past import past, refold
 from lakehouse.spark.table import tables
 from lakehouse.spark.transaction import table_id
@@ -49,24 +49,24 @@ def accumulators_of(spark: SparkSession, table: Table) -> tuple[Column, ...]:
     return tuple(Column(name, kind) for name, kind in kinds.items() if name.startswith("_acc_"))
 
 
-def origin_of(spark: SparkSession, layout: Layout, of: Stream | Table) -> str:
+def origin_of(lake: OpenLake, of: Stream | Table) -> str:
     """Return whose ticks are published: the lake's; those of a restored table are its own."""
-    if isinstance(of, Table) and _held(spark, layout, of) is not None:
-        return table_id(spark, layout.silver(of.name))
-    return table_id(spark, layout.records)
+    if isinstance(of, Table) and _held(lake, of) is not None:
+        return table_id(lake.spark, lake.layout.silver(of.name))
+    return table_id(lake.spark, lake.layout.records)
 
 
-def _held(spark: SparkSession, layout: Layout, of: Stream | Table) -> str | None:
+def _held(lake: OpenLake, of: Stream | Table) -> str | None:
     """Which offsets a restored table held from its beginning; None for what is made from bronze alone."""
-    return tables.skipped_offsets(spark, layout, of) if isinstance(of, Table) else None
+    return lake.open(of).skip if isinstance(of, Table) else None
 
 
-def next_offsets(spark: SparkSession, layout: Layout, of: Stream | Table, tick: int) -> dict[str, dict[str, int]]:
+def next_offsets(lake: OpenLake, of: Stream | Table, tick: int) -> dict[str, dict[str, int]]:
     """Return the source's offsets after a tick: {topic id: {partition: offset}}; a restored table's at the least."""
     stream = of.stream if isinstance(of, Table) else of
-    found: dict[str, dict[str, int]] = json.loads(_held(spark, layout, of) or "{}")
+    found: dict[str, dict[str, int]] = json.loads(_held(lake, of) or "{}")
     for topic in stream.topics:
-        found = furthest(found, bronze.next_offsets(spark, layout, topic, tick))
+        found = furthest(found, bronze.next_offsets(lake, topic, tick))
     return found
 
 
@@ -81,8 +81,7 @@ def furthest(one: Offsets, other: Offsets) -> dict[str, dict[str, int]]:
 
 
 def clock_of(
-    spark: SparkSession,
-    layout: Layout,
+    lake: OpenLake,
     of: Stream | Table,
     tick: int,
     since: tuple[int, Mapping[str, Any]] | None = None,
@@ -91,13 +90,12 @@ def clock_of(
 
     since: an earlier tick, with where the clock stood then.
     """
-    clock = past.clock_at(spark, layout, of, tick, since) if isinstance(of, Table) else None
+    clock = past.clock_at(lake.open(of), tick, since) if isinstance(of, Table) else None
     return None if clock is None else clock.metadata()
 
 
 def records(
-    spark: SparkSession,
-    layout: Layout,
+    lake: OpenLake,
     sink: Sink,
     after: int,
     to: int,
@@ -112,14 +110,14 @@ def records(
     needs it. covered: of a stream, offsets up to which its records are in the topic already.
     """
     of = sink.of
-    write = _Writer(spark, of, origin)
+    write = _Writer(lake.spark, of, origin)
     if isinstance(of, Stream):
-        frame = stream_feed.stream_events(spark, layout, of, after, to, sink.partition_by, json.dumps(covered or {}))
+        frame = stream_feed.stream_events(lake, of, after, to, sink.partition_by, json.dumps(covered or {}))
     elif sink.mode == "net":
-        frame = net_changes(spark, layout, of, after, to, ticks=True)
+        frame = net_changes(lake.open(of), after, to, ticks=True)
     else:
-        frame = changefeed.per_event(spark, layout, of, after, to)
-    if whole and isinstance(of, Table) and (began := _beginning(spark, layout, of)) is not None:
+        frame = changefeed.per_event(lake.open(of), after, to)
+    if whole and isinstance(of, Table) and (began := _beginning(lake.open(of))) is not None:
         with closing(streamed.rows(began)) as begun:
             yield from ((after, write(row)) for row in begun)
     tick = after
@@ -130,13 +128,13 @@ def records(
             yield tick, write(row)
 
 
-def _beginning(spark: SparkSession, layout: Layout, table: Table) -> DataFrame | None:
+def _beginning(opened: OpenTable) -> DataFrame | None:
     """Return what a restored table began with as changes, in position order; None for a table built from bronze."""
-    if (rows := refold.beginning(spark, layout, table)) is None:
+    if (rows := refold.beginning(opened)) is None:
         return None
     names = [name for name in rows.columns if not name.startswith("_") or name.startswith("_acc_")]
     made = rows.withColumns({"_tombstone": F.lit(False), "_event_time_ms": F.unix_millis("_event_time")})
-    return made.orderBy("_position", *table.key).select(*names, *changefeed.CHANGE_COLUMNS)
+    return made.orderBy("_position", *opened.table.key).select(*names, *changefeed.CHANGE_COLUMNS)
 
 
 def rows(frame: DataFrame) -> Iterator[dict[str, Any]]:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.lake.layout import Layout
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.stream import Stream
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.changelog.changefeed import CHANGE_COLUMNS
 from lakehouse.spark.expressions import column_of
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.past.refold import replaced
 from lakehouse.spark.table.input import Input, not_skipped
 
 
 def stream_events(
-    spark: SparkSession, layout: Layout, stream: Stream, after: int, to: int,
-    place: Expression | None = None, covered: str | None = None,
+    lake: OpenLake, stream: Stream, after: int, to: int, place: Expression | None = None, covered: str | None = None,
 ) -> DataFrame:  # fmt: skip
     """Return a stream's records of the ticks in (after, to], in position order, with `_null_key` and CHANGE_COLUMNS.
 
@@ -26,7 +25,7 @@ def stream_events(
     number, as `_place`. covered: offsets before which records are left out, as JSON.
     """
     sources = [source.name for source in stream.decodes]
-    fixed = interventions.fixed_in_stream(spark, layout, sources, after, to)
+    fixed = interventions.fixed_in_stream(lake, sources, after, to)
 
     # A record that was fixed after this lake had published its tick stands before what is covered, and is not there.
     # What another lake covers may have it.
@@ -35,7 +34,7 @@ def stream_events(
     def counting(rows: DataFrame) -> DataFrame:
         return rows if lacking is None else replaced(rows, lacking)
 
-    frame = Input(spark, layout, stream, covered, counting).frame(after, to)
+    frame = Input(lake, stream, covered, counting).frame(after, to)
     frame = frame.withColumn("_event_time_ms", F.col("rowtime"))
     placed = [] if place is None else [column_of(place).cast("bigint").alias("_place")]
     names = [column.name for column in stream.columns]

@@ -18,17 +18,16 @@ from typing import TYPE_CHECKING, Any
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter
 from pyspark.sql import functions as F
 
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.commits import Commit, ours
-from lakehouse.plan.table import Table
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.bronze import EVER
+from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.past import counts
-from lakehouse.spark.table import tables, travel
-from lakehouse.spark.transaction import exists, log_of
+from lakehouse.spark.transaction import log_of
 
 if TYPE_CHECKING:
     from lakehouse.lake.moment.cut import Cut
@@ -45,62 +44,60 @@ class Anchor:
     seen: DataFrame | None = None
 
 
-def nearest(spark: SparkSession, layout: Layout, table: Table, cut: Cut) -> Anchor | None:
+def nearest(opened: OpenTable, cut: Cut) -> Anchor | None:
     """Return the last anchor that holds no record but those that count; None if there is none."""
     last = cut.tick
     if cut.offsets is not None:
-        last = min(last, _last_tick_before(spark, layout, table, cut))
+        last = min(last, _last_tick_before(opened, cut))
 
     def counts(tick: int, through: int | None) -> bool:
         return tick <= last and (cut.event_ms is None or (through is not None and through <= cut.event_ms))
 
-    copies = [row for row in index(spark, layout, table) if counts(row["tick"], row["through"])]
+    copies = [row for row in index(opened) if counts(row["tick"], row["through"])]
     newest = copies[0]["tick"] if copies else None
-    for commit, through in _versions(spark, layout, table, last, cut.event_ms):
+    for commit, through in _versions(opened, last, cut.event_ms):
         if newest is not None and commit.tick < newest:
             break
         try:
-            if counts(commit.tick, through) and (found := _opened(spark, layout, table, commit)) is not None:
+            if counts(commit.tick, through) and (found := _version_of(opened, commit)) is not None:
                 return found
         except AnalysisException:
             break  # Delta has it no longer, and none before it
-    return None if newest is None else _copied(spark, layout, table, newest)
+    return None if newest is None else _copied(opened, newest)
 
 
-def keep(spark: SparkSession, layout: Layout, table: Table, tick: int, reason: str) -> int | None:
+def keep(opened: OpenTable, tick: int, reason: str) -> int | None:
     """Copy the table's last version up to a tick as an anchor; return its tick, None if there is no such version."""
-    for commit, through in _versions(spark, layout, table, tick):
+    for commit, through in _versions(opened, tick):
         try:
-            if (found := _opened(spark, layout, table, commit)) is None:
+            if (found := _version_of(opened, commit)) is None:
                 continue
         except AnalysisException:
             return None  # Delta has it no longer, and none before it
-        if all(row["tick"] != found.tick for row in index(spark, layout, table)):
-            _copy(spark, layout, table, found, commit, through, reason)
+        if all(row["tick"] != found.tick for row in index(opened)):
+            _copy(opened, found, commit, through, reason)
         return found.tick
     return None
 
 
-def salvage(spark: SparkSession, layout: Layout, table: Table, into: Layout, before: Mapping[str, int]) -> int | None:
+def salvage(opened: OpenTable, into: Layout, before: Mapping[str, int]) -> int | None:
     """Copy the newest version that can be read whole as an anchor of another lake; return its tick, None if none can.
 
     before: by a table's path, the version from which on it is not to be trusted.
     """
-    for commit, through in _versions(spark, layout, table, EVER):
+    for commit, through in _versions(opened, EVER):
         try:
-            found = _opened(spark, layout, table, commit, before)
+            found = _version_of(opened, commit, before)
             if found is not None:
-                _copy(spark, into, table, found, commit, through, "salvage")
+                _copy(opened.at(into), found, commit, through, "salvage")
                 return found.tick
         except (PySparkException, Py4JJavaError):
             continue  # a file of it is lost, or damaged
     return None
 
 
-def _copy(
-    spark: SparkSession, layout: Layout, table: Table, found: Anchor, commit: Commit, through: int | None, reason: str
-) -> None:
-    folder = layout.anchors(table.name)
+def _copy(opened: OpenTable, found: Anchor, commit: Commit, through: int | None, reason: str) -> None:
+    folder = opened.layout.anchors(opened.name)
     for name, rows in (("kept", found.rows), ("seen", found.seen)):
         if rows is not None:
             # In the place of what a killed copy of the tick left: the index does not know of it.
@@ -108,23 +105,23 @@ def _copy(
             made.option("replaceWhere", f"_anchor = {found.tick}").save(f"{folder}/{name}")
     clock = json.dumps(commit.said["clock"]) if "clock" in commit.said else None
     row = (found.tick, datetime.now(UTC), reason, through, clock)
-    _writer(spark.createDataFrame([row], INDEX).coalesce(1)).mode("append").save(f"{folder}/index")
+    _writer(opened.spark.createDataFrame([row], INDEX).coalesce(1)).mode("append").save(f"{folder}/index")
 
 
-def drop(spark: SparkSession, layout: Layout, table: Table, ticks: list[int]) -> None:
+def drop(opened: OpenTable, ticks: list[int]) -> None:
     """Remove copies: first from the index."""
     for name, column in (("index", "tick"), ("kept", "_anchor"), ("seen", "_anchor")):
-        path = f"{layout.anchors(table.name)}/{name}"
-        if ticks and exists(spark, path):
-            DeltaTable.forPath(spark, path).delete(F.col(column).isin(ticks))
+        path = f"{opened.layout.anchors(opened.name)}/{name}"
+        if ticks and opened.lake.exists(path):
+            DeltaTable.forPath(opened.spark, path).delete(F.col(column).isin(ticks))
 
 
-def index(spark: SparkSession, layout: Layout, table: Table) -> list[Any]:
+def index(opened: OpenTable) -> list[Any]:
     """Return the copies that there are, the newest first: rows of `INDEX`, with `made_at` in milliseconds."""
-    path = f"{layout.anchors(table.name)}/index"
-    if not exists(spark, path):
+    path = f"{opened.layout.anchors(opened.name)}/index"
+    if not opened.lake.exists(path):
         return []
-    rows = spark.read.format("delta").load(path).orderBy(F.desc("tick"))
+    rows = opened.lake.read(path).orderBy(F.desc("tick"))
     return rows.withColumn("made_at", F.unix_millis("made_at")).collect()
 
 
@@ -133,30 +130,28 @@ def _writer(rows: DataFrame) -> DataFrameWriter:
     return rows.write.format("delta").option("mergeSchema", "true")
 
 
-def _copied(spark: SparkSession, layout: Layout, table: Table, tick: int) -> Anchor:
+def _copied(opened: OpenTable, tick: int) -> Anchor:
     def of(name: str) -> DataFrame:
-        frame = spark.read.format("delta").load(f"{layout.anchors(table.name)}/{name}")
+        frame = opened.lake.read(f"{opened.layout.anchors(opened.name)}/{name}")
         return frame.where(F.col("_anchor") == tick).drop("_anchor")
 
-    return Anchor(tick, of("kept"), of("seen") if table.is_final else None)
+    return Anchor(tick, of("kept"), of("seen") if opened.table.is_final else None)
 
 
-def _last_tick_before(spark: SparkSession, layout: Layout, table: Table, cut: Cut) -> int:
+def _last_tick_before(opened: OpenTable, cut: Cut) -> int:
     """The last tick up to which no record of the table's topics lies at these offsets, or after them."""
-    rows = bronze.between(bronze.of_stream(spark, layout, table.stream), 0, cut.tick)
+    rows = bronze.between(bronze.of_stream(opened.lake, opened.table.stream), 0, cut.tick)
     first = rows.where(~counts.by_offsets(cut)).agg(F.min("tick")).first()
     return cut.tick if first is None or first[0] is None else int(first[0]) - 1
 
 
-def _versions(
-    spark: SparkSession, layout: Layout, table: Table, last: int, event_ms: int | None = None
-) -> Iterator[tuple[Commit, int | None]]:
+def _versions(opened: OpenTable, last: int, event_ms: int | None = None) -> Iterator[tuple[Commit, int | None]]:
     """The table's commits up to a tick, each with the largest event time up to it, the newest first.
 
     event_ms: those that hold a later event time may be left out.
     """
-    place = tables.state(layout, table)
-    if not exists(spark, place.path):
+    place = opened.state
+    if not opened.lake.exists(place.path):
         return
 
     def past(said: Mapping[str, Any]) -> bool | None:
@@ -170,7 +165,7 @@ def _versions(
         return through is not None and through > event_ms
 
     waiting: list[Commit] = []  # commits that brought nothing: those before them tell of the times
-    for commit in ours(log_of(spark, place.path), place.name, past):
+    for commit in ours(log_of(opened.spark, place.path), place.name, past):
         waiting.append(commit)
         if "times" in commit.said:
             yield from ((item, commit.said["times"]["through"]) for item in waiting if item.tick <= last)
@@ -178,27 +173,26 @@ def _versions(
     yield from ((item, None) for item in waiting if item.tick <= last)
 
 
-def _opened(
-    spark: SparkSession, layout: Layout, table: Table, commit: Commit, before: Mapping[str, int] | None = None
-) -> Anchor | None:
+def _version_of(opened: OpenTable, commit: Commit, before: Mapping[str, int] | None = None) -> Anchor | None:
     """Open a version of what is kept, with the version of what is seen; None where one is not there, or not trusted.
 
     before: by path, the version from which on a table is not to be trusted. Raises AnalysisException where Delta has
     the version no longer.
     """
-    place, tick = tables.state(layout, table), commit.tick
-    visible = tables.visible(layout, table)
+    table = opened.table
+    place, tick = opened.state, commit.tick
+    visible = opened.visible
     # Others' commits after ours belong to it: OPTIMIZE, or somebody's UPDATE.
     last = _trusted(commit, (before or {}).get(place.path))
     if last is None:
         return None
-    rows = travel.read_version(spark, place.path, last)
+    rows = opened.lake.read(place.path, last)
     if not table.is_final:
         return Anchor(tick, rows)
     # What is seen is committed after what is kept: it may not be there yet.
-    seen = [c for c in travel.commits(spark, visible.path, visible.name, tick, tick) if c.tick == tick]
+    seen = [c for c in opened.lake.commits(visible, tick, tick) if c.tick == tick]
     last = _trusted(seen[-1], (before or {}).get(visible.path)) if seen else None
-    return None if last is None else Anchor(tick, rows, travel.read_version(spark, visible.path, last))
+    return None if last is None else Anchor(tick, rows, opened.lake.read(visible.path, last))
 
 
 def _trusted(commit: Commit, before: int | None) -> int | None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.errors import NotFound
 from lakehouse.lake.in_effect import in_effect
-from lakehouse.lake.layout import Layout
 from lakehouse.plan.step import Source
 from lakehouse.spark.bronze import bronze, interventions
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.operators.streams import decoded
 from lakehouse.spark.past.refold import IDENTITY
-from lakehouse.spark.transaction import exists
 
 BYTES = "topic_id string, partition int, offset bigint, key binary, value binary"
 Identity = tuple[str, int, int]
@@ -32,12 +31,12 @@ class Fix:
     value: bytes | None
 
 
-def rows(spark: SparkSession, layout: Layout, source: Source, fixes: Sequence[Fix]) -> DataFrame:
+def rows(lake: OpenLake, source: Source, fixes: Sequence[Fix]) -> DataFrame:
     """Return the quarantined records as rows of bronze, with their new bytes. Raises NotFound without a quarantine."""
-    if not exists(spark, layout.quarantine(source.name)):
+    if not lake.exists(lake.layout.quarantine(source.name)):
         raise NotFound(f"stream {source.name!r} has no quarantine: none of its records was bad.")
-    made = spark.createDataFrame([(f.topic_id, f.partition, f.offset, f.key, f.value) for f in fixes], BYTES)
-    there = spark.read.format("delta").load(layout.quarantine(source.name)).drop("key", "value", "reason")
+    made = lake.spark.createDataFrame([(f.topic_id, f.partition, f.offset, f.key, f.value) for f in fixes], BYTES)
+    there = lake.read(lake.layout.quarantine(source.name)).drop("key", "value", "reason")
     return there.join(F.broadcast(made), list(IDENTITY)).select(*bronze.COLUMNS)
 
 
@@ -52,11 +51,9 @@ def unfit(source: Source, rows: DataFrame) -> list[Identity]:
     return identities(bad)
 
 
-def fixed_before(
-    spark: SparkSession, layout: Layout, table: str, rows: DataFrame, *, alike: bool = False
-) -> list[Identity]:
+def fixed_before(lake: OpenLake, table: str, rows: DataFrame, *, alike: bool = False) -> list[Identity]:
     """Return which of the rows count with other bytes in a table already, not taken back; alike: with these."""
-    done = interventions.fixes(spark, layout, in_effect(interventions.of(spark, layout, table), bronze.EVER))
+    done = interventions.fixes(lake, in_effect(interventions.of(lake, table), bronze.EVER))
     if done is None:
         return []
     names = (*IDENTITY, "key", "value") if alike else IDENTITY

@@ -19,20 +19,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakehouse.errors import NotFound
-from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut, cut_of
 from lakehouse.plan.evolution.change import DECLARATION, declared
-from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.window import Span
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.bronze.interventions import Decision
 from lakehouse.spark.expressions import column_of
+from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.aggregates import same_key
 from lakehouse.spark.operators.clock import ClockState, Ticking, needs_watermark, timed
 from lakehouse.spark.operators.content import image
@@ -42,7 +41,7 @@ from lakehouse.spark.past import anchors, counts, past, refold
 from lakehouse.spark.past.anchors import Anchor
 from lakehouse.spark.table import tables, travel
 from lakehouse.spark.table.input import input_of
-from lakehouse.spark.transaction import exists, properties, read_progress
+from lakehouse.spark.transaction import properties
 
 WHOLE = ("revert", "swap")  # interventions that leave nothing of what the table was
 
@@ -58,12 +57,13 @@ class Kept:
 class Past:
     """One table's past."""
 
-    def __init__(self, spark: SparkSession, layout: Layout, table: Table, also: Sequence[Decision] = ()) -> None:
+    def __init__(self, opened: OpenTable, also: Sequence[Decision] = ()) -> None:
         """also: interventions that are not decided, to see what they would do."""
-        self._spark, self._layout, self._table = spark, layout, table
+        self._opened, self._lake, self._table = opened, opened.lake, opened.table
+        spark, table = opened.spark, opened.table
         self._forms = tables.forms(spark, table)
-        self._input = input_of(spark, layout, table)
-        self._decisions = [*interventions.of(spark, layout, table.name), *also]
+        self._input = input_of(opened)
+        self._decisions = [*interventions.of(opened.lake, opened.name), *also]
         self._columns = tables.state_schema(spark, table) if table.has_state else tables.schema(spark, table)
         self._seen_columns = tables.schema(spark, table)
         self._bases: dict[tuple[Cut, bool], Anchor] = {}
@@ -126,13 +126,13 @@ class Past:
 
     def _committed(self, at: Decision) -> DataFrame | None:
         """What an intervention made, where the table has it already: what it was built from may be gone."""
-        place = tables.state(self._layout, self._table)
-        if not exists(self._spark, place.path):
+        place = self._opened.state
+        if not self._lake.exists(place.path):
             return None
-        for commit in travel.commits(self._spark, place.path, place.name, at.at, at.at):
+        for commit in self._lake.commits(place, at.at, at.at):
             if commit.tick == at.at and commit.said.get("operation") == at.kind:
                 try:
-                    return _as(travel.read_version(self._spark, place.path, commit.version), self._columns)
+                    return _as(self._lake.read(place.path, commit.version), self._columns)
                 except AnalysisException:
                     return None  # Delta has its files no longer
         return None
@@ -145,7 +145,7 @@ class Past:
         if at.kind in WHOLE:
             return self._replaced(at, cut, watermark, anchored=anchored)
         made_anew = refold.refolded(
-            self._spark, self._layout, table, self._forms, self._decisions, at, counts.in_time(cut),
+            self._opened, self._forms, self._decisions, at, counts.in_time(cut),
             partial(counts.before, cut),
         )  # fmt: skip
         rows, keys, names = _as(made_anew.rows, self._columns), made_anew.keys, made_anew.names
@@ -163,7 +163,7 @@ class Past:
             if anchored and cut.whole and (rows := self._version(at.details.get("version"))) is not None:
                 return Kept(rows)
         else:
-            past, to = Past(self._spark, built(self._spark, self._layout, self._table, at), self._table), Cut(at.at - 1)
+            past, to = Past(built(self._opened, at)), Cut(at.at - 1)
         to = to.within(cut)
         made = past.kept(to, anchored=anchored)
         if not self._table.is_final:
@@ -178,26 +178,24 @@ class Past:
         if number is None or self._table.has_state:
             return None
         try:
-            return _as(travel.read_version(self._spark, self._layout.silver(self._table.name), number), self._columns)
+            return _as(self._lake.read(self._opened.visible.path, number), self._columns)
         except AnalysisException:
             return None  # Delta has its files no longer: bronze tells the tick
 
     def _clock_at(self, tick: int) -> ClockState | None:
         """The clock at a tick; the one of a swap that was not applied yet is that of what was built."""
-        layout = self._layout
+        opened = self._opened
         swaps = [at for at in self._decisions if at.kind == "swap" and at.at <= tick]
-        if swaps and self._table.has_clock:
-            place = tables.state(layout, self._table)
-            if read_progress(self._spark, place.path, place.name).tick < swaps[-1].at:
-                layout = built(self._spark, layout, self._table, swaps[-1])
-        return past.clock_at(self._spark, layout, self._table, tick)
+        if swaps and self._table.has_clock and opened.progress.tick < swaps[-1].at:
+            opened = built(opened, swaps[-1])
+        return past.clock_at(opened, tick)
 
     def _base(self, cut: Cut, *, anchored: bool) -> Anchor:
         """What a read begins from: the nearest anchor, or nothing, before the first tick."""
         if (cut, anchored) not in self._bases:
             skip = self._input.skip
             since = skip is None or cut.offsets is None or self._begins_before(cut.offsets)
-            base = anchors.nearest(self._spark, self._layout, self._table, cut) if anchored and since else None
+            base = anchors.nearest(self._opened, cut) if anchored and since else None
             if base is None and skip:
                 raise NotFound(
                     f"table {self._table.name!r} at {cut}: it was restored from a topic, and this lake's bronze does "
@@ -214,7 +212,7 @@ class Past:
 
     def _begins_before(self, offsets: Mapping[str, Mapping[int, int]]) -> bool:
         """Whether what a restored table began with holds no record at these offsets, or after them."""
-        rows = bronze.of_stream(self._spark, self._layout, self._table.stream).select("topic", "topic_id").distinct()
+        rows = bronze.of_stream(self._lake, self._table.stream).select("topic", "topic_id").distinct()
         topics = {row["topic_id"]: row["topic"] for row in rows.collect()}
         for topic_id, of in json.loads(self._input.skip or "{}").items():
             # A topic that bronze has nothing of may be any of them.
@@ -224,7 +222,7 @@ class Past:
         return True
 
     def _after(self, rows: DataFrame, after: int, to: int, cut: Cut) -> DataFrame:
-        if not travel.has_rows(self._spark, self._layout, self._table, after, to):
+        if not travel.has_rows(self._opened, after, to):
             return rows
         if later := [at.at for at in self._decisions if at.at > to and at.details.get("changed")]:
             raise NotFound(
@@ -236,7 +234,7 @@ class Past:
         return _as(rows_after(self._table, self._forms, before, arrived), self._columns)
 
     def _arrived(self, after: int, to: int, cut: Cut, clock: ClockState | None) -> DataFrame:
-        fixed = interventions.fixes(self._spark, self._layout, self._decisions)
+        fixed = interventions.fixes(self._lake, self._decisions)
 
         def counting(rows: DataFrame) -> DataFrame:
             return counts.counting(cut, rows if fixed is None else refold.unfixed(rows, fixed), self._table)
@@ -252,7 +250,7 @@ class Past:
         after = cut.tick if cut.whole else self._base(cut, anchored=anchored).tick
         clock = self._clock_at(after)
         assert clock is not None
-        if not travel.has_rows(self._spark, self._layout, self._table, after, cut.tick):
+        if not travel.has_rows(self._opened, after, cut.tick):
             return clock.watermark
         records = self._arrived(after, cut.tick, cut, clock).drop("_horizon", "_watermark", "_tail")
         ticking = Ticking(clock)
@@ -272,15 +270,15 @@ class Past:
         return F.lit(True) if watermark is None else ~ended(watermark - self._table.window.needed)
 
 
-def built(spark: SparkSession, layout: Layout, table: Table, at: Decision) -> Layout:
-    """Return where what a swap brings was built; where it is gone, or other logic is built there, a place without it.
+def built(opened: OpenTable, at: Decision) -> OpenTable:
+    """Return what a swap brings, as it was built; where it is gone, or other logic is built there, a place without it.
 
     There bronze tells the same.
     """
-    beside = replace(layout, beside=at.details["beside"])
-    path = beside.silver(table.name)
-    there = exists(spark, path) and properties(spark, path).get(DECLARATION) == declared(table)[DECLARATION]
-    return beside if there else replace(layout, beside=f"{at.details['beside']}-removed")
+    beside = opened.beside(at.details["beside"])
+    found = properties(opened.spark, beside.visible.path) if beside.exists else {}
+    is_there = found.get(DECLARATION) == declared(opened.table)[DECLARATION]
+    return beside if is_there else opened.beside(f"{at.details['beside']}-removed")
 
 
 def _as(rows: DataFrame, columns: StructType) -> DataFrame:

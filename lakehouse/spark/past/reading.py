@@ -6,69 +6,67 @@ Which version and which records a moment is, `lakehouse.lake.moment.timeline` de
 from __future__ import annotations
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from lakehouse.errors import NotFound
-from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
-from lakehouse.plan.table import Table
 from lakehouse.semantics.moment import At, AtCommit, AtVersion
+from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.table import travel
 
 
-def read(spark: SparkSession, layout: Layout, table: Table, at: At | None) -> DataFrame:
+def read(opened: OpenTable, at: At | None) -> DataFrame:
     """Return a table's rows, hidden columns too, at a moment; now if there is none.
 
     Raises NotFound for a moment that can't be had, and says which can; ConfigError for offsets that leave one out.
     """
-    line, path = travel.line_of(spark, layout, table), layout.silver(table.name)
+    line = travel.line_of(opened)
     if at is None:
-        return travel.read_version(spark, path)
+        return opened.lake.read(opened.visible.path)
     if isinstance(at, AtCommit):
         at = AtVersion(line.committed_by(at))
     # A version's number says all: what stands in the logs of bronze and of the table need not be looked for.
-    if isinstance(at, AtVersion) and (frame := _kept(spark, path, at.version)) is not None:
+    if isinstance(at, AtVersion) and (frame := _version(opened, at.version)) is not None:
         return frame
     found = line.cut(at)
     # By event time and by offsets a table is what its records make of it: not what somebody else wrote into a version.
-    if found.whole and (frame := _kept(spark, path, line.version(at))) is not None:
+    if found.whole and (frame := _version(opened, line.version(at))) is not None:
         return frame
-    return Past(spark, layout, table).seen(found)
+    return Past(opened).seen(found)
 
 
-def version(spark: SparkSession, layout: Layout, table: Table, at: At | None) -> DataFrame:
+def version(opened: OpenTable, at: At | None) -> DataFrame:
     """Return a table's rows, hidden columns too, at a moment that is one of its versions; NotFound for another."""
-    path = layout.silver(table.name)
     if at is None:
-        return travel.read_version(spark, path)
-    if (frame := _kept(spark, path, travel.line_of(spark, layout, table).version(at))) is not None:
+        return opened.lake.read(opened.visible.path)
+    if (frame := _version(opened, travel.line_of(opened).version(at))) is not None:
         return frame
-    raise NotFound(f"table {table.name!r} at {at}: Delta has no version that is just that. Take bronze instead.")
+    raise NotFound(f"table {opened.name!r} at {at}: Delta has no version that is just that. Take bronze instead.")
 
 
-def version_meant(spark: SparkSession, layout: Layout, table: Table, at: At) -> int | None:
+def version_meant(opened: OpenTable, at: At) -> int | None:
     """Return the version that a moment names, by its number or by its commit time; None for other moments."""
     if isinstance(at, AtCommit):
-        return travel.line_of(spark, layout, table).committed_by(at)
+        return travel.line_of(opened).committed_by(at)
     return at.version if isinstance(at, AtVersion) else None
 
 
-def cut(spark: SparkSession, layout: Layout, table: Table, at: At) -> Cut:
+def cut(opened: OpenTable, at: At) -> Cut:
     """Return which records make a table at a moment. Raises NotFound, ConfigError; see `read`."""
-    return travel.line_of(spark, layout, table).cut(at)
+    return travel.line_of(opened).cut(at)
 
 
-def applied_tick(spark: SparkSession, layout: Layout, table: Table) -> int:
+def applied_tick(opened: OpenTable) -> int:
     """Return the last tick that a table has taken in; ticks that hold nothing for it are taken in at once."""
-    return travel.line_of(spark, layout, table).applied
+    return travel.line_of(opened).applied
 
 
-def _kept(spark: SparkSession, path: str, version: int | None) -> DataFrame | None:
+def _version(opened: OpenTable, version: int | None) -> DataFrame | None:
     """A version's rows; None where there is no such version, or Delta's log no longer tells of it."""
     if version is None:
         return None
     try:
-        return travel.read_version(spark, path, version)
+        return opened.lake.read(opened.visible.path, version)
     except AnalysisException:
         return None

@@ -11,23 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.errors import NotFound
-from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.window import Hopping
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Decision
+from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.aggregates import Form, same_key
 from lakehouse.spark.operators.arrivals import in_windows
 from lakehouse.spark.operators.clock import ALWAYS_MS, ClockState, timed
 from lakehouse.spark.operators.fold import rows_after
 from lakehouse.spark.past import anchors, past
-from lakehouse.spark.table import tables
 from lakehouse.spark.table.input import Input, input_of, not_skipped
 from lakehouse.spark.table.late import PLACE
 
@@ -45,9 +44,7 @@ class Refolded:
 
 
 def refolded(
-    spark: SparkSession,
-    layout: Layout,
-    table: Table,
+    opened: OpenTable,
     forms: list[Form],
     decisions: list[Decision],
     at: Decision,
@@ -60,11 +57,12 @@ def refolded(
     takes the rows of bronze that count, or judge others. No row is taken away because it expired, or because its final
     result is out.
     """
+    table = opened.table
     until = [decision for decision in decisions if decision.at <= at.at]
-    source = input_of(spark, layout, table)
+    source = input_of(opened)
     records = _judged(source, table, forms, until, at.at, only)
     records = records if keep is None else records.where(keep)
-    names, touched = _touched(table, records, _about(spark, layout, table, at))
+    names, touched = _touched(table, records, _about(opened, at))
     if at.kind == "fixed":
         # What they counted for until now, by an earlier fix or a schema that takes them, is made anew without them.
         earlier = _before_fix(source, table, forms, until, at, only)
@@ -72,25 +70,24 @@ def refolded(
     touched = touched.distinct().persist()
     groups = tuple(item.name for item in table.group_by) if table.group_by else table.key
     keys = touched.select(*groups).distinct()
-    began = _among(_began_with(spark, layout, table), keys, groups) if source.skip else None
+    began = _among(_began_with(opened), keys, groups) if source.skip else None
     rows = rows_after(table, forms, began, _among(records, keys, groups))
     return Refolded(names, touched, _among(rows, touched, names) if names != groups else rows)
 
 
-def beginning(spark: SparkSession, layout: Layout, table: Table) -> DataFrame | None:
+def beginning(opened: OpenTable) -> DataFrame | None:
     """Return the rows that a restored table began with; None for a table that was built from bronze.
 
     Raises NotFound where they are gone: what came before the restore is in no bronze of this lake.
     """
-    is_restored = tables.skipped_offsets(spark, layout, table) is not None
-    return _began_with(spark, layout, table) if is_restored else None
+    return None if opened.skip is None else _began_with(opened)
 
 
-def _began_with(spark: SparkSession, layout: Layout, table: Table) -> DataFrame:
-    began = anchors.nearest(spark, layout, table, Cut(NO_TICK))
+def _began_with(opened: OpenTable) -> DataFrame:
+    began = anchors.nearest(opened, Cut(NO_TICK))
     if began is None:
         raise NotFound(
-            f"table {table.name!r} was restored from a topic, and its restored rows are no longer kept: this lake's "
+            f"table {opened.name!r} was restored from a topic, and its restored rows are no longer kept: this lake's "
             "bronze does not have what came before, so nothing of it can be rebuilt. `lakehouse repair revert` "
             "takes it back to a version; or restore it again, into another lake."
         )
@@ -106,8 +103,7 @@ def _judged(
     only: Callable[[DataFrame], DataFrame] = lambda rows: rows,
 ) -> DataFrame:
     """The records that reached the table up to a tick, with what was decided: see `arrivals`."""
-    spark, layout = source.spark, source.layout
-    fixed = interventions.fixes(spark, layout, decisions)
+    fixed = interventions.fixes(source.lake, decisions)
     fixed = None if fixed is None else not_skipped(only(fixed), source.skip)
 
     def counting(rows: DataFrame) -> DataFrame:
@@ -116,7 +112,7 @@ def _judged(
     records = replace(source, among=counting).records(table, forms, None, NO_TICK, to)
     if not table.has_clock:
         return records
-    begin = past.clock_at(spark, layout, table, NO_TICK) or ClockState()
+    begin = past.clock_at(source.lake.open(table), NO_TICK) or ClockState()
     if fixed is None:
         records = timed(table, records, begin)
     else:
@@ -124,7 +120,7 @@ def _judged(
         records = timed(table, records, begin, moves=F.col("_fixed").isNull()).drop("_fixed")
         # Before a partition's first other record there is no stream time that a fixed one could be late for.
         records = records.withColumn("_horizon", F.coalesce("_horizon", F.lit(ALWAYS_MS)))
-    forced = interventions.records(spark, layout, [d for d in decisions if d.kind == "late"])
+    forced = interventions.records(source.lake, [d for d in decisions if d.kind == "late"])
     if forced is None:
         return records
     records = marked(records, forced.select(*PLACE).distinct(), PLACE, "_forced")
@@ -151,11 +147,10 @@ def _before_fix(
     only: Callable[[DataFrame], DataFrame],
 ) -> DataFrame:
     """The records that an intervention fixes, as they counted before it: of bad ones there are none. None is late."""
-    spark, layout = source.spark, source.layout
-    mine = interventions.fixes(spark, layout, [at])
+    mine = interventions.fixes(source.lake, [at])
     assert mine is not None
     these = F.broadcast(mine.select(*IDENTITY).distinct())
-    earlier = interventions.fixes(spark, layout, [decision for decision in until if decision.at < at.at])
+    earlier = interventions.fixes(source.lake, [decision for decision in until if decision.at < at.at])
     if earlier is not None:
         earlier = not_skipped(earlier, source.skip)
         earlier = earlier.join(these, list(IDENTITY), "left_semi").select(*earlier.columns)
@@ -168,11 +163,11 @@ def _before_fix(
     return records.withColumn("_horizon", F.lit(ALWAYS_MS)) if table.has_clock else records
 
 
-def _about(spark: SparkSession, layout: Layout, table: Table, at: Decision) -> Column | DataFrame:
+def _about(opened: OpenTable, at: Decision) -> Column | DataFrame:
     """Which records an intervention is about: a condition on them, or their places."""
     if at.kind == "refold":
-        return _range(table, at)
-    found = interventions.records(spark, layout, [at])
+        return _range(opened.table, at)
+    found = interventions.records(opened.lake, [at])
     assert found is not None
     return found.select(*(PLACE if at.kind == "late" else PLACE_OF_RECORD)).distinct()
 

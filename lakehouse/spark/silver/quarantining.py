@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
-
-from pyspark.sql import SparkSession
+from typing import Protocol
 
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App
 from lakehouse.plan.step import Source
+from lakehouse.plan.table import Table
 from lakehouse.spark.bronze import bronze
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.table import quarantine
 from lakehouse.spark.transaction import open_epoch
 
-if TYPE_CHECKING:
-    from lakehouse.spark.silver.writer import SilverWriter
+
+class Reader(Protocol):
+    """The writer of a table, as the quarantines of its streams know it. applied: the last tick that it has taken in."""
+
+    table: Table
+    applied: int
+
+    def prove(self) -> None:
+        """Raise Fenced when another writer has taken the table over."""
 
 
 class Quarantine:
@@ -26,9 +34,9 @@ class Quarantine:
     A stream's name belongs to one running application: its quarantine has a lease, as a table has.
     """
 
-    def __init__(self, spark: SparkSession, layout: Layout, app: App, writers: list[SilverWriter]) -> None:
-        self._spark = spark.newSession()
-        self._layout, self._own = layout, {source.topic for source in app.sources if source.own_table}
+    def __init__(self, lake: OpenLake, app: App, writers: Sequence[Reader]) -> None:
+        self._lake = lake.own_session()
+        self._own = {source.topic for source in app.sources if source.own_table}
         self._writers = writers
         self._sources = app.sources
         self._lock = threading.Lock()
@@ -39,9 +47,9 @@ class Quarantine:
         with ExitStack() as stack:
             for source in self._sources:
                 stack.enter_context(
-                    Lease(self._layout.lease(f"stream-{source.name}"), f"the quarantine of stream {source.name!r}")
+                    Lease(self._lake.layout.lease(f"stream-{source.name}"), f"the quarantine of stream {source.name!r}")
                 )
-                quarantine.create(self._spark, self._layout, source)
+                quarantine.create(self._lake, source)
             self._leases = stack.pop_all()
         return self
 
@@ -52,22 +60,22 @@ class Quarantine:
         """Write the stream's bad records up to tick `to`: from the first that one of its tables still lacks."""
         lagging = [w for w in self._writers if source in w.table.stream.decodes]
         after = min(writer.applied for writer in lagging)
-        rows = bronze.records(self._spark, self._layout, [source.topic], self._own)
+        rows = bronze.records(self._lake, [source.topic], self._own)
         with self._lock:
             epoch = self._epoch(source, lagging)
-            quarantine.write(self._spark, self._layout, source, rows, epoch, after, to)
+            quarantine.write(self._lake, source, rows, epoch, after, to)
 
     def swap(self, source: Source, built: Layout, to: int) -> None:
         """Make a stream's quarantine that of a table which is swapped in, up to tick `to`."""
-        rows = bronze.records(self._spark, self._layout, [source.topic], self._own)
+        rows = bronze.records(self._lake, [source.topic], self._own)
         with self._lock:
             epoch = self._epoch(source, [w for w in self._writers if source in w.table.stream.decodes])
-            self._epochs[source.name] = quarantine.swap(self._spark, self._layout, built, source, rows, epoch, to)
+            self._epochs[source.name] = quarantine.swap(self._lake, built, source, rows, epoch, to)
 
-    def _epoch(self, source: Source, writers: list[SilverWriter]) -> int:
+    def _epoch(self, source: Source, writers: Sequence[Reader]) -> int:
         if source.name not in self._epochs:
             for writer in writers:
                 writer.prove()
-            path, name = self._layout.quarantine(source.name), quarantine.name_of(source)
-            self._epochs[source.name] = open_epoch(self._spark, path, name).epoch
+            path, name = self._lake.layout.quarantine(source.name), quarantine.name_of(source)
+            self._epochs[source.name] = open_epoch(self._lake.spark, path, name).epoch
         return self._epochs[source.name]

@@ -13,16 +13,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import groupby
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App, depth
 from lakehouse.semantics.failures import Failed
 from lakehouse.spark import checkpoint
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.failure import Catching, raise_failure
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.quarantining import Quarantine
 from lakehouse.spark.silver.writer import SilverWriter, latest_complete_tick, own_topics
 from lakehouse.spark.transaction import log_of
@@ -40,24 +40,25 @@ class Silver:
     `on_batch(tick, records)` is called when all tables stand at a tick, before the next batch.
     """
 
-    def __init__(self, spark: SparkSession, layout: Layout, app: App, on_batch: Callable[[int, int], None]) -> None:
-        self._spark, self._layout, self._app, self._on_batch = spark, layout, app, on_batch
+    def __init__(self, lake: OpenLake, app: App, on_batch: Callable[[int, int], None]) -> None:
+        self._lake, self._app, self._on_batch = lake, app, on_batch
+        self._spark, self._layout = lake.spark, lake.layout
         run = uuid.uuid4().hex
-        self.writers = [SilverWriter(spark, layout, table, run) for table in app.tables]
+        self.writers = [SilverWriter(lake.open(table), run) for table in app.tables]
         # A table takes a batch in after the tables that it reads.
         self._levels = [list(level) for _, level in groupby(sorted(self.writers, key=_depth), key=_depth)]
-        self._quarantine = Quarantine(spark, layout, app, self.writers)
+        self._quarantine = Quarantine(lake, app, self.writers)
         self._stack = ExitStack()
         self._done = 0
         # Applications may share a lake, never a table or a sink: what they write tells their checkpoints apart.
         written = ",".join(sorted([*(table.name for table in app.tables), *(sink.topic for sink in app.sinks)]))
-        self._checkpoint = layout.checkpoints(f"{QUERY}-{hashlib.sha256(written.encode()).hexdigest()[:12]}")
+        self._checkpoint = lake.layout.checkpoints(f"{QUERY}-{hashlib.sha256(written.encode()).hexdigest()[:12]}")
         self._catching = Catching(lambda frame, batch_id: self.catch_up())
         self._lock = threading.Lock()  # the query, and interventions, which bring no rows to wake it
 
     def __enter__(self) -> Silver:
         with ExitStack() as stack:
-            bronze.create(self._spark, self._layout, own_topics(self._app))
+            bronze.create(self._lake, own_topics(self._app))
             for writer in self.writers:
                 stack.enter_context(writer)
             stack.enter_context(self._quarantine)
@@ -117,7 +118,7 @@ class Silver:
             self._catch_up(to)
 
     def _catch_up(self, to: int | None) -> None:
-        latest = latest_complete_tick(self._spark, self._layout)
+        latest = latest_complete_tick(self._lake)
         for tick in self._batches(latest if to is None else min(to, latest)):
             records = 0
             for level in self._levels:
@@ -130,7 +131,7 @@ class Silver:
         """Yield the last tick of each batch up to `latest`."""
         applied = self.tick
         if latest - applied > TICKS_UNCOUNTED:
-            frame: DataFrame = bronze.records(self._spark, self._layout, self._app.topics, own_topics(self._app))
+            frame: DataFrame = bronze.records(self._lake, self._app.topics, own_topics(self._app))
             waiting = bronze.between(frame, applied, latest).groupBy("tick").count()
             records = 0
             for tick, count in sorted(map(tuple, waiting.collect())):

@@ -6,24 +6,21 @@ it behind, never ahead, and the next writer brings it up.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
-from lakehouse.plan.table import Table
 from lakehouse.spark.changelog import changefeed
 from lakehouse.spark.expressions import column_of
+from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.clock import ClockState
 from lakehouse.spark.operators.fold import ended
 from lakehouse.spark.past.moments import Past
-from lakehouse.spark.table import tables, travel
+from lakehouse.spark.table import tables
 
 
 def changed(
-    spark: SparkSession,
-    layout: Layout,
-    table: Table,
+    opened: OpenTable,
     after: int,
     to: int,
     clock: ClockState | None,
@@ -34,18 +31,19 @@ def changed(
 
     clock: where the table's clock stands at `to`. decided: whether there is an intervention in these ticks.
     """
+    table = opened.table
     if table.is_final:
-        return _final(spark, layout, table, after, to, clock)
+        return _final(opened, after, to, clock)
     if decided:
         # What somebody else wrote into what is seen is put right as well; what is kept does not know of it.
-        past = Past(spark, layout, table)
-        return past.difference(travel.read_version(spark, layout.silver(table.name)), past.seen(Cut(to)))
-    place = tables.state(layout, table)
-    versions = [c.version for c in travel.commits(spark, place.path, place.name, after) if after < c.tick <= to]
-    reader = spark.read.format("delta").option("readChangeFeed", "true")
+        past = Past(opened)
+        return past.difference(opened.lake.read(opened.visible.path), past.seen(Cut(to)))
+    place = opened.state
+    versions = [c.version for c in opened.lake.commits(place, after) if after < c.tick <= to]
+    reader = opened.spark.read.format("delta").option("readChangeFeed", "true")
     feed = reader.option("startingVersion", versions[0]).option("endingVersion", versions[-1]).load(place.path)
     kept = feed.where(F.col("_change_type") != "update_preimage")
-    names = [field.name for field in tables.schema(spark, table) if field.name not in table.key]
+    names = [field.name for field in tables.schema(opened.spark, table) if field.name not in table.key]
     seen = F.col("_change_type") != "delete"
     seen &= ~F.col("_deleted") if table.order_by is not None else F.lit(True)
     seen &= F.coalesce(column_of(table.having), F.lit(False)) if table.having is not None else F.lit(True)
@@ -54,14 +52,13 @@ def changed(
     return last.select(*table.key, "_last.*")
 
 
-def _final(
-    spark: SparkSession, layout: Layout, table: Table, after: int, to: int, clock: ClockState | None
-) -> DataFrame:
-    changes = changefeed.per_event(spark, layout, table, after, to)
+def _final(opened: OpenTable, after: int, to: int, clock: ClockState | None) -> DataFrame:
+    table = opened.table
+    changes = changefeed.per_event(opened, after, to)
     rows = changes.withColumn("_event_time", F.timestamp_millis("_event_time_ms")).drop("_event_time_ms")
     if table.retention is None or clock is None or clock.watermark is None:
         return rows
     expired = ended(clock.watermark - table.retention)
     rows = rows.withColumn("_tombstone", F.col("_tombstone") | expired)
-    gone = travel.read_version(spark, layout.silver(table.name)).where(expired)
+    gone = opened.lake.read(opened.visible.path).where(expired)
     return rows.unionByName(gone.select(*table.key, F.lit(True).alias("_tombstone")), allowMissingColumns=True)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
-
-from pyspark.sql import SparkSession
 
 from lakehouse.errors import LeaseHeld, PlanError
 from lakehouse.lake.failed import FAILED, by_log
@@ -16,12 +13,12 @@ from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import DECLARATION, declared
 from lakehouse.plan.step import Source
-from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.failures import Failed, added
 from lakehouse.spark import folders
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.bronze.interventions import Decision
+from lakehouse.spark.open_lake import OpenLake, OpenTable, Place
 from lakehouse.spark.operators import fold
 from lakehouse.spark.operators.aggregates import Form, in_sql
 from lakehouse.spark.operators.bounds import Held, held
@@ -32,7 +29,7 @@ from lakehouse.spark.silver import visible
 from lakehouse.spark.silver.quarantining import Quarantine
 from lakehouse.spark.table import counted, late, tables, travel
 from lakehouse.spark.table.input import input_of
-from lakehouse.spark.transaction import Numbered, append_nothing, check_epoch, exists, log_of, open_epoch, read_progress
+from lakehouse.spark.transaction import Numbered, append_nothing, check_epoch, log_of, open_epoch, read_progress
 
 
 class BadRecords(Protocol):
@@ -57,27 +54,28 @@ class SilverWriter:
     failed on records since `Silver.failed` was asked.
     """
 
-    def __init__(self, spark: SparkSession, layout: Layout, table: Table, run: str) -> None:
+    def __init__(self, opened: OpenTable, run: str) -> None:
         # A session of its own: the number of a commit is a setting of the session that writes it.
-        self._spark = spark.newSession()
-        self._layout, self._run = layout, run
-        self.table = table
-        self._seen, self._kept = tables.visible(layout, table), tables.state(layout, table)
-        self._lease = Lease(layout.lease(f"silver-{table.name}"), f"table {table.name!r}")
+        self._opened = opened.own_session()
+        self._lake, self._spark = self._opened.lake, self._opened.spark
+        self._run = run
+        self.table = opened.table
+        self._seen, self._kept = opened.visible, opened.state
+        self._lease = Lease(opened.layout.lease(f"silver-{opened.name}"), f"table {opened.name!r}")
         self.applied = 0
         self.failed: tuple[Failed, ...] = ()
 
     def __enter__(self) -> SilverWriter:
         self._lease.acquire()
         try:
-            self._decisions = interventions.of(self._spark, self._layout, self.table.name)
-            tables.create(self._spark, self._layout, self.table, swapped=self._to_be_swapped())
+            self._decisions = interventions.of(self._lake, self.table.name)
+            tables.create(self._opened, swapped=self._to_be_swapped())
             kept = open_epoch(self._spark, self._kept.path, self._kept.name)
             self._epoch, self.applied = kept.epoch, kept.tick
             self._forms = tables.forms(self._spark, self.table)
-            self._input = input_of(self._spark, self._layout, self.table)
-            self._clock = past.clock_at(self._spark, self._layout, self.table, self.applied)
-            self._through = past.through_at(self._spark, self._layout, self.table, self.applied)
+            self._input = input_of(self._opened)
+            self._clock = past.clock_at(self._opened, self.applied)
+            self._through = past.through_at(self._opened, self.applied)
             self._failed = by_log(log_of(self._spark, self._kept.path), self._kept.name)
             self._emitted: int | None = None
             self._late_epoch: int | None = None
@@ -96,8 +94,8 @@ class SilverWriter:
     def apply(self, to: int, bad: BadRecords) -> int:
         """Take in the ticks up to `to`; return the number of records seen. Their bad records are written first."""
         records = 0
-        if interventions.decided(self._spark, self._layout) > self.applied:
-            self._decisions = interventions.of(self._spark, self._layout, self.table.name)
+        if interventions.decided(self._lake) > self.applied:
+            self._decisions = interventions.of(self._lake, self.table.name)
         for at in self._decisions:
             if self.applied < at.at <= to:
                 records += self._take_in(at.at - 1, bad)
@@ -108,17 +106,16 @@ class SilverWriter:
         if to <= self.applied:
             return 0
         stream = partial(self._input.frame, self.applied, to)
-        rows = partial(travel.read_version, self._spark, self._kept.path)
+        rows = partial(self._lake.read, self._kept.path)
         folded = fold.fold(self.table, self._forms, stream, rows, self._clock, self._emitted)
         try:
             for source in folded.bad:
                 bad.write(source, to)
             if folded.late and folded.late_rows is not None:
-                late.write(self._spark, self._layout, self.table, folded.late_rows, self._epoch_of_late(), to)
+                late.write(self._opened, folded.late_rows, self._epoch_of_late(), to)
             # A table that reads others says how far it is, also where none of them changed for it.
             taken = folded.records > 0 or (
-                bool(self.table.stream.tables)
-                and travel.has_rows(self._spark, self._layout, self.table, self.applied, to)
+                bool(self.table.stream.tables) and travel.has_rows(self._opened, self.applied, to)
             )
             if taken:
                 self._keep(folded, to)
@@ -136,9 +133,9 @@ class SilverWriter:
     def _epoch_of_late(self) -> int:
         """The epoch of the late table, which this writer opens when it first writes into it."""
         if self._late_epoch is None:
-            late.create(self._spark, self._layout, self.table)
+            late.create(self._opened)
             self.prove()
-            path, name = self._layout.late(self.table.name), late.name_of(self.table.name)
+            path, name = self._opened.late, late.name_of(self.table.name)
             self._late_epoch = open_epoch(self._spark, path, name).epoch
         return self._late_epoch
 
@@ -154,7 +151,7 @@ class SilverWriter:
 
     def _commit(
         self,
-        place: tables.Place,
+        place: Place,
         target: Progress,
         after: int,
         said: dict[str, Any],
@@ -187,7 +184,7 @@ class SilverWriter:
         if at.kind == "swap":
             said[counted.SEEN] = self._bring_along(at, bad)
         said |= _failed(self._failed)
-        made = Past(self._spark, self._layout, self.table).changed(at, seen=False)
+        made = Past(self._opened).changed(at, seen=False)
         batch = held(made, self.table.key)
         try:
             said["keys"] = batch.count
@@ -206,45 +203,47 @@ class SilverWriter:
 
         Return what it counted. All of it can be done again after a crash; the table's commit comes last.
         """
-        place, to = self._built(at), at.at - 1
+        made, to = self._built(at), at.at - 1
         try:
             # Other logic may have another clock, and other times.
-            self._clock = past.clock_at(self._spark, place, self.table, to)
-            known = (self._through, past.through_at(self._spark, place, self.table, to))
+            self._clock = past.clock_at(made, to)
+            known = (self._through, past.through_at(made, to))
             self._through = max((time for time in known if time is not None), default=None)
-            if any(exists(self._spark, of.late(self.table.name)) for of in (self._layout, place)):
-                late.swap(self._spark, self._layout, place, self.table, self._epoch_of_late(), at.at)
+            if any(self._lake.exists(of.late) for of in (self._opened, made)):
+                late.swap(self._opened, made.layout, self._epoch_of_late(), at.at)
             for source in self.table.stream.decodes if at.details.get("changed") else ():
-                bad.swap(source, place, to)
-            kept = tables.state(place, self.table)
-            self._failed = by_log(log_of(self._spark, kept.path), kept.name)
-            return counted.by_commits(self._spark, kept, to).counts
+                bad.swap(source, made.layout, to)
+            self._failed = by_log(log_of(self._spark, made.state.path), made.state.name)
+            return counted.by_commits(self._lake, made.state, to).counts
         finally:
-            if place.beside != at.details["beside"]:
-                folders.remove(self._spark, place.tables)
+            if made.layout.beside != at.details["beside"]:
+                folders.remove(self._spark, made.layout.tables)
 
-    def _built(self, at: Decision) -> Layout:
+    def _built(self, at: Decision) -> OpenTable:
         """What a swap brings, up to the tick before it: as it was built; anew where that is gone, or in other hands."""
-        place = built(self._spark, self._layout, self.table, at)
-        if place.beside == at.details["beside"]:
+        made = built(self._opened, at)
+        if made.layout.beside == at.details["beside"]:
             with suppress(LeaseHeld):
-                self._build(place, at.at - 1)
-                return place
-        again = replace(self._layout, beside=f"{at.details['beside']}-again")
-        folders.remove(self._spark, again.tables)
+                self._build(made, at.at - 1)
+                return made
+        again = self._opened.beside(f"{at.details['beside']}-again")
+        folders.remove(self._spark, again.layout.tables)
         self._build(again, at.at - 1)
         return again
 
-    def _build(self, place: Layout, to: int) -> None:
-        writer = SilverWriter(self._spark, place, self.table, self._run)
-        with writer, Quarantine(self._spark, place, App((self.table,), (), self.table.stream.decodes), [writer]) as bad:
+    def _build(self, made: OpenTable, to: int) -> None:
+        writer = SilverWriter(made, self._run)
+        with (
+            writer,
+            Quarantine(made.lake, App((self.table,), (), self.table.stream.decodes), [writer]) as bad,
+        ):
             writer.apply(to, bad)
 
     def _to_be_swapped(self) -> bool:
         """Whether a swap to the present declaration was decided, and is still to come."""
-        if not exists(self._spark, self._kept.path):
+        if not self._lake.exists(self._kept.path):
             return False
-        done = read_progress(self._spark, self._kept.path, self._kept.name).tick
+        done = self._opened.progress.tick
         mine = declared(self.table)[DECLARATION]
         return any(at.kind == "swap" and at.at > done and at.details["declaration"] == mine for at in self._decisions)
 
@@ -254,9 +253,7 @@ class SilverWriter:
             decided = any(self._seen_tick < at.at <= to for at in self._decisions)
             # Final results appear once: their keys are new, unless somebody corrected them.
             fresh = self.table.is_final and self.table.retention is None and not decided
-            made = visible.changed(
-                self._spark, self._layout, self.table, self._seen_tick, to, self._clock, decided=decided
-            )
+            made = visible.changed(self._opened, self._seen_tick, to, self._clock, decided=decided)
             batch = held(made, self.table.key)
             try:
                 target, said = Progress(self._seen_epoch, to), {"keys": batch.count}
@@ -272,6 +269,6 @@ def _failed(functions: tuple[Failed, ...]) -> dict[str, Any]:
     return {FAILED: [function.plain() for function in functions]} if functions else {}
 
 
-def latest_complete_tick(spark: SparkSession, layout: Layout) -> int:
+def latest_complete_tick(lake: OpenLake) -> int:
     """Return bronze's last complete tick."""
-    return read_progress(spark, layout.records, bronze.NAME).tick
+    return read_progress(lake.spark, lake.layout.records, bronze.NAME).tick

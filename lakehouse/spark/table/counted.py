@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.spark.table import travel
-from lakehouse.spark.table.tables import Place
+from lakehouse.spark.open_lake import OpenLake, Place
 from lakehouse.spark.transaction import app_id, log_of
 
 COUNTS = ("records", "bad", "null_keys", "late")
@@ -28,9 +26,9 @@ class Counted:
     counts: dict[str, int]
 
 
-def by_commits(spark: SparkSession, place: Place, tick: int) -> Counted:
+def by_commits(lake: OpenLake, place: Place, tick: int) -> Counted:
     """Add up what a table's commits up to a tick say that they saw."""
-    log = list(log_of(spark, place.path).back())
+    log = list(log_of(lake.spark, place.path).back())
     said = [commit.metadata for commit in reversed(log)]
     ours = [commit for commit in said if commit.get("app") == app_id(place.name) and commit["tick"] <= tick]
     # A table that was swapped in counted for itself, from bronze's beginning.
@@ -44,9 +42,9 @@ def by_commits(spark: SparkSession, place: Place, tick: int) -> Counted:
     )
 
 
-def by_rows(spark: SparkSession, path: str, version: int, names: Iterable[str]) -> tuple[int, dict[str, int]]:
+def by_rows(lake: OpenLake, path: str, version: int, names: Iterable[str]) -> tuple[int, dict[str, int]]:
     """Return the number of a table's rows at a version, and the sums of some of its columns."""
     columns = list(names)
     sums = [F.coalesce(F.sum(F.col(f"`{name}`")), F.lit(0)) for name in columns]
-    found = travel.read_version(spark, path, version).agg(F.count(F.lit(1)), *sums).collect()[0]
+    found = lake.read(path, version).agg(F.count(F.lit(1)), *sums).collect()[0]
     return int(found[0]), {name: int(total) for name, total in zip(columns, found[1:], strict=True)}

@@ -9,14 +9,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.lake.commit_log import CommitLog
-from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.source import Ends
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.bronze import bronze, interventions
-from lakehouse.spark.transaction import exists, log_of, properties, read_progress
+from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.transaction import log_of, properties, read_progress
 
 
-class OpenedTable:
+class DeltaFolder:
     """A Delta table, as Spark has it."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
@@ -39,18 +39,18 @@ class OpenedTable:
 class Hadoop:
     """The files of one lake. own: topics that have a physical table of their own."""
 
-    def __init__(self, spark: SparkSession, layout: Layout, own: Collection[str] = ()) -> None:
-        self._spark, self.layout, self._own = spark, layout, own
+    def __init__(self, lake: OpenLake, own: Collection[str] = ()) -> None:
+        self._lake, self.layout, self._own = lake, lake.layout, own
 
-    def opened(self, path: str) -> OpenedTable | None:
-        return OpenedTable(self._spark, path) if exists(self._spark, path) else None
+    def opened(self, path: str) -> DeltaFolder | None:
+        return DeltaFolder(self._lake.spark, path) if self._lake.exists(path) else None
 
     def has_records(self, topics: Collection[str], after: int, to: int) -> bool:
-        rows = bronze.records(self._spark, self.layout, topics, self._own)
+        rows = bronze.records(self._lake, topics, self._own)
         return not bronze.between(rows, after, to).limit(1).isEmpty()
 
     def ends(self, topics: Iterable[str], to: int) -> dict[str, Ends]:
-        rows = bronze.between(bronze.records(self._spark, self.layout, topics, self._own), NO_TICK, to)
+        rows = bronze.between(bronze.records(self._lake, topics, self._own), NO_TICK, to)
         groups = rows.groupBy("topic", "topic_id", "partition").agg(F.max("offset"), F.max("tick").alias("tick"))
         found: dict[str, Ends] = {}
         for topic, topic_id, partition, offset, _ in map(tuple, groups.orderBy("tick").collect()):
@@ -59,4 +59,4 @@ class Hadoop:
         return found
 
     def has_interventions(self, table: str, after: int, to: int) -> bool:
-        return interventions.waiting(self._spark, self.layout, table, after, to)
+        return interventions.waiting(self._lake, table, after, to)

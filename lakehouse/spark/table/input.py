@@ -14,21 +14,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.functions import literal_map
+from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.operators.aggregates import Form
 from lakehouse.spark.operators.arrivals import arrivals
 from lakehouse.spark.operators.clock import ClockState
 from lakehouse.spark.operators.joined import Tables
 from lakehouse.spark.operators.streams import Count, stream_frame
-from lakehouse.spark.table import tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +38,7 @@ class Input:
     others in the place of some. cut: the same for the tables that the stream reads; None where all records count.
     """
 
-    spark: SparkSession
-    layout: Layout
+    lake: OpenLake
     stream: Stream
     skip: str | None = None
     among: Callable[[DataFrame], DataFrame] = lambda rows: rows
@@ -48,7 +46,7 @@ class Input:
 
     def rows(self, after: int, to: int) -> DataFrame:
         """Return bronze's rows between two ticks."""
-        rows = bronze.between(bronze.of_stream(self.spark, self.layout, self.stream), after, to)
+        rows = bronze.between(bronze.of_stream(self.lake, self.stream), after, to)
         return self.among(not_skipped(rows, self.skip))
 
     def frame(self, after: int, to: int, count: Count | None = None) -> DataFrame:
@@ -63,7 +61,7 @@ class Input:
         So what stands above this is needed here: it is the graph that ends this, not the order of the modules.
         """
         upstream = import_module("lakehouse.spark.changelog.upstream")
-        tables: Tables = upstream.Upstream(self.spark, self.layout, after, to, self.cut)
+        tables: Tables = upstream.Upstream(self.lake, after, to, self.cut)
         return tables
 
     def records(
@@ -73,9 +71,9 @@ class Input:
         return arrivals(table, forms, self.frame(after, to), clock, units=units)
 
 
-def input_of(spark: SparkSession, layout: Layout, table: Table) -> Input:
+def input_of(opened: OpenTable) -> Input:
     """Return what a table takes in: a restored one without the records that its changelog held."""
-    return Input(spark, layout, table.stream, tables.skipped_offsets(spark, layout, table))
+    return Input(opened.lake, opened.table.stream, opened.skip)
 
 
 def not_skipped(rows: DataFrame, skip: str | None) -> DataFrame:

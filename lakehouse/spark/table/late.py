@@ -11,17 +11,17 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lake.keys import without_window
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.commits import before_swap
-from lakehouse.plan.table import WINDOW_COLUMNS, Table
+from lakehouse.plan.table import WINDOW_COLUMNS
 from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.moment import time_ms
 from lakehouse.spark.key_column import is_key
-from lakehouse.spark.table import travel
+from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.transaction import append, log_of, read_progress
 
 SCHEMA = (
@@ -37,17 +37,16 @@ def name_of(table: str) -> str:
     return f"late.{table}"
 
 
-def chosen(
-    spark: SparkSession, layout: Layout, table: Table, key: str | None, start: datetime | None, end: datetime | None
-) -> DataFrame:
+def chosen(opened: OpenTable, key: str | None, start: datetime | None, end: datetime | None) -> DataFrame:
     """Return a table's late records: of one key, by its text, and of windows that begin in [start, end).
 
     A time without a zone is UTC.
     """
-    rows = spark.read.format("delta").load(layout.late(table.name))
+    table = opened.table
+    rows = opened.lake.read(opened.late)
     if key is not None:
         names = without_window(table.key)
-        kinds = spark.read.format("delta").load(layout.silver(table.name)).select(*names).schema
+        kinds = opened.lake.read(opened.visible.path).select(*names).schema
         of = rows.withColumn("_of", F.from_json("key", kinds))
         rows = of.where(is_key(kinds, names, key, inside="_of.")).drop("_of")
     if start is not None:
@@ -55,22 +54,23 @@ def chosen(
     return rows if end is None else rows.where(F.unix_millis("window_start") < time_ms(end))
 
 
-def create(spark: SparkSession, layout: Layout, table: Table) -> None:
+def create(opened: OpenTable) -> None:
     """Create a table's late table if it does not exist yet."""
-    path = layout.late(table.name)
-    if not DeltaTable.isDeltaTable(spark, path):
-        columns = spark.createDataFrame([], SCHEMA).schema
-        DeltaTable.createIfNotExists(spark).location(path).addColumns(columns).execute()
+    path = opened.late
+    if not opened.lake.exists(path):
+        columns = opened.spark.createDataFrame([], SCHEMA).schema
+        DeltaTable.createIfNotExists(opened.spark).location(path).addColumns(columns).execute()
 
 
-def write(spark: SparkSession, layout: Layout, table: Table, rows: DataFrame, epoch: int, to: int) -> None:
+def write(opened: OpenTable, rows: DataFrame, epoch: int, to: int) -> None:
     """Append late records, with ticks up to `to`, that are not written yet, under an epoch that the writer has opened.
 
     rows: the key columns, window_start and window_end where there is a window, `_position`. Written before the table
     takes the tick in, so a table that has a tick never lacks its late records.
     """
-    path = layout.late(table.name)
-    done = read_progress(spark, path, name_of(table.name))
+    table = opened.table
+    path = opened.late
+    done = read_progress(opened.spark, path, name_of(table.name))
     if done.tick >= to:
         return
     names = without_window(table.key)
@@ -83,29 +83,30 @@ def write(spark: SparkSession, layout: Layout, table: Table, rows: DataFrame, ep
     append(found.coalesce(1), path, name_of(table.name), Progress(epoch, to), {"from_tick": done.tick})
 
 
-def swap(spark: SparkSession, layout: Layout, built: Layout, table: Table, epoch: int, at: int) -> None:
+def swap(opened: OpenTable, built: Layout, epoch: int, at: int) -> None:
     """Put those of a table that was built elsewhere in the place of a table's late records, by a swap at tick `at`.
 
     In one commit, before the table's, under an epoch that the writer has opened; one after a crash is skipped.
     """
-    path, made = layout.late(table.name), built.late(table.name)
-    if read_progress(spark, path, name_of(table.name)).tick < at:
-        comes = DeltaTable.isDeltaTable(spark, made)
-        rows = spark.read.format("delta").load(made if comes else path)
+    table = opened.table
+    path, made = opened.late, built.late(table.name)
+    if read_progress(opened.spark, path, name_of(table.name)).tick < at:
+        comes = opened.lake.exists(made)
+        rows = opened.lake.read(made if comes else path)
         rows = (rows if comes else rows.limit(0)).coalesce(1)
         said = {"from_tick": at - 1, "operation": "swap"}
         append(rows, path, name_of(table.name), Progress(epoch, at), said, instead=True)
 
 
-def rows_at(spark: SparkSession, layout: Layout, table: Table, tick: int, swaps: Iterable[int]) -> DataFrame | None:
+def rows_at(opened: OpenTable, tick: int, swaps: Iterable[int]) -> DataFrame | None:
     """Return a table's late records as they were at a tick; None without any.
 
     swaps: the ticks at which a table was swapped in: one that the table is not at yet may have left its records.
     """
-    path = layout.late(table.name)
-    if not DeltaTable.isDeltaTable(spark, path):
+    path = opened.late
+    if not opened.lake.exists(path):
         return None
     version = None
     if any(at > tick for at in swaps):
-        version = before_swap(log_of(spark, path), name_of(table.name), tick)
-    return travel.read_version(spark, path, version).where(F.col("tick") <= tick)
+        version = before_swap(log_of(opened.spark, path), name_of(opened.name), tick)
+    return opened.lake.read(path, version).where(F.col("tick") <= tick)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 from delta.tables import DeltaTable
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.formats.decode import decode_columns
@@ -18,6 +18,7 @@ from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.years import in_range
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.functions import over_arrow
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.operators.streams import decoded
 from lakehouse.spark.transaction import append, read_progress
 
@@ -29,12 +30,12 @@ def name_of(source: Source) -> str:
     return f"quarantine.{source.name}"
 
 
-def create(spark: SparkSession, layout: Layout, source: Source) -> None:
+def create(lake: OpenLake, source: Source) -> None:
     """Create a stream's quarantine if it does not exist yet."""
-    path = layout.quarantine(source.name)
-    if not DeltaTable.isDeltaTable(spark, path):
-        columns = spark.createDataFrame([], SCHEMA).schema
-        builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(columns)
+    path = lake.layout.quarantine(source.name)
+    if not lake.exists(path):
+        columns = lake.spark.createDataFrame([], SCHEMA).schema
+        builder = DeltaTable.createIfNotExists(lake.spark).location(path).addColumns(columns)
         builder.property("delta.dataSkippingStatsColumns", "partition,offset,timestamp,tick,order_time").execute()
 
 
@@ -81,16 +82,14 @@ def _time_reason(source: Source) -> Callable[[Column], Column]:
     return over_arrow(reason, "string")
 
 
-def write(
-    spark: SparkSession, layout: Layout, source: Source, rows: DataFrame, epoch: int, after: int, to: int
-) -> None:
+def write(lake: OpenLake, source: Source, rows: DataFrame, epoch: int, after: int, to: int) -> None:
     """Append the bad records among the bronze rows with tick in (after, to] that are not in the quarantine yet.
 
     epoch: one that the writer has opened. Written before the tables take the tick in, so a table that has a tick never
     lacks its quarantine.
     """
-    path = layout.quarantine(source.name)
-    done = read_progress(spark, path, name_of(source))
+    path = lake.layout.quarantine(source.name)
+    done = read_progress(lake.spark, path, name_of(source))
     if done.tick >= to:
         return
     fresh = bronze.between(rows, max(after, done.tick), to)
@@ -98,20 +97,18 @@ def write(
     append(bad_records(source, fresh), path, name_of(source), number, {"from_tick": max(after, done.tick)})
 
 
-def swap(
-    spark: SparkSession, layout: Layout, built: Layout, source: Source, rows: DataFrame, epoch: int, to: int
-) -> int:
+def swap(lake: OpenLake, built: Layout, source: Source, rows: DataFrame, epoch: int, to: int) -> int:
     """Make a stream's quarantine what it is under the declaration of a table that was built elsewhere, up to tick `to`.
 
     Nothing happens where both have the same records. rows: bronze's; where another table was ahead they tell the rest.
     In one commit, under the epoch after that of the writer; one after a crash makes the same again. Return the epoch.
     """
-    path = layout.quarantine(source.name)
-    new = spark.read.format("delta").load(built.quarantine(source.name)).where(F.col("tick") <= to)
-    there = spark.read.format("delta").load(path).where(F.col("tick") <= to)
+    path = lake.layout.quarantine(source.name)
+    new = lake.read(built.quarantine(source.name)).where(F.col("tick") <= to)
+    there = lake.read(path).where(F.col("tick") <= to)
     if new.exceptAll(there).isEmpty() and there.exceptAll(new).isEmpty():
         return epoch
-    done = read_progress(spark, path, name_of(source))
+    done = read_progress(lake.spark, path, name_of(source))
     if done.tick > to:
         new = new.unionByName(bad_records(source, bronze.between(rows, to, done.tick)))
     number = Progress(epoch + 1, max(done.tick, to))

@@ -17,7 +17,6 @@ has these, too:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +24,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from lakehouse.errors import PlanError
-from lakehouse.lake.layout import Layout
 from lakehouse.plan.evolution.change import change_of, declared, refusal
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.stream import Stream
@@ -33,6 +31,7 @@ from lakehouse.plan.table import WINDOW_COLUMNS, Table
 from lakehouse.spark.bronze.bronze import SCHEMA
 from lakehouse.spark.expressions import column_of
 from lakehouse.spark.folders import remove
+from lakehouse.spark.open_lake import OpenTable, Place
 from lakehouse.spark.operators.aggregates import Form, form_of
 from lakehouse.spark.operators.streams import stream_frame
 from lakehouse.spark.transaction import exists, properties, quoted, set_properties
@@ -48,27 +47,8 @@ PROPERTIES = {
     "delta.enableInCommitTimestamps": "true",
 }
 KEY = "lakehouse.key"
-SKIP = "lakehouse.skip"  # offsets that a restored table holds already: {topic id: {partition: first offset to apply}}
 RESTORED = "lakehouse.restored"  # of which topic, up to where: see `lakehouse.run.start.standing`
 CLOCK = "lakehouse.clock"  # where a restored table's clock stood; see `lakehouse.spark.operators.clock`
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A Delta table that lakehouse writes: its path, and the name under which its progress stands in its log."""
-
-    path: str
-    name: str
-
-
-def visible(layout: Layout, table: Table) -> Place:
-    """Return where a table lies."""
-    return Place(layout.silver(table.name), table.name)
-
-
-def state(layout: Layout, table: Table) -> Place:
-    """Return where what a table keeps lies: the table itself, where people see all of it."""
-    return Place(layout.state(table.name), f"state.{table.name}") if table.has_state else visible(layout, table)
 
 
 def empty_stream(spark: SparkSession, stream: Stream) -> DataFrame:
@@ -141,29 +121,29 @@ def _fields(frame: DataFrame) -> list[StructField]:
     return [StructField(field.name, field.dataType, True) for field in frame.schema]
 
 
-def create(spark: SparkSession, layout: Layout, table: Table, *, swapped: bool = False) -> None:
+def create(opened: OpenTable, *, swapped: bool = False) -> None:
     """Create a silver table, or check that the one that exists can go on under this declaration, and write it down.
 
     swapped: its content is about to be that of the declaration. Raises PlanError if it can't go on.
     """
-    seen = visible(layout, table)
-    if not exists(spark, seen.path):
+    table = opened.table
+    if not opened.exists:
         # Its folder may have been removed, to build it anew: then what it kept, and what was late for it, go as well.
-        for path in (layout.state(table.name), layout.late(table.name)):
-            remove(spark, path)
-    _create(spark, seen, table, schema, swapped=swapped)
+        for path in (opened.layout.state(table.name), opened.late):
+            remove(opened.spark, path)
+    _create(opened, opened.visible, schema, swapped=swapped)
     if table.has_state:
-        _create(spark, state(layout, table), table, state_schema, swapped=swapped)
+        _create(opened, opened.state, state_schema, swapped=swapped)
 
 
 def _create(
-    spark: SparkSession,
+    opened: OpenTable,
     place: Place,
-    table: Table,
     columns: Callable[[SparkSession, Table], StructType],
     *,
     swapped: bool,
 ) -> None:
+    spark, table = opened.spark, opened.table
     if exists(spark, place.path):
         found, wanted = properties(spark, place.path), declared(table)
         change = change_of(found, table)
@@ -217,17 +197,18 @@ def _add_columns(spark: SparkSession, place: Place, columns: StructType) -> None
         spark.sql(f"ALTER TABLE delta.{quoted(place.path)} ADD COLUMNS ({added})")
 
 
-def swap_refusal(spark: SparkSession, layout: Layout, table: Table) -> str | None:
+def swap_refusal(opened: OpenTable) -> str | None:
     """Say why a table can't become what its present declaration makes: None if it can."""
-    if not exists(spark, layout.silver(table.name)):
+    table = opened.table
+    if not opened.exists:
         return f"table {table.name!r} does not exist. Run its application; it is built from bronze."
-    found = properties(spark, layout.silver(table.name))
+    found = properties(opened.spark, opened.visible.path)
     change = change_of(found, table)
-    there = spark.read.format("delta").load(layout.silver(table.name)).schema
-    wanted = schema(spark, table)
+    there = opened.lake.read(opened.visible.path).schema
+    wanted = schema(opened.spark, table)
     gone = sorted(set(there.names) - set(wanted.names))
     other = [f.name for f in wanted if f.name in there.names and there[f.name].dataType != f.dataType]
-    state_differs = exists(spark, layout.state(table.name)) != table.has_state
+    state_differs = opened.lake.exists(opened.layout.state(table.name)) != table.has_state
     if change.kind == "new_table" or gone or other or state_differs:
         said = [*change.reasons, *(f"column {n}: is no longer declared" for n in gone)]
         said += [f"column {n}: has another type" for n in other]
@@ -242,25 +223,17 @@ def swap_refusal(spark: SparkSession, layout: Layout, table: Table) -> str | Non
     return None
 
 
-def create_filled(frame: DataFrame, layout: Layout, table: Table, begins: dict[str, str]) -> None:
+def create_filled(frame: DataFrame, opened: OpenTable, begins: dict[str, str]) -> None:
     """Create a silver table with rows, hidden columns too, in one commit: whole or not at all.
 
     begins: the properties that say where it goes on: `SKIP`, the offsets that the rows hold already, `RESTORED`, and
     `CLOCK`.
     """
-    writer = frame.writeTo(f"delta.`{layout.silver(table.name)}`").using("delta")
-    for name, value in {**_properties(table), **begins}.items():
+    writer = frame.writeTo(f"delta.`{opened.visible.path}`").using("delta")
+    for name, value in {**_properties(opened.table), **begins}.items():
         writer = writer.tableProperty(name, value)
     writer.create()
 
 
 def _properties(table: Table) -> dict[str, str]:
     return {**PROPERTIES, **declared(table), KEY: ",".join(table.key)}
-
-
-def skipped_offsets(spark: SparkSession, layout: Layout, table: Table) -> str | None:
-    """Return which offsets a restored table holds already, as its property says; None for a table built from bronze."""
-    path = layout.silver(table.name)
-    if not exists(spark, path):
-        return None
-    return properties(spark, path).get(SKIP)

@@ -1,0 +1,138 @@
+"""A lake, and a table in it, through one Spark session: what most functions of this room are about.
+
+OpenLake    the session, and where the lake's folders lie
+OpenTable   a declared table in it: where its rows lie, whether it is there, what it carries as properties
+Place       one Delta table that lakehouse writes
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment import commits
+from lakehouse.lake.moment.commits import Commit
+from lakehouse.plan.table import Table
+from lakehouse.semantics.epoch import Progress
+from lakehouse.spark.transaction import exists, log_of, properties, read_progress
+
+SKIP = "lakehouse.skip"  # offsets that a restored table holds already: {topic id: {partition: first offset to apply}}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A Delta table that lakehouse writes: its path, and the name under which its progress stands in its log."""
+
+    path: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLake:
+    """A lake, as one Spark session reads and writes it."""
+
+    spark: SparkSession
+    layout: Layout
+
+    def open(self, table: Table) -> OpenTable:
+        """Return a table in this lake, whether it is there or not."""
+        return OpenTable(self, table)
+
+    def at(self, layout: Layout) -> OpenLake:
+        """Return another lake, or the tables beside the live ones of this one, through the same session."""
+        return replace(self, layout=layout)
+
+    @property
+    def live(self) -> OpenLake:
+        """The lake of the live tables, also where this one is of those that are built beside them."""
+        return self if self.layout.beside is None else self.at(replace(self.layout, beside=None))
+
+    def own_session(self) -> OpenLake:
+        """Return the lake through a session of its own: what a commit says is a setting of the session."""
+        return replace(self, spark=self.spark.newSession())
+
+    def exists(self, path: str) -> bool:
+        """Say whether there is a Delta table at a path."""
+        return exists(self.spark, path)
+
+    def read(self, path: str, version: int | None = None) -> DataFrame:
+        """Return the rows of the Delta table at a path, hidden columns too, at a version or now."""
+        reader = self.spark.read.format("delta")
+        if version is not None:
+            reader = reader.option("versionAsOf", version)
+        return reader.load(path)
+
+    def progress(self, place: Place) -> Progress:
+        """Return how far a table is; epoch 0, tick 0 if nothing was ever applied. Its Delta table must be there."""
+        return read_progress(self.spark, place.path, place.name)
+
+    def commits(self, place: Place, back_to: int | None = None, up_to: int | None = None) -> list[Commit]:
+        """Return a table's commits by lakehouse that Delta's log still has, oldest first.
+
+        back_to, up_to: ticks, see `lakehouse.lake.moment.commits`.
+        """
+        return commits.commits(log_of(self.spark, place.path), place.name, back_to, up_to)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTable:
+    """A declared table in a lake."""
+
+    lake: OpenLake
+    table: Table
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.lake.spark
+
+    @property
+    def layout(self) -> Layout:
+        return self.lake.layout
+
+    @property
+    def name(self) -> str:
+        return self.table.name
+
+    def at(self, layout: Layout) -> OpenTable:
+        """Return the table as it lies elsewhere: built beside the live one, or in another lake."""
+        return replace(self, lake=self.lake.at(layout))
+
+    def own_session(self) -> OpenTable:
+        """Return the table through a session of its own, see `OpenLake.own_session`."""
+        return replace(self, lake=self.lake.own_session())
+
+    def beside(self, name: str) -> OpenTable:
+        """Return the table of that name as it is built beside the live ones, from the same bronze."""
+        return self.at(replace(self.layout, beside=name))
+
+    @property
+    def visible(self) -> Place:
+        """Where the rows lie that people see."""
+        return Place(self.layout.silver(self.name), self.name)
+
+    @property
+    def state(self) -> Place:
+        """Where all lies that the table keeps: the visible table itself, where people see all of it."""
+        return Place(self.layout.state(self.name), f"state.{self.name}") if self.table.has_state else self.visible
+
+    @property
+    def late(self) -> str:
+        """The path of the records that came too late for it."""
+        return self.layout.late(self.name)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the visible table is there."""
+        return self.lake.exists(self.visible.path)
+
+    @property
+    def progress(self) -> Progress:
+        """How far the state is; epoch 0, tick 0 if nothing was ever applied. It must be there."""
+        return self.lake.progress(self.state)
+
+    @property
+    def skip(self) -> str | None:
+        """Which offsets a restored table holds already, as its property says; None for one built from bronze."""
+        return properties(self.spark, self.visible.path).get(SKIP) if self.exists else None
