@@ -13,14 +13,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import duckdb
 
 from lakehouse.errors import ConfigError, LakehouseError, TimedOut
 
 if TYPE_CHECKING:
-    from lakehouse.lake.sql import Rows
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    Rows: TypeAlias = ds.Dataset | pa.Table
 
 TICK_SECONDS = 0.1  # an interrupt between two queries is lost, so it is repeated
 BATCH_ROWS = 64  # of a file: a value may have a megabyte

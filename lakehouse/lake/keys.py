@@ -19,7 +19,7 @@ from lakehouse.plan.schema import NESTED_TYPES, Column, base_type
 from lakehouse.plan.table import WINDOW_COLUMNS
 
 if TYPE_CHECKING:
-    from lakehouse.lake.sql import Rows
+    from lakehouse.lake.bounded import Rows
 
 KINDS = {
     "bool": "boolean", "int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "float": "float",

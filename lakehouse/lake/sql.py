@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import duckdb
-import pyarrow as pa
 
 from lakehouse.errors import ConfigError
 from lakehouse.lake import bounded
 
 if TYPE_CHECKING:
-    import pyarrow.dataset as ds
-
-    Rows: TypeAlias = ds.Dataset | pa.Table
+    from lakehouse.lake.bounded import Rows
 
 
 def engine(schemas: Iterable[str] = ()) -> duckdb.DuckDBPyConnection:

@@ -22,7 +22,7 @@ from lakehouse.page.cells import ROWS_MAX, cell, cells, checked_key, shortened
 from lakehouse.page.limits import fitting, reading
 
 if TYPE_CHECKING:
-    from lakehouse.lake.sql import Rows
+    from lakehouse.lake.bounded import Rows
 
 VERSIONS_A_READ = 64
 CHANGES_MAX = 2_000  # rows of the feed; an update is two of them

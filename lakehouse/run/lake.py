@@ -129,7 +129,9 @@ class Lake(Repairs):
         """
         from lakehouse.run.explain.explain import explain
 
-        return explain(self, self._layout, table, key, at if isinstance(at, At) else moment_of(at), listen)
+        return explain(
+            lambda: self._lake, self._layout, table, key, at if isinstance(at, At) else moment_of(at), listen
+        )
 
     def audit(
         self, app: App, table: Table, *, deep: bool = False, listen: Callable[[str], None] = lambda part: None

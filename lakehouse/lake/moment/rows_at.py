@@ -33,7 +33,7 @@ from lakehouse.lake.sql import answer, check_select, engine, register
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, moment
 
 if TYPE_CHECKING:
-    from lakehouse.lake.sql import Rows
+    from lakehouse.lake.bounded import Rows
 
 Fold: TypeAlias = Callable[[str, At], pa.Table]
 

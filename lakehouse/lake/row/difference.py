@@ -18,7 +18,7 @@ from lakehouse.semantics.difference import Difference, Unlike
 from lakehouse.semantics.moment import At
 
 if TYPE_CHECKING:
-    from lakehouse.lake.sql import Rows
+    from lakehouse.lake.bounded import Rows
 
 SIDES = (("update_preimage", "delete"), ("insert", "update_postimage"))  # of the change data feed: before and after
 

@@ -6,20 +6,21 @@ Records that changed nothing (superseded, left out by HAVING, suppressed) are no
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.model.keyed_table import key_of
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
-from lakehouse.run.explain.explain import written
-from lakehouse.run.explain.explanation import Step
+from lakehouse.run.explain.explanation import Step, written
 from lakehouse.run.explain.of_key import COLUMNS, Sought, record_of
 from lakehouse.semantics.aggregate.collection import frozen
 from lakehouse.semantics.changelog import Key
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
-from lakehouse.spark.open_lake import OpenTable
+
+if TYPE_CHECKING:
+    from lakehouse.spark.open_lake import OpenTable
 
 SKIP = "lakehouse.skip"
 KINDS = {

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import ConfigError, NeedsSpark, NotFound
 from lakehouse.formats.decode import decode
-from lakehouse.formats.unfit import Unfit
-from lakehouse.formats.written import written_key, written_value
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.model import keyed_table, model
 from lakehouse.model.keyed_table import Event, Late, Made, comparable
 from lakehouse.plan.step import Source
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
-from lakehouse.run.explain.explanation import Explained, Step, checked, rows_of_key
+from lakehouse.run.explain.explanation import Explained, Step, checked, rows_of_key, written
 from lakehouse.run.explain.nearest import nearest
 from lakehouse.run.explain.of_key import Sought, bronze, bytes_of, is_keyed_by_topic, sought
 from lakehouse.semantics.aggregate.collection import frozen
@@ -32,11 +30,10 @@ from lakehouse.semantics.moment import At, AtEvent, AtOffsets, milliseconds, mom
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.window import Hopping, Session, Span
-from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
     from lakehouse.lake.moment.cut import Cut
-    from lakehouse.run.lake import Lake
+    from lakehouse.spark.open_lake import OpenLake
 
 Listen = Callable[[int], None]
 LATE_A_READ = 20_000
@@ -44,11 +41,13 @@ EVER = 2**62  # judged by this time every record is late, by the other none
 
 
 def explain(
-    lake: Lake, layout: Layout, table: Table, key: str, at: At | None = None, listen: Listen = lambda records: None
-) -> list[Explained]:
+    lake: Callable[[], OpenLake], layout: Layout, table: Table, key: str, at: At | None = None,
+    listen: Listen = lambda records: None,
+) -> list[Explained]:  # fmt: skip
     """Explain the rows of a key: one, or one a window, in order. key: its text, without the window.
 
-    Raises NotFound for a key that no record reaches, and for a moment that can't be had; ConfigError.
+    lake: gives the layout's lake through a Spark session, which need not run before it is asked for. Raises NotFound
+    for a key that no record reaches, and for a moment that can't be had; ConfigError.
     """
     from lakehouse.lake.moment import applied
     from lakehouse.run.explain import changelog
@@ -66,7 +65,7 @@ def explain(
                 f"explain {table.name!r} at {at}: this table is explained by Spark, which can do so now, at a version, "
                 f"a tick or a commit time. Why Spark: {error}"
             ) from error
-        steps = changelog.steps(OpenLake(lake.spark, layout).open(table), key, wanted, told.cut.tick)
+        steps = changelog.steps(lake().open(table), key, wanted, told.cut.tick)
     if not steps:
         raise NotFound(
             f"key {key!r} of table {table.name!r}{'' if at is None else f' at {at}'}: no record in bronze reaches it. "
@@ -207,15 +206,3 @@ def _did(table: Table, before: dict[str, Any] | None, after: dict[str, Any] | No
 def _step(table: Table, event: Event, did: str, row: dict[str, Any] | None) -> Step:
     key, value = written(table, event.record)
     return Step(event.position, did, row, event.timestamp, event.record, key, value)
-
-
-def written(table: Table, record: Record) -> tuple[Any, Any]:
-    """Return a record's key and value as a person writes them down; in hex where they have no such form."""
-    source = next(source for source in table.stream.sources if source.topic == record.topic)
-    found: list[Any] = []
-    for write, data in ((written_key, record.key), (written_value, record.value)):
-        try:
-            found.append(write(source, data))
-        except Unfit:
-            found.append((data or b"").hex())
-    return found[0], found[1]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.written import written_key, written_value
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.model import keyed_table
@@ -20,7 +22,7 @@ from lakehouse.semantics.record import Record
 from lakehouse.semantics.window import Span
 
 if TYPE_CHECKING:
-    from lakehouse.run.lake import Lake
+    from lakehouse.spark.open_lake import OpenLake
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,13 @@ class Explained:
 
 
 def rows_of_key(
-    lake: Lake, layout: Layout, table: Table, known: Iterable[Key], key: Sought, at: At | None, version: int | None
+    lake: Callable[[], OpenLake],
+    layout: Layout,
+    table: Table,
+    known: Iterable[Key],
+    key: Sought,
+    at: At | None,
+    version: int | None,
 ) -> dict[Key, dict[str, Any]]:
     """Return the rows of a key as the table has them at a moment. known: keys of rows, to read few of them."""
     columns = keys_of(table).columns
@@ -73,8 +81,10 @@ def rows_of_key(
         found = _rows(layout, table, version, plain_ones)
     else:
         from lakehouse.spark.changelog import published
+        from lakehouse.spark.past import reading
 
-        frame = lake.read(table, at=at)
+        frame = reading.read(lake().open(table), at)
+        frame = frame.select(*[name for name in frame.columns if not name.startswith("_")])
         for name, part in plain_ones.items():
             frame = frame.where(frame[name].eqNullSafe(part))
         found = published.rows(frame)
@@ -118,3 +128,15 @@ def checked(
 
 def _span(key: Key) -> Span:
     return Span(milliseconds(key[-2]), milliseconds(key[-1]))
+
+
+def written(table: Table, record: Record) -> tuple[Any, Any]:
+    """Return a record's key and value as a person writes them down; in hex where they have no such form."""
+    source = next(source for source in table.stream.sources if source.topic == record.topic)
+    found: list[Any] = []
+    for write, data in ((written_key, record.key), (written_value, record.value)):
+        try:
+            found.append(write(source, data))
+        except Unfit:
+            found.append((data or b"").hex())
+    return found[0], found[1]
