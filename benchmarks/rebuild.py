@@ -88,11 +88,11 @@ def against_a_batch_job(spark: SparkSession, rows: int, ticks: int, reads: int) 
             silver.catch_up(1)
         found = medians(
             {
-                "count and sum, from bronze": lambda: Past(OpenLake(spark, layout).open(COUNTS)).seen(
+                "count and sum, from bronze": lambda: Past(OpenLake(spark, layout).open(COUNTS)).visible(
                     Cut(ticks), anchored=False
                 ),
                 "count and sum, the batch job": lambda: plain(spark, layout, latest=False),
-                "latest, from bronze": lambda: Past(OpenLake(spark, layout).open(LATEST)).seen(
+                "latest, from bronze": lambda: Past(OpenLake(spark, layout).open(LATEST)).visible(
                     Cut(ticks), anchored=False
                 ),
                 "latest, the batch job": lambda: plain(spark, layout, latest=True),
@@ -111,7 +111,7 @@ def from_an_anchor(spark: SparkSession, distances: list[int], reads: int) -> Non
             silver.catch_up(1)
 
         def at(tick: int) -> Callable[[], DataFrame]:
-            return lambda: Past(OpenLake(spark, layout).open(COUNTS)).seen(Cut(tick))
+            return lambda: Past(OpenLake(spark, layout).open(COUNTS)).visible(Cut(tick))
 
         found = medians({str(distance): at(1 + distance) for distance in [0, *distances]}, reads)
     shown = [(f"{int(name):,}", f"{int(name) * SMALL:,}", f"{took:.2f}") for name, took in found.items()]

@@ -63,7 +63,7 @@ class Spec:
 
 
 @dataclass
-class Part:
+class Component:
     """A part as it is now. `failures`: how often in a row it ended early; `due`: when it is started again."""
 
     name: str
@@ -98,7 +98,7 @@ class Supervisor:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        self._parts = [Part(name, argv) for name, argv in self.spec.parts.items()]
+        self._parts = [Component(name, argv) for name, argv in self.spec.parts.items()]
 
     def run(self) -> int:
         """Keep the parts running until `stop` is set, or until all were given up. Return the exit code."""
@@ -118,7 +118,7 @@ class Supervisor:
         say("ended all parts")
         return 0
 
-    def _look_after(self, part: Part) -> bool:
+    def _look_after(self, part: Component) -> bool:
         """Start a part that is due, and note one that has ended. Return whether something changed."""
         now = time.monotonic()
         if part.process is None:
@@ -142,7 +142,7 @@ class Supervisor:
         say(f"{part.name} ended by itself with {part.last_end} ({left} processes of it were left, and ended); {then}")
         return True
 
-    def _start(self, part: Part, now: float) -> None:
+    def _start(self, part: Component, now: float) -> None:
         part.restarts += part.last_end is not None
         part.started = now
         log = self._log(part)
@@ -166,10 +166,10 @@ class Supervisor:
             part.created = psutil.Process(part.process.pid).create_time()
         say(f"{part.name} runs as process {part.process.pid}, its output goes to {log}")
 
-    def _log(self, part: Part) -> Path:
+    def _log(self, part: Component) -> Path:
         return Path(self.spec.logs) / f"{part.name}.log"
 
-    def _end(self, parts: list[Part]) -> None:
+    def _end(self, parts: list[Component]) -> None:
         running = [part.process for part in parts if part.process is not None]
         deadline = time.monotonic() + self.spec.grace_seconds
         for number in (signal.SIGTERM, signal.SIGKILL):

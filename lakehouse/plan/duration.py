@@ -14,7 +14,7 @@ LONGEST_MS = LAST_MS - FIRST_MS
 _PART = re.compile(r"\s*(\d{1,15})\s*([a-z]+?)s?(?=\s|$|\d)", re.IGNORECASE)
 
 
-def milliseconds(text: str, what: str, *, least: int = 0) -> int:
+def duration_ms(text: str, what: str, *, least: int = 0) -> int:
     """Return a duration text as milliseconds; PlanError if it is none, shorter than `least` or longer than all time."""
     position, total, parts = 0, 0, 0
     while isinstance(text, str) and (found := _PART.match(text, position)):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.aggregation import Aggregation, NamedAggregation, named_aggregation, shown_type
-from lakehouse.plan.duration import milliseconds
+from lakehouse.plan.duration import duration_ms
 from lakehouse.plan.expression import Expression, Named, expression_type
 from lakehouse.plan.expression import predicate as condition
 from lakehouse.plan.schema import Column, check_distinct, check_name, check_pseudo, check_topic
@@ -111,7 +111,7 @@ class Aggregated:
             raise PlanError(f'{what}: idle={idle!r} is about final results; add emit="final", or leave it out.')
         window = declared.resolved(final=emit == "final") if declared is not None else None
         keys = tuple(item.name for item in by) + (WINDOW_COLUMNS if window is not None else ())
-        keep = milliseconds(retention, f"{what}: retention") if retention is not None else None
+        keep = duration_ms(retention, f"{what}: retention") if retention is not None else None
         if keep is not None and window is not None and keep < window.needed:
             raise PlanError(
                 f"{what}: retention={retention!r} is {keep} ms, but a window is needed until {window.needed} ms after "
@@ -120,7 +120,7 @@ class Aggregated:
             )
         return Table(
             name, self.grouped.stream, keys, by, self.aggregations, window, self.predicate, emit, suppress, keep,
-            milliseconds(idle, f"{what}: idle", least=1) if idle is not None else None,
+            duration_ms(idle, f"{what}: idle", least=1) if idle is not None else None,
         )  # fmt: skip
 
 
@@ -217,7 +217,7 @@ def latest_table(
         )
     if retention is not None and kind != "timestamp" and str(order).lower() != "rowtime":
         raise PlanError(f"{what}: retention={retention!r} is a time, but order_by={order} is a {kind}. Leave one out.")
-    keep = milliseconds(retention, f"{what}: retention", least=1) if retention is not None else None
+    keep = duration_ms(retention, f"{what}: retention", least=1) if retention is not None else None
     is_time = kind == "timestamp" or (order is not None and str(order).lower() == "rowtime")
     return Table(
         name=name,

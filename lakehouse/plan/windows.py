@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.duration import milliseconds
+from lakehouse.plan.duration import duration_ms
 from lakehouse.semantics.window import Hopping, Session, Sliding, Window, default_grace
 
 WINDOWS_MAX = 100_000  # a day of windows, one a second, has room
@@ -25,13 +25,13 @@ class Declared:
 
 def tumbling(size: str, *, grace: str | None = None) -> Declared:
     """Windows of `size`, side by side: [0, size), [size, 2 size), aligned to the epoch. tumbling("1 hour")."""
-    ms = milliseconds(size, "tumbling: size", least=1)
+    ms = duration_ms(size, "tumbling: size", least=1)
     return Declared(Hopping(ms, ms, _grace(grace, ms)), grace is not None)
 
 
 def hopping(size: str, advance: str, *, grace: str | None = None) -> Declared:
     """Windows of `size` that begin every `advance`: a record counts in several. hopping("1 hour", "10 minutes")."""
-    ms, step = milliseconds(size, "hopping: size", least=1), milliseconds(advance, "hopping: advance", least=1)
+    ms, step = duration_ms(size, "hopping: size", least=1), duration_ms(advance, "hopping: advance", least=1)
     if step > ms:
         raise PlanError(
             f"hopping({size!r}, {advance!r}): windows further apart than they are long would lose records between "
@@ -47,15 +47,15 @@ def hopping(size: str, advance: str, *, grace: str | None = None) -> Declared:
 
 def sliding(difference: str, *, grace: str | None = None) -> Declared:
     """Windows of the records that are not more than `difference` apart; both ends belong to them."""
-    ms = milliseconds(difference, "sliding: difference", least=1)
+    ms = duration_ms(difference, "sliding: difference", least=1)
     return Declared(Sliding(ms, _grace(grace, ms)), grace is not None)
 
 
 def session(gap: str, *, grace: str | None = None) -> Declared:
     """Windows of records with pauses of `gap` at the most between them: session("30 minutes")."""
-    ms = milliseconds(gap, "session: gap", least=0)
+    ms = duration_ms(gap, "session: gap", least=0)
     return Declared(Session(ms, _grace(grace, ms)), grace is not None)
 
 
 def _grace(text: str | None, size: int) -> int:
-    return default_grace(size) if text is None else milliseconds(text, "grace")
+    return default_grace(size) if text is None else duration_ms(text, "grace")

@@ -11,8 +11,7 @@ from lakehouse.errors import ConfigError, NotFound
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.repairs import Repairs
-from lakehouse.semantics.moment import At, Clock
-from lakehouse.semantics.moment import at as moment_of
+from lakehouse.semantics.moment import At, Clock, moment_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

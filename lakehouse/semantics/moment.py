@@ -93,7 +93,7 @@ class AtOffsets:
 At = AtVersion | AtTick | AtCommit | AtEvent | AtOffsets
 
 
-def at(
+def moment_of(
     time: str | datetime | date | None = None,
     *,
     clock: Clock = "event",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.duration import milliseconds
+from lakehouse.plan.duration import duration_ms
 
 Check = Callable[[Any], Any]
 
@@ -241,10 +241,10 @@ def duration(*words: str, least: str, why: str = "") -> Check:
         if value in words:
             return str(value)
         try:
-            found = milliseconds(text(value), "")
+            found = duration_ms(text(value), "")
         except PlanError:
             raise Wrong(f"found {value!r}; expected {expected}") from None
-        if found < milliseconds(least, ""):
+        if found < duration_ms(least, ""):
             raise Wrong(f"found {value!r}; expected at least {least}{f': {why}' if why else ''}")
         return text(value)
 

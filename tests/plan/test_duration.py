@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.duration import milliseconds
+from lakehouse.plan.duration import duration_ms
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from lakehouse.plan.duration import milliseconds
     ],
 )  # fmt: skip
 def test_a_duration_in_milliseconds(text: str, ms: int) -> None:
-    assert milliseconds(text, "size") == ms
+    assert duration_ms(text, "size") == ms
 
 
 @pytest.mark.parametrize(
@@ -25,10 +25,10 @@ def test_a_duration_in_milliseconds(text: str, ms: int) -> None:
 )
 def test_what_is_no_duration_is_refused_with_one_that_is(text: str) -> None:
     with pytest.raises(PlanError, match=r'size=.*: expected a duration such as "10 minutes"'):
-        milliseconds(text, "size")
+        duration_ms(text, "size")
 
 
 def test_too_short_a_duration_is_refused() -> None:
-    assert milliseconds("1 millisecond", "size", least=1) == 1
+    assert duration_ms("1 millisecond", "size", least=1) == 1
     with pytest.raises(PlanError, match="size='0 hours' is 0 ms; expected at least 1 ms"):
-        milliseconds("0 hours", "size", least=1)
+        duration_ms("0 hours", "size", least=1)

@@ -10,7 +10,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.model import Result
-from lakehouse.run.scenario.packing import Part, pack, unpack
+from lakehouse.run.scenario.packing import Trial, pack, unpack
 from lakehouse.run.scenario.scenario import Batch, application, find, on_model, read, records
 from lakehouse.testing import Replay
 
@@ -20,11 +20,11 @@ SCENARIOS = [s for s in map(read, find(Path(__file__).parents[1] / "scenarios"))
 @pytest.mark.parametrize("batch", ["one", "all"])
 def test_packed_scenarios_give_what_they_give_alone(batch: Batch):
     """All at once on the model; the prefix of a name changes no order and no meaning."""
-    parts: list[Part] = []
+    parts: list[Trial] = []
     alone: list[Result] = []
     for scenario in SCENARIOS:
         app = application(scenario)
-        part = Part(app, records(scenario, app, batch))
+        part = Trial(app, records(scenario, app, batch))
         with suppress(NeedsSpark):
             alone.append(on_model(*part))
             parts.append(part)
@@ -40,7 +40,7 @@ def test_a_merge_of_streams_and_late_records_are_renamed_too():
     replay = Replay(lh.app(counts))
     for topic, timestamp in (("left", 1), ("right", 2), ("left", 30), ("left", 5)):
         replay.send(topic, key="a", value={"n": 1}, timestamp=timestamp)
-    part = Part(replay.app, [item.record for item in replay._sent])
+    part = Trial(replay.app, [item.record for item in replay._sent])
     packed = pack([part, part])
     results = unpack(on_model(*packed), [part, part])
     assert len(results[0].late["counts"]) == 1

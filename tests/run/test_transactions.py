@@ -13,7 +13,7 @@ from lakehouse.errors import KafkaUnavailable, StorageError
 from lakehouse.kafka.headers import POSITION
 from lakehouse.kafka.produce import ProducerRecord
 from lakehouse.run.job import transactions
-from lakehouse.run.job.transactions import Part, parts, position
+from lakehouse.run.job.transactions import Transaction, cut_changes, position
 
 AFTER = 3
 
@@ -35,12 +35,12 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_history_is_not_one_transaction_but_ends_one_with_a_tick() -> None:
     """A new sink's history had to be written within 900 seconds, or never."""
-    found = list(parts(changes([3, 2, 0, 1, 9, 1]), AFTER, AFTER + 6))
+    found = list(cut_changes(changes([3, 2, 0, 1, 9, 1]), AFTER, AFTER + 6))
     assert [(len(part.records), part.tick - AFTER, part.sent) for part in found] == [(5, 2, 0), (10, 5, 0), (1, 6, 0)]
 
 
 def test_a_tick_that_is_too_large_is_cut_and_ended_alone() -> None:
-    found = list(parts(changes([1, 30, 1]), AFTER, AFTER + 3))
+    found = list(cut_changes(changes([1, 30, 1]), AFTER, AFTER + 3))
     assert [(len(part.records), part.tick - AFTER, part.sent) for part in found] == [
         (12, 0, 12), (12, 0, 24), (7, 2, 0), (1, 3, 0),
     ]  # fmt: skip
@@ -48,7 +48,7 @@ def test_a_tick_that_is_too_large_is_cut_and_ended_alone() -> None:
 
 def test_large_records_end_a_transaction_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions, "BYTES", 60)
-    assert [len(part.records) for part in parts(changes([1, 2, 1]), AFTER, AFTER + 3)] == [3, 1]
+    assert [len(part.records) for part in cut_changes(changes([1, 2, 1]), AFTER, AFTER + 3)] == [3, 1]
 
 
 @pytest.mark.usefixtures("small")
@@ -56,10 +56,10 @@ def test_large_records_end_a_transaction_too(monkeypatch: pytest.MonkeyPatch) ->
 def test_what_was_written_and_what_follows_is_the_changelog_once(sizes: list[int], data: st.DataObject) -> None:
     every, to = changes(sizes), AFTER + len(sizes)
     written: list[ProducerRecord] = []
-    done = Part([], AFTER)
+    done = Transaction([], AFTER)
     while True:
         left = [change for change in every if change[0] > done.tick]
-        found = list(parts(iter(left), done.tick, to, done.sent, done.at))
+        found = list(cut_changes(iter(left), done.tick, to, done.sent, done.at))
         end = data.draw(st.integers(1, len(found)))  # the power goes after so many of them
         for part in found[:end]:
             written += part.records
@@ -75,16 +75,16 @@ def test_what_was_written_and_what_follows_is_the_changelog_once(sizes: list[int
 @pytest.mark.parametrize("kept", [slice(0, 11), slice(1, None)])
 def test_other_changes_than_those_that_are_there_in_part_are_refused(kept: slice) -> None:
     every = changes([30])
-    first = next(parts(every, AFTER, AFTER + 1))
+    first = next(cut_changes(every, AFTER, AFTER + 1))
     assert (first.sent, first.at) == (12, position(every[11][1]))
     with pytest.raises(StorageError, match="published in part, by another declaration"):
-        list(parts(every[kept], AFTER, AFTER + 1, first.sent, first.at))
+        list(cut_changes(every[kept], AFTER, AFTER + 1, first.sent, first.at))
 
 
 def test_what_a_restored_table_began_with_is_whole_only_with_the_first_tick() -> None:
     """It has no tick of its own: a publisher that goes on after it would begin with it again."""
     began = [(AFTER - 2, record) for _, record in changes([6])]
-    found = list(parts([*began, *changes([1, 1])], AFTER, AFTER + 2))
+    found = list(cut_changes([*began, *changes([1, 1])], AFTER, AFTER + 2))
     assert [(len(part.records), part.tick - AFTER, part.sent) for part in found] == [(7, 1, 0), (1, 2, 0)]
 
 

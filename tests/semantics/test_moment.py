@@ -15,8 +15,8 @@ from lakehouse.semantics.moment import (
     AtOffsets,
     AtTick,
     AtVersion,
-    at,
     milliseconds,
+    moment_of,
     parsed,
     time_ms,
 )
@@ -44,13 +44,13 @@ def test_a_time_that_is_outside_of_the_years_in_utc_is_refused(text: str) -> Non
 
 
 def test_each_way_to_name_a_moment() -> None:
-    assert at() is None
-    assert at("2013-06-01") == AtEvent(JUNE)
-    assert at("2013-06-01", clock="commit") == AtCommit(JUNE)
-    assert at(version=0) == AtVersion(0)
-    assert at(tick=7) == AtTick(7)
-    assert at(offsets="a/0=12, b.c-d/10=0") == AtOffsets({"a": {0: 12}, "b.c-d": {10: 0}})
-    assert at(offsets={"a": {0: 12}}) == AtOffsets({"a": {0: 12}})
+    assert moment_of() is None
+    assert moment_of("2013-06-01") == AtEvent(JUNE)
+    assert moment_of("2013-06-01", clock="commit") == AtCommit(JUNE)
+    assert moment_of(version=0) == AtVersion(0)
+    assert moment_of(tick=7) == AtTick(7)
+    assert moment_of(offsets="a/0=12, b.c-d/10=0") == AtOffsets({"a": {0: 12}, "b.c-d": {10: 0}})
+    assert moment_of(offsets={"a": {0: 12}}) == AtOffsets({"a": {0: 12}})
 
 
 def test_a_moment_says_what_it_is() -> None:
@@ -75,7 +75,7 @@ def test_a_moment_says_what_it_is() -> None:
 )
 def test_what_is_no_moment_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        at(**given)
+        moment_of(**given)
 
 
 def test_microseconds_are_cut_off_before_the_epoch_too() -> None:

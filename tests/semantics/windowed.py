@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from itertools import accumulate
 
 from lakehouse.semantics.aggregate.collection import CollectList
-from lakehouse.semantics.operators.cell import Cells, Input, Operator, Rules, Span, Step
+from lakehouse.semantics.operators.cell import CellChange, Cells, Input, Operator, Rules, Span
 
 LISTED: Rules = (CollectList(),)
 Shown = tuple[Span | None, list[int] | None, int]
 
 
-def applied(operator: Operator, times: Iterable[int]) -> tuple[Cells, list[list[Step]], list[list[Span]]]:
+def applied(operator: Operator, times: Iterable[int]) -> tuple[Cells, list[list[CellChange]], list[list[Span]]]:
     """Records at these times, each with its time as its value: the rows, and each record's steps and late windows."""
     times = list(times)
     cells = Cells()
@@ -23,7 +23,7 @@ def applied(operator: Operator, times: Iterable[int]) -> tuple[Cells, list[list[
     return cells, [steps for steps, _ in outcomes], [late for _, late in outcomes]
 
 
-def shown(steps: Iterable[Step]) -> list[Shown]:
+def shown(steps: Iterable[CellChange]) -> list[Shown]:
     """Steps as (window, values, time); the values of a tombstone are None."""
     return [(step.span, None if step.cell is None else step.cell.accumulators[0], step.time) for step in steps]
 

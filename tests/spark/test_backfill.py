@@ -80,7 +80,7 @@ class Bench:
         from lakehouse.run.scenario.replay import rows_of
         from lakehouse.spark.past.moments import Past
 
-        frame = Past(self.lake.open(table)).seen(Cut(tick), anchored=False)
+        frame = Past(self.lake.open(table)).visible(Cut(tick), anchored=False)
         return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
 
     def damage(self, table: str, change: str, where: str) -> None:

@@ -76,7 +76,7 @@ def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path
         assert rows(reading.read(OpenLake(spark, layout).open(table), None), table) == expected.tables[table.name], (
             table.name
         )
-        rebuilt = Past(OpenLake(spark, layout).open(table)).seen(Cut(4), anchored=False)
+        rebuilt = Past(OpenLake(spark, layout).open(table)).visible(Cut(4), anchored=False)
         assert rows(rebuilt, table) == expected.tables[table.name], table.name
     feed = changefeed.per_event(OpenLake(spark, layout).open(SUMS), 3, 4).collect()
     assert sorted((row["id"], row["total"]) for row in feed) == [("a", 4), ("b", 6)]

@@ -55,7 +55,7 @@ class Bench:
 
     def rebuilt(self, table: Table, tick: int) -> dict[Any, Any]:
         """The table at a tick, from bronze and interventions alone."""
-        frame = Past(self.lake.open(table)).seen(Cut(tick), anchored=False)
+        frame = Past(self.lake.open(table)).visible(Cut(tick), anchored=False)
         return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
 
 

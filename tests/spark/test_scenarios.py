@@ -16,7 +16,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.step import Merge, Source, TableJoin
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
-from lakehouse.run.scenario.packing import Part, pack, unpack
+from lakehouse.run.scenario.packing import Trial, pack, unpack
 from lakehouse.run.scenario.scenario import Batch, Scenario, application, check, find, read, records
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ FOLDER = Path(__file__).parent.parent / "scenarios"
 SCENARIOS = [scenario for scenario in map(read, find(FOLDER)) if scenario.error is None]
 
 
-def part(scenario: Scenario, batch: Batch) -> Part:
+def part(scenario: Scenario, batch: Batch) -> Trial:
     app = application(scenario)
-    return Part(app, records(scenario, app, batch))
+    return Trial(app, records(scenario, app, batch))
 
 
 def kinds(app: App) -> set[object]:

@@ -15,8 +15,8 @@ from lakehouse.cli.terminal.moments import (
     OffsetsOption,
     TickOption,
     VersionOption,
+    asked_moment,
     fold_of,
-    moment_of,
 )
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, settings_of
 from lakehouse.errors import ConfigError
@@ -67,7 +67,7 @@ def query(
 
     if json and csv:
         raise ConfigError("query: found --json and --csv; expected one of them.")
-    moment, settings = moment_of(at, clock, version, tick, offsets), settings_of(config, lake)
+    moment, settings = asked_moment(at, clock, version, tick, offsets), settings_of(config, lake)
     cut = limit or (None if json or csv else ROWS_SHOWN + 1)
     layout = Layout(settings.lake.path)
     try:

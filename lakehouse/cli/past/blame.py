@@ -16,8 +16,8 @@ from lakehouse.cli.terminal.moments import (
     OffsetsOption,
     TickOption,
     VersionOption,
+    asked_moment,
     fold_of,
-    moment_of,
 )
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, settings_of
 
@@ -44,7 +44,7 @@ def blame(
     from lakehouse.lake.row import blame as blaming
 
     name, settings = keyed(table), settings_of(config, lake)
-    moment = moment_of(at, clock, version, tick, offsets)
+    moment = asked_moment(at, clock, version, tick, offsets)
     found = blaming.blame(
         Layout(settings.lake.path), name, key, moment,
         limit=limit or (None if json else ROWS_SHOWN + 1), fold=fold_of(settings, app),

@@ -12,7 +12,7 @@ from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, 
 from lakehouse.errors import ConfigError, NotFound
 
 if TYPE_CHECKING:
-    from lakehouse.run.explain.explanation import Explained, Step
+    from lakehouse.run.explain.explanation import Effect, Explained
 
 COLUMNS = ("topic", "partition", "offset", "event time", "tick", "key", "value", "did", "row after")
 
@@ -52,13 +52,13 @@ def explain(
     from lakehouse.plan.schema import check_name
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
-    from lakehouse.semantics.moment import at as moment
+    from lakehouse.semantics.moment import moment_of
 
     check_name(table, "table")
     of = load_app(app).table(table)
     if clock not in ("event", "commit"):
         raise ConfigError(f"--clock {clock!r}: expected event or commit.")
-    meant = moment(at, clock="commit" if clock == "commit" else "event", version=version, tick=tick, offsets=offsets)
+    meant = moment_of(at, clock="commit" if clock == "commit" else "event", version=version, tick=tick, offsets=offsets)
     with show.console(stderr=True).status("reading bronze") as status:
         found = Lake(settings=settings_of(config, lake)).explain(
             of, key, meant, listen=lambda records: status.update(f"{records:,} records of bronze read")
@@ -101,14 +101,14 @@ def _print(table: str, row: Explained, limit: int | None) -> None:
         show.say(f"NOT THE SAME. The table has {said}: {row.note}.")
 
 
-def _place(step: Step) -> tuple[Any, ...]:
+def _place(step: Effect) -> tuple[Any, ...]:
     if step.record is None:
         return (None, None, None, None, step.position.tick)
     time = None if step.event_ms is None else show.moment(step.event_ms, "milliseconds")
     return (step.record.topic, step.record.partition, step.record.offset, time, step.position.tick)
 
 
-def _did(step: Step) -> str:
+def _did(step: Effect) -> str:
     return step.did if step.reason is None else f"{step.did}: {step.reason}"
 
 

@@ -20,11 +20,11 @@ from lakehouse.cli.terminal.options import (
     OffsetsOption,
     TickOption,
     VersionOption,
-    moment_of,
     required,
     settings_of,
 )
 from lakehouse.errors import ConfigError
+from lakehouse.semantics.moment import moment_of
 
 if TYPE_CHECKING:
     from lakehouse.plan.app import App
@@ -70,7 +70,10 @@ def checkout(
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    application, moment = load_app(app), required(moment_of(version, tick, at, clock, offsets))
+    application, moment = (
+        load_app(app),
+        required(moment_of(at, clock=clock.value, version=version, tick=tick, offsets=offsets)),
+    )
     wanted, name = application.table(table), free_name(application, new)
     made = Lake(settings=settings_of(config, lake)).checkout(wanted, name, moment, again=again)
     _say_made(name, f"{table} at {moment}", made, json)
@@ -104,7 +107,7 @@ def rebuild(
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    application, moment = load_app(app), moment_of(version, tick, at, clock, offsets)
+    application, moment = load_app(app), moment_of(at, clock=clock.value, version=version, tick=tick, offsets=offsets)
     wanted = application.table(table)
     one = Lake(settings=settings_of(config, lake))
     if prove:

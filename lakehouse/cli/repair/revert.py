@@ -22,10 +22,10 @@ from lakehouse.cli.terminal.options import (
     ReasonOption,
     TickOption,
     VersionOption,
-    moment_of,
     required,
     settings_of,
 )
+from lakehouse.semantics.moment import moment_of
 
 
 def revert(
@@ -52,7 +52,10 @@ def revert(
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    application, moment = load_app(app), required(moment_of(version, tick, at, clock, offsets))
+    application, moment = (
+        load_app(app),
+        required(moment_of(at, clock=clock.value, version=version, tick=tick, offsets=offsets)),
+    )
     one = Lake(settings=settings_of(config, lake))
     done = one.revert(application, application.table(table), moment, reason=reason, by=decided_by, dry_run=plan)
     if json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from lakehouse.errors import ConfigError
-from lakehouse.semantics.moment import At, Clock, at
+from lakehouse.semantics.moment import At, Clock, moment_of
 from lakehouse.settings.config import Settings
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ FoldOption = Annotated[
 ]
 
 
-def moment_of(
+def asked_moment(
     time: str | None, clock: str | None, version: int | None, tick: int | None, offsets: str | None
 ) -> At | None:
     """Return the moment that the options mean, None for now. Raises ConfigError for none or several."""
     if clock is not None and time is None:
         raise ConfigError(f"--clock {clock} says what --at means; name a time with --at.")
-    return at(time, clock=cast(Clock, clock or "event"), version=version, tick=tick, offsets=offsets)
+    return moment_of(time, clock=cast(Clock, clock or "event"), version=version, tick=tick, offsets=offsets)
 
 
 def fold_of(settings: Settings, app: str | None) -> Fold | None:

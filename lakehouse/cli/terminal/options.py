@@ -62,13 +62,6 @@ OffsetsOption = Annotated[
 ]
 
 
-def moment_of(version: int | None, tick: int | None, at: str | None, clock: Clocks, offsets: str | None) -> At | None:
-    """Return the moment that the options of a command line mean; None for now. Raises ConfigError."""
-    from lakehouse.semantics import moment
-
-    return moment.at(at, clock=clock.value, version=version, tick=tick, offsets=offsets)
-
-
 def required(at: At | None) -> At:
     """Return the moment; ConfigError where none was given."""
     if at is None:

@@ -173,7 +173,7 @@ class Timeline:
 
     def versions(self) -> Iterator[Version]:
         """Give the versions that the log has, newest first."""
-        kept = None if self.subject.kept is None else self._source.opened(self.subject.kept[0])
+        kept = None if self.subject.state is None else self._source.opened(self.subject.state[0])
         return versions(self.log, self.subject.name, None if kept is None else kept.log, restored=self._is_restored)
 
     def span(self) -> str:

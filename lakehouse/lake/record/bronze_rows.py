@@ -70,7 +70,7 @@ class BronzeRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartitionRows:
     """What a partition of the topic, under one of its ids, has of the chosen records: how many, and which offsets."""
 
     topic_id: str
@@ -112,7 +112,7 @@ class BronzeRows:
         self.partitions = 1 + max(highest or 0, *self._of.next, 0)
         ids = {row[0] for row in lake.execute("SELECT DISTINCT topic_id FROM counted").fetchall()}
         self.ids = frozenset(ids | ({self._of.topic_id} - {None}))
-        self.parts = tuple(Part(*row) for row in lake.execute(PARTS).fetchall())
+        self.parts = tuple(PartitionRows(*row) for row in lake.execute(PARTS).fetchall())
         self.counts: dict[int, int] = {}
         for part in self.parts:
             self.counts[part.partition] = self.counts.get(part.partition, 0) + part.records

@@ -18,14 +18,14 @@ GOES_ON = "the table goes on, there is nothing to do"
 SIMPLE_NAME = re.compile(r"`([A-Za-z_]\w*)`")
 
 
-class Difference(NamedTuple):
+class Verdict(NamedTuple):
     """What a difference means, and the sentence that says so."""
 
     kind: Kind
     text: str
 
 
-def differences(was: Json, now: Json) -> list[Difference]:
+def differences(was: Json, now: Json) -> list[Verdict]:
     """Return the differences of two fingerprints; none where they are the same."""
     was, now = _renewed(was), _renewed(now)
     found = [*_key(was, now), *_content(was, now), *_beside(was, now), *_stream(was["stream"], now["stream"])]
@@ -34,8 +34,8 @@ def differences(was: Json, now: Json) -> list[Difference]:
     return found
 
 
-def _differs(kind: Kind, what: str, was: str, now: str, meaning: str) -> Difference:
-    return Difference(kind, f"{what}: found {was}, declared {now}; {meaning}.")
+def _differs(kind: Kind, what: str, was: str, now: str, meaning: str) -> Verdict:
+    return Verdict(kind, f"{what}: found {was}, declared {now}; {meaning}.")
 
 
 def _renewed(value: Any) -> Any:
@@ -50,7 +50,7 @@ def _untyped(value: Json) -> Json:
     return {**value, "key": [name for name, _ in value["key"]]}
 
 
-def _key(was: Json, now: Json) -> Iterator[Difference]:
+def _key(was: Json, now: Json) -> Iterator[Verdict]:
     same = [a[0] for a in was["key"]] == [b[0] for b in now["key"]] and all(
         None in (a[1], b[1]) or a[1] == b[1] for a, b in zip(was["key"], now["key"], strict=True)
     )
@@ -60,7 +60,7 @@ def _key(was: Json, now: Json) -> Iterator[Difference]:
         yield _differs("new_table", "window", _window(was["window"]), _window(now["window"]), NEW)
 
 
-def _content(was: Json, now: Json) -> Iterator[Difference]:
+def _content(was: Json, now: Json) -> Iterator[Verdict]:
     if was["window"] != now["window"] and None not in (was["window"], now["window"]):
         yield _differs("refold", "window", _window(was["window"]), _window(now["window"]), REFOLD)
     if ("columns" in was) != ("columns" in now):
@@ -85,7 +85,7 @@ def _content(was: Json, now: Json) -> Iterator[Difference]:
         yield _differs("refold", "emit", was["emit"], now["emit"], REFOLD)
 
 
-def _beside(was: Json, now: Json) -> Iterator[Difference]:
+def _beside(was: Json, now: Json) -> Iterator[Verdict]:
     before, after = was["beside"], now["beside"]
     if before["suppress"] != after["suppress"]:
         words = {True: "suppress", False: "no suppress"}
@@ -99,7 +99,7 @@ def _beside(was: Json, now: Json) -> Iterator[Difference]:
         yield from _retention(before["retention"], after["retention"], was, final)
 
 
-def _retention(before: int | None, after: int | None, was: Json, final: bool) -> Iterator[Difference]:
+def _retention(before: int | None, after: int | None, was: Json, final: bool) -> Iterator[Verdict]:
     kind: Kind = "compatible"
     if was["window"] is None:
         kind, meaning = "refold", f"it decides which records are too old and which deletes are remembered; {REFOLD}"
@@ -116,7 +116,7 @@ def _retention(before: int | None, after: int | None, was: Json, final: bool) ->
     yield _differs(kind, "retention", _ms(before), _ms(after), meaning)
 
 
-def _stream(was: Json, now: Json) -> Iterator[Difference]:
+def _stream(was: Json, now: Json) -> Iterator[Verdict]:
     parts, others = was.get("merge", [was]), now.get("merge", [now])
     if _origin(was) != _origin(now) or len(parts) != len(others):
         yield _differs("refold", "streams", _names(parts), _names(others), REFOLD)
@@ -142,7 +142,7 @@ def _origin(stream: Json) -> str:
     return next(name for name in ("merge", "changes_of", "join", "topic") if name in stream)
 
 
-def _table(origin: str, was: Json, now: Json) -> Iterator[Difference]:
+def _table(origin: str, was: Json, now: Json) -> Iterator[Verdict]:
     """Where a stream reads a table: another table, or the same one by another key."""
     if was[origin] != now[origin]:
         yield _differs("refold", "table that is read", was[origin], now[origin], REFOLD)
@@ -156,7 +156,7 @@ def _table(origin: str, was: Json, now: Json) -> Iterator[Difference]:
         yield from _stream(was["stream"], now["stream"])
 
 
-def _source(was: Json, now: Json) -> Iterator[Difference]:
+def _source(was: Json, now: Json) -> Iterator[Verdict]:
     stream = f"of stream {now['beside']['name']}"
     for part in ("topic", "key_format", "value_format"):
         if was[part] != now[part]:
@@ -173,7 +173,7 @@ def _source(was: Json, now: Json) -> Iterator[Difference]:
         yield _differs("compatible", "name of the stream", a, b, meaning)
 
 
-def _value(was: Json, now: Json, stream: str) -> Iterator[Difference]:
+def _value(was: Json, now: Json, stream: str) -> Iterator[Verdict]:
     if was["value_format"] != "json":
         if was["value"] != now["value"]:
             yield _differs("refold", f"schema {stream}", _columns(was["value"]), _columns(now["value"]), REFOLD)

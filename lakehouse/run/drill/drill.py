@@ -160,7 +160,7 @@ class _Running:
             raise NotFound(
                 f"the last whole version is tick {found}, and bronze does not tell what a restored table lacks"
             )
-        return self._written(into, Past(into).seen(Cut(self.tick)))
+        return self._written(into, Past(into).visible(Cut(self.tick)))
 
     def _from_changelog(self, into: OpenTable) -> DataFrame:
         if self._published is None:

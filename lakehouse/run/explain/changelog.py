@@ -12,7 +12,7 @@ from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.model.keyed_table import key_of
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
-from lakehouse.run.explain.explanation import Step, written
+from lakehouse.run.explain.explanation import Effect, written
 from lakehouse.run.explain.of_key import COLUMNS, Sought, record_of
 from lakehouse.semantics.aggregate.collection import frozen
 from lakehouse.semantics.changelog import Key
@@ -42,7 +42,7 @@ def is_needed(layout: Layout, table: Table) -> bool:
     return bool(decided.count_rows(filter=ds.field("table") == table.name))
 
 
-def steps(opened: OpenTable, key: str, wanted: Sought, tick: int) -> dict[Key, tuple[Step, ...]]:
+def steps(opened: OpenTable, key: str, wanted: Sought, tick: int) -> dict[Key, tuple[Effect, ...]]:
     """Return the steps of a key's rows up to a tick, in order. key: its text, and what it means."""
     table = opened.table
     from lakehouse.spark.bronze import interventions
@@ -57,18 +57,18 @@ def steps(opened: OpenTable, key: str, wanted: Sought, tick: int) -> dict[Key, t
     records = _records(opened.layout, table, places)
     # One in a table that is read reaches this one as changes of its rows.
     decided = {at.at: at for of in (*table.stream.tables, table) for at in interventions.of(opened.lake, of.name)}
-    made: dict[Key, list[Step]] = {}
+    made: dict[Key, list[Effect]] = {}
     for position, of, row in found:
         before = of_row[-1].row if (of_row := made.setdefault(of, [])) else None
         after = before if row is None else None if row["_tombstone"] else _values(table, row)
         record = records.get((position.tick, position.topic, position.partition, position.offset))
         if record is None and (decision := decided.get(position.tick)) is not None:
-            of_row.append(Step(position, KINDS[decision.kind], after, reason=decision.reason or None))
+            of_row.append(Effect(position, KINDS[decision.kind], after, reason=decision.reason or None))
             continue
         did = "late" if row is None else _did(before, after)
         texts = (None, None) if record is None else written(table, record)
         event_ms = None if row is None else row["_event_time_ms"]
-        of_row.append(Step(position, did, after, event_ms, record, *texts))
+        of_row.append(Effect(position, did, after, event_ms, record, *texts))
     return {of: tuple(happened) for of, happened in made.items()}
 
 

@@ -21,7 +21,7 @@ from lakehouse.model import keyed_table, model
 from lakehouse.model.keyed_table import Event, Late, Made, comparable
 from lakehouse.plan.step import Source
 from lakehouse.plan.table import WINDOW_COLUMNS, Table
-from lakehouse.run.explain.explanation import Explained, Step, checked, rows_of_key, written
+from lakehouse.run.explain.explanation import Effect, Explained, checked, rows_of_key, written
 from lakehouse.run.explain.nearest import nearest
 from lakehouse.run.explain.of_key import Sought, bronze, bytes_of, is_keyed_by_topic, sought
 from lakehouse.semantics.aggregate.collection import frozen
@@ -80,7 +80,7 @@ def explain(
 
 def folded(
     layout: Layout, table: Table, key: Sought, cut: Cut, listen: Listen = lambda records: None
-) -> dict[Key, tuple[Step, ...]]:
+) -> dict[Key, tuple[Effect, ...]]:
     """Return the steps of a key's rows, by the model. Raises NeedsSpark."""
     events, judged = _reaching(layout, table, key, cut, listen)
     events.sort(key=lambda event: event.position)
@@ -166,14 +166,14 @@ def _horizon(table: Table, late: list[Span | None] | None) -> int:
     return max(closed, default=EVER)
 
 
-def _steps(table: Table, events: Iterable[Event], made: Made) -> dict[Key, tuple[Step, ...]]:
+def _steps(table: Table, events: Iterable[Event], made: Made) -> dict[Key, tuple[Effect, ...]]:
     """Put what came of each record beside it, row by row."""
     happened: dict[Position, list[Change | Late]] = {}
     outcomes: list[Change | Late] = [*made.changes, *made.unseen, *made.late]
     for outcome in outcomes:
         happened.setdefault(outcome.position, []).append(outcome)
     left_out = {id(change) for change in made.unseen}
-    found: dict[Key, list[Step]] = {}
+    found: dict[Key, list[Effect]] = {}
     for event in events:
         base = _key(table, event)
         assert base is not None
@@ -203,6 +203,6 @@ def _did(table: Table, before: dict[str, Any] | None, after: dict[str, Any] | No
     return "unchanged" if frozen(before) == frozen(after) else "updated"
 
 
-def _step(table: Table, event: Event, did: str, row: dict[str, Any] | None) -> Step:
+def _step(table: Table, event: Event, did: str, row: dict[str, Any] | None) -> Effect:
     key, value = written(table, event.record)
-    return Step(event.position, did, row, event.timestamp, event.record, key, value)
+    return Effect(event.position, did, row, event.timestamp, event.record, key, value)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Effect:
     """What one record, or intervention, did to a row, and the row's values after it; None: there is no row.
 
     record: as it lies in bronze; None of an intervention, and then `reason` says why. Its key and value as a person
@@ -53,7 +53,7 @@ class Explained:
     """
 
     key: dict[str, Any]
-    steps: tuple[Step, ...]
+    steps: tuple[Effect, ...]
     found: dict[str, Any] | None
     agrees: bool
     note: str | None = None
@@ -110,7 +110,7 @@ def _rows(layout: Layout, table: Table, version: int, key: Mapping[str, Any]) ->
 
 
 def checked(
-    table: Table, key: Key, steps: tuple[Step, ...], found: dict[str, Any] | None, watermark: int | None
+    table: Table, key: Key, steps: tuple[Effect, ...], found: dict[str, Any] | None, watermark: int | None
 ) -> Explained:
     """Return a row; what the steps lead to is compared with what the table has."""
     made = steps[-1].row if steps else None

@@ -15,7 +15,7 @@ from lakehouse.kafka.publish import Publisher
 from lakehouse.kafka.topics import TO_COME, Cluster
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Sink, Table
-from lakehouse.run.job.transactions import Part, parts
+from lakehouse.run.job.transactions import Transaction, cut_changes
 from lakehouse.run.start.standing import Mine, Standing, declaration_of, name_of, restored_of, standing
 from lakehouse.settings.config import Settings
 from lakehouse.spark.bronze import bronze
@@ -104,7 +104,7 @@ class _Open:
             whole=was.whole, covered=was.covered,
         )  # fmt: skip
         # Closed here, also where a transaction fails: what Spark keeps for them is given back while Spark is there.
-        with closing(changes), closing(parts(changes, was.tick, tick, was.sent, was.at)) as cut:
+        with closing(changes), closing(cut_changes(changes, was.tick, tick, was.sent, was.at)) as cut:
             for part in cut:
                 cover = self._cover(part, mine)
                 count += self._publisher.publish(part.records, cover)
@@ -112,7 +112,7 @@ class _Open:
                 self._clock = None if cover.clock is None else (cover.tick, cover.clock)
         return count
 
-    def _cover(self, part: Part, mine: Mine) -> Cover:
+    def _cover(self, part: Transaction, mine: Mine) -> Cover:
         """What the topic covers with a part."""
         of, was = self._sink.of, self._standing
         covered = published.next_offsets(self._lake, of, part.tick)

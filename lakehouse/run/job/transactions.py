@@ -19,7 +19,7 @@ TOO_LARGE = 5  # times that: in the middle of the tick
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Transaction:
     """What one transaction writes. tick: the last one that is whole in the topic then.
 
     sent: so many records of the ticks after it are there, too; at: the position of the last one of them, as in its
@@ -32,9 +32,9 @@ class Part:
     at: str | None = None
 
 
-def parts(
+def cut_changes(
     changes: Iterable[tuple[int, ProducerRecord]], after: int, to: int, sent: int = 0, at: str | None = None
-) -> Generator[Part]:
+) -> Generator[Transaction]:
     """Cut the changes of the ticks in (after, to], each with its tick, in order. The last part has all up to `to`.
 
     sent, at: what an earlier part has said of the ticks after `after`; these records are left out. Raises StorageError
@@ -46,7 +46,7 @@ def parts(
     for tick, record in changes:
         # What was cut in the middle is ended with the tick; no record may be cut off from those that are left out.
         if tick > last > whole and number >= sent and (sent or _full(held, volume)):
-            yield Part(held, last)
+            yield Transaction(held, last)
             whole, held, volume, number, sent = last, [], 0, 0, 0
         last, number = max(last, tick), number + 1
         if number <= sent:
@@ -57,11 +57,11 @@ def parts(
         volume += size(record)
         if _full(held, volume, TOO_LARGE):
             sent, at = number, None
-            yield Part(held, whole, number, position(record))
+            yield Transaction(held, whole, number, position(record))
             held, volume = [], 0
     if number < sent:
         raise _other(after)
-    yield Part(held, to)
+    yield Transaction(held, to)
 
 
 def position(record: ProducerRecord) -> str:

@@ -19,7 +19,7 @@ from lakehouse.durable import read_object, write_durably
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App
-from lakehouse.plan.duration import milliseconds
+from lakehouse.plan.duration import duration_ms
 from lakehouse.plan.table import Table
 from lakehouse.settings.config import Upkeep
 from lakehouse.spark.failure import cause
@@ -98,7 +98,7 @@ def at_least(settings: Upkeep, keep: str | None) -> Upkeep:
 
     Raises PlanError for a text that is no duration.
     """
-    if keep is None or milliseconds(keep, "keep-at-least") <= milliseconds(settings.keep_versions, "keep_versions"):
+    if keep is None or duration_ms(keep, "keep-at-least") <= duration_ms(settings.keep_versions, "keep_versions"):
         return settings
     return replace(settings, keep_versions=keep)
 

@@ -199,7 +199,7 @@ def compare(opened: OpenTable, beside: OpenTable) -> Difference:
     """Compare what people see of the live table with what was built, at the last tick that both have taken in."""
     tick = min(_applied(opened), _applied(beside))
     live = reading.read(opened, AtTick(tick))
-    return difference(opened.table.key, live, Past(beside).seen(Cut(tick)))
+    return difference(opened.table.key, live, Past(beside).visible(Cut(tick)))
 
 
 def revert(
@@ -282,7 +282,7 @@ def _effect(opened: OpenTable, kind: Kind, details: Mapping[str, Any]) -> Differ
     applied = _applied(opened)
     past = Past(opened, [Decision(applied + 1, "", kind, details)])
     live = reading.read(opened, AtTick(applied))
-    return difference(opened.table.key, live, past.seen(Cut(applied + 1)))
+    return difference(opened.table.key, live, past.visible(Cut(applied + 1)))
 
 
 def _applied(opened: OpenTable) -> int:

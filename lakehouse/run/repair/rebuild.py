@@ -101,7 +101,7 @@ def rebuild(
     if origin == "version":
         return _made(opened.at(into), name, reading.version(opened, at), said)
     if origin == "bronze":
-        return _made(opened.at(into), name, Past(opened).seen(cut, anchored=False), said)
+        return _made(opened.at(into), name, Past(opened).visible(cut, anchored=False), said)
     if published is None:
         raise ConfigError("rebuild from changelog: expected the topic that the changelog was published to.")
     if not cut.whole:
@@ -166,7 +166,7 @@ def backtest(
             build(opened.lake.open(one), _beside(f"backtest_{number}", table), to=tick, listen=listen)
             for number, one in enumerate((table, other))
         ]
-        before, after = (Past(place).seen(Cut(tick)) for place in places)
+        before, after = (Past(place).visible(Cut(tick)) for place in places)
         made = Backtested(
             tick, content(before), content(after), difference(table.key, before, after, EXAMPLES)
         )  # fmt: skip

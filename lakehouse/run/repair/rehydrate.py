@@ -19,7 +19,7 @@ from lakehouse.kafka.ordered import Headers, OrderedProducer, Placed
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
-from lakehouse.lake.record.bronze_rows import BronzeRow, BronzeRows, Part
+from lakehouse.lake.record.bronze_rows import BronzeRow, BronzeRows, PartitionRows
 from lakehouse.plan.schema import check_topic
 from lakehouse.run.repair.refilled import Target, target
 from lakehouse.semantics.kafka_time import HEADER, no_time
@@ -33,7 +33,7 @@ FIRST_MS = 1
 class Moved:
     """What one partition, under one id of the source, became: `part` in bronze, from `offset` on in the topic."""
 
-    part: Part
+    part: PartitionRows
     offset: int
 
     @property

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.start.opened import Opened
-from lakehouse.semantics.moment import At, Clock
-from lakehouse.semantics.moment import at as moment_of
+from lakehouse.semantics.moment import At, Clock, moment_of
 
 if TYPE_CHECKING:
     from lakehouse.run.repair.backfill import Backfilled, Progress, Range
@@ -209,9 +208,9 @@ class Repairs(Opened):
     ) -> Rehydrated:
         """Write a topic's records in bronze back into a Kafka topic, up to a moment; without Spark.
 
-        at, clock, tick, offsets: the moment, see `lakehouse.semantics.moment.at`. from_tick: records from this tick on.
-        The rest: see `lakehouse.run.repair.rehydrate`. Run again, it goes on where it ended. Raises ConfigError,
-        NotFound, LeaseHeld, KafkaUnavailable.
+        at, clock, tick, offsets: the moment, see `lakehouse.semantics.moment.moment_of`. from_tick: records from this
+        tick on. The rest: see `lakehouse.run.repair.rehydrate`. Run again, it goes on where it ended. Raises
+        ConfigError, NotFound, LeaseHeld, KafkaUnavailable.
         """
         from lakehouse.lake.record.bronze_rows import BronzeRows
         from lakehouse.plan.schema import check_topic

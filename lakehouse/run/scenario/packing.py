@@ -19,20 +19,20 @@ from lakehouse.semantics.changelog import Change
 from lakehouse.semantics.record import Record
 
 
-class Part(NamedTuple):
+class Trial(NamedTuple):
     """An application and the records that it is run over."""
 
     app: App
     records: list[Record]
 
 
-def pack(parts: Sequence[Part]) -> Part:
-    """Return one application and one history that hold those of all parts. `unpack` takes their results out again."""
+def pack(trials: Sequence[Trial]) -> Trial:
+    """Return one application and one history that hold those of all trials. `unpack` takes their results out again."""
     tables: list[Table] = []
     sinks: list[Sink] = []
     sources: list[Source] = []
     history: list[Record] = []
-    for number, part in enumerate(parts):
+    for number, part in enumerate(trials):
         app = _renamed(part.app, _prefix(number))
         tables += app.tables
         sinks += app.sinks
@@ -41,12 +41,12 @@ def pack(parts: Sequence[Part]) -> Part:
             replace(record, topic=_prefix(number) + record.topic, topic_id=_prefix(number) + record.topic_id)
             for record in part.records
         ]
-    return Part(App(tuple(tables), tuple(sinks), tuple(sources)), history)
+    return Trial(App(tuple(tables), tuple(sinks), tuple(sources)), history)
 
 
-def unpack(result: Result, parts: Sequence[Part]) -> list[Result]:
-    """Return what the run of a pack gave for each of its parts, under the names that the parts have themselves."""
-    return [_own(result, _prefix(number), part.records) for number, part in enumerate(parts)]
+def unpack(result: Result, trials: Sequence[Trial]) -> list[Result]:
+    """Return what the run of a pack gave for each of its trials, under the names that the trials have themselves."""
+    return [_own(result, _prefix(number), part.records) for number, part in enumerate(trials)]
 
 
 def _prefix(number: int) -> str:

@@ -21,7 +21,7 @@ from lakehouse.errors import ConfigError, LakehouseError, NeedsSpark
 from lakehouse.lake.layout import Layout
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
-from lakehouse.run.scenario.packing import Part, pack, unpack
+from lakehouse.run.scenario.packing import Trial, pack, unpack
 from lakehouse.run.scenario.scenario import Batch, Engine, Scenario, application, check, find, on_model, read, records
 from lakehouse.semantics.record import Record
 from lakehouse.settings.config import Options, Settings, load
@@ -138,18 +138,18 @@ def _run_pack(cases: Sequence[Case], batch: Batch, engine: Engine) -> Iterator[O
         yield _outcome(case, "spark", batch, bool(passed), said, share if number in parts else 0.0)
 
 
-def _part(case: Case, batch: Batch) -> Part | None:
+def _part(case: Case, batch: Batch) -> Trial | None:
     """Return what an engine runs of a case; None if that can't be had, which `_checked` finds too and says."""
     if case.scenario is None or case.scenario.error is not None:
         return None
     try:
         app = application(case.scenario)
-        return Part(app, records(case.scenario, app, batch))
+        return Trial(app, records(case.scenario, app, batch))
     except (Exception, SystemExit):
         return None
 
 
-def _halving(parts: list[Part], engine: Engine) -> list[Result | LakehouseError]:
+def _halving(parts: list[Trial], engine: Engine) -> list[Result | LakehouseError]:
     """Return the result of each part, or what it raised."""
     if not parts:
         return []

@@ -34,7 +34,7 @@ class Cell(NamedTuple):
     order: Any
 
 
-class Step(NamedTuple):
+class CellChange(NamedTuple):
     """One change: the window's row is now `cell`; None takes it away. `time` is the change's event time."""
 
     span: Span | None
@@ -71,7 +71,7 @@ class Cells(dict[Span | None, Cell]):
         return self._spans[start:end]
 
 
-Outcome = tuple[list[Step], list[Span]]
+Outcome = tuple[list[CellChange], list[Span]]
 
 
 class Operator(Protocol):
@@ -103,7 +103,7 @@ class Plain:
 
     def apply(self, cells: Cells, record: Input) -> Outcome:
         cells[None] = cell = added(self.rules, cells.get(None), record)
-        return [Step(None, cell, cell.time)], []
+        return [CellChange(None, cell, cell.time)], []
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,5 +120,5 @@ class TimeWindows:
                 late.append(span)
                 continue
             cells[span] = cell = added(self.rules, cells.get(span), record)
-            steps.append(Step(span, cell, cell.time))
+            steps.append(CellChange(span, cell, cell.time))
         return steps, late

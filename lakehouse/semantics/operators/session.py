@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakehouse.semantics.operators.cell import Cell, Cells, Input, Outcome, Rules, Step, zero
+from lakehouse.semantics.operators.cell import Cell, CellChange, Cells, Input, Outcome, Rules, zero
 from lakehouse.semantics.window import Session, Span
 
 
@@ -48,13 +48,13 @@ class Sessions:
             )
             # A record at the very time of a session of one moment only adds to it.
             if span != Span(record.time, record.time):
-                steps.append(Step(found, None, found.end))
+                steps.append(CellChange(found, None, found.end))
         new = tuple(
             rule.add(a, value, record.order)
             for rule, a, value in zip(self.rules, accumulators, record.values, strict=True)
         )
         cells[span] = cell = Cell(new, span.end, record.order)
-        return [*steps, Step(span, cell, span.end)], []
+        return [*steps, CellChange(span, cell, span.end)], []
 
     def _is_open(self, span: Span, record: Input) -> bool:
         if self.final:

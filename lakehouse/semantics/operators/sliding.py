@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakehouse.semantics.operators.cell import Cell, Cells, Input, Outcome, Rules, Step, added
+from lakehouse.semantics.operators.cell import Cell, CellChange, Cells, Input, Outcome, Rules, added
 from lakehouse.semantics.window import Sliding, Span
 from lakehouse.semantics.years import FIRST_MS
 
@@ -41,7 +41,7 @@ class _Run:
 
     def __init__(self, owner: SlidingWindows, cells: Cells, record: Input) -> None:
         self._owner, self._cells, self._record = owner, cells, record
-        self._steps: list[Step] = []
+        self._steps: list[CellChange] = []
         self._late: list[Span] = []
 
     def outcome(self) -> Outcome:
@@ -116,11 +116,11 @@ class _Run:
             span = self._owner.span(self._record.time + 1)
             cell = Cell(right.accumulators, right.time, self._record.order)
             self._cells[span] = cell
-            self._steps.append(Step(span, cell, cell.time))
+            self._steps.append(CellChange(span, cell, cell.time))
 
     def _add(self, span: Span, cell: Cell | None) -> None:
         if self._owner.window.closes(span) <= self._record.horizon:
             self._late.append(span)
             return
         self._cells[span] = new = added(self._owner.rules, cell, self._record)
-        self._steps.append(Step(span, new, new.time))
+        self._steps.append(CellChange(span, new, new.time))

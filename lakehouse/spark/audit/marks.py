@@ -241,7 +241,7 @@ class _Marks:
     def _refolded(self) -> DataFrame:
         """The positions that the rows have by bronze and the interventions."""
         past = Past(self._opened)
-        return past.seen(Cut(self._subject.tick), anchored=False).select("_position")
+        return past.visible(Cut(self._subject.tick), anchored=False).select("_position")
 
     def _decided_records(self, kind: str, decisions: Iterable[Decision]) -> DataFrame | None:
         return interventions.records(self._lake, [at for at in decisions if at.kind == kind])

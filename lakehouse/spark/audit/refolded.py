@@ -21,5 +21,5 @@ def refolded(opened: OpenTable, tick: int) -> DataFrame:
             f"table {opened.name!r} was restored from a topic: this lake's bronze does not have its restored rows, so "
             "it can't be folded from bronze."
         )
-    made = Past(opened).seen(Cut(tick), anchored=False)
+    made = Past(opened).visible(Cut(tick), anchored=False)
     return made.select(*[f"`{name}`" for name in made.columns if not name.startswith("_")])

@@ -38,7 +38,7 @@ class Begun:
     @cached_property
     def rows(self) -> DataFrame:
         """All of it."""
-        return Past(self._opened).kept(self._at).rows
+        return Past(self._opened).state(self._at).rows
 
     def touched(self, records: DataFrame, *, anywhere: bool = False) -> DataFrame | None:
         """Return the rows whose keys, windows too, are among the records'; None where there is nothing yet.

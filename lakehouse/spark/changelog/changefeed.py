@@ -184,7 +184,7 @@ class _Changes:
     def _decided(self, at: Decision) -> DataFrame:
         """An intervention's changes, at positions of its own: (tick, 0, "", -1, n, 0)."""
         table = self._table
-        frame = Past(self._opened).changed(at, seen=table.is_final, cut=self._cut)
+        frame = Past(self._opened).changed(at, visible=table.is_final, cut=self._cut)
         if table.order_by is not None:
             frame = frame.withColumn("_tombstone", F.col("_tombstone") | F.coalesce("_deleted", F.lit(False)))
             frame = frame.drop("_order", "_deleted")

@@ -35,7 +35,7 @@ class Upstream(Tables):
         if self.after == NO_TICK and input_of(self._live(table)).skip is None:
             return None
         cut = Cut(self.after) if self.cut is None else replace(self.cut, tick=self.after)
-        rows = Past(self._live(table)).seen(cut).alias("b")
+        rows = Past(self._live(table)).visible(cut).alias("b")
         return rows.join(keys.distinct().alias("k"), same_key(table.key, "b", "k"), "left_semi")
 
     def _live(self, table: Table) -> OpenTable:

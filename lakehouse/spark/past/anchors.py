@@ -41,7 +41,7 @@ class Anchor:
 
     tick: int
     rows: DataFrame
-    seen: DataFrame | None = None
+    visible: DataFrame | None = None
 
 
 def nearest(opened: OpenTable, cut: Cut) -> Anchor | None:
@@ -98,7 +98,7 @@ def salvage(opened: OpenTable, into: Layout, before: Mapping[str, int]) -> int |
 
 def _copy(opened: OpenTable, found: Anchor, commit: Commit, through: int | None, reason: str) -> None:
     folder = opened.layout.anchors(opened.name)
-    for name, rows in (("kept", found.rows), ("seen", found.seen)):
+    for name, rows in (("kept", found.rows), ("seen", found.visible)):
         if rows is not None:
             # In the place of what a killed copy of the tick left: the index does not know of it.
             made = _writer(rows.withColumn("_anchor", F.lit(found.tick))).partitionBy("_anchor").mode("overwrite")

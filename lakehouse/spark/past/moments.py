@@ -47,11 +47,11 @@ WHOLE = ("revert", "swap")  # interventions that leave nothing of what the table
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What a table keeps at a moment; of final results also what is seen already."""
+class State:
+    """What a table keeps at a moment; of final results also what is visible already."""
 
     rows: DataFrame
-    seen: DataFrame | None = None
+    visible: DataFrame | None = None
 
 
 class Past:
@@ -65,18 +65,21 @@ class Past:
         self._input = input_of(opened)
         self._decisions = [*interventions.of(opened.lake, opened.name), *also]
         self._columns = tables.state_schema(spark, table) if table.has_state else tables.schema(spark, table)
-        self._seen_columns = tables.schema(spark, table)
+        self._visible_columns = tables.schema(spark, table)
         self._bases: dict[tuple[Cut, bool], Anchor] = {}
         self._nothing = spark.createDataFrame([], self._columns)
 
-    def seen(self, cut: Cut, *, anchored: bool = True) -> DataFrame:
-        """Return what people see at a moment, hidden columns too. anchored: False folds everything from bronze."""
-        kept = self.kept(cut, anchored=anchored)
-        table, rows = self._table, kept.rows
+    def visible(self, cut: Cut, *, anchored: bool = True) -> DataFrame:
+        """Return the rows that people see at a moment, hidden columns too.
+
+        anchored: False folds everything from bronze.
+        """
+        state = self.state(cut, anchored=anchored)
+        table, rows = self._table, state.rows
         if table.is_final:
             watermark = self._watermark(cut, anchored=anchored)
-            assert kept.seen is not None
-            closed, later = kept.seen.where(self._closed(watermark)), rows.where(self._closed(watermark))
+            assert state.visible is not None
+            closed, later = state.visible.where(self._closed(watermark)), rows.where(self._closed(watermark))
             rows = closed.unionByName(others(table.key, later, closed))
         if table.order_by is not None:
             rows = rows.where(~F.col("_deleted"))
@@ -85,33 +88,34 @@ class Past:
         if table.window is not None and table.retention is not None:
             watermark = self._watermark(cut, anchored=anchored)
             rows = rows if watermark is None else rows.where(~ended(watermark - table.retention))
-        return _as(rows, self._seen_columns)
+        return _as(rows, self._visible_columns)
 
-    def kept(self, cut: Cut, *, anchored: bool = True) -> Kept:
-        """Return what the table keeps at a moment; nothing has expired since the anchor that it begins from."""
+    def state(self, cut: Cut, *, anchored: bool = True) -> State:
+        """Return all that the table keeps at a moment; nothing has expired since the anchor that it begins from."""
         base = self._base(cut, anchored=anchored)
-        tick, kept = base.tick, Kept(base.rows, base.seen)
+        tick, state = base.tick, State(base.rows, base.visible)
         decisions = [at for at in self._decisions if base.tick < at.at <= cut.tick]
         if whole := [at for at in decisions if at.kind in WHOLE]:
             # Nothing of what was before the last of them is left.
-            tick, kept = whole[-1].at, self._decided(kept, whole[-1], cut, anchored=anchored)
+            tick, state = whole[-1].at, self._decided(state, whole[-1], cut, anchored=anchored)
         for at in [at for at in decisions if at.at > tick]:
-            kept = replace(kept, rows=self._after(kept.rows, tick, at.at - 1, cut))
-            kept, tick = self._decided(kept, at, cut, anchored=anchored), at.at
-        return replace(kept, rows=self._after(kept.rows, tick, cut.tick, cut))
+            state = replace(state, rows=self._after(state.rows, tick, at.at - 1, cut))
+            state, tick = self._decided(state, at, cut, anchored=anchored), at.at
+        return replace(state, rows=self._after(state.rows, tick, cut.tick, cut))
 
-    def changed(self, at: Decision, *, seen: bool, cut: Cut | None = None) -> DataFrame:
-        """Return the rows that an intervention changes, as they become, or `_tombstone`: of what is kept, or seen.
+    def changed(self, at: Decision, *, visible: bool, cut: Cut | None = None) -> DataFrame:
+        """Return the rows that an intervention changes, as they become, or `_tombstone`: of the state, or of what
+        is visible.
 
-        What is seen is asked for of final results alone. cut: which records count; all if left out.
+        Visible rows are asked for of final results alone. cut: which records count; all if left out.
         """
         before, after = (Cut(tick) if cut is None else replace(cut, tick=tick) for tick in (at.at - 1, at.at))
-        if seen:
-            return self.difference(self.seen(before), self.seen(after))
-        kept, made = self.kept(before), self._committed(at) if after.whole else None
-        return self.difference(kept.rows, self._decided(kept, at, after).rows if made is None else made)
+        if visible:
+            return self.changes_between(self.visible(before), self.visible(after))
+        state, made = self.state(before), self._committed(at) if after.whole else None
+        return self.changes_between(state.rows, self._decided(state, at, after).rows if made is None else made)
 
-    def difference(self, before: DataFrame, after: DataFrame) -> DataFrame:
+    def changes_between(self, before: DataFrame, after: DataFrame) -> DataFrame:
         """Return the rows after that are not the same before, and `_tombstone` for those that are no more."""
         key = self._table.key
         # The position is what a row of `latest` shows which record it is by.
@@ -137,7 +141,7 @@ class Past:
                     return None  # Delta has its files no longer
         return None
 
-    def _decided(self, kept: Kept, at: Decision, cut: Cut, *, anchored: bool = True) -> Kept:
+    def _decided(self, state: State, at: Decision, cut: Cut, *, anchored: bool = True) -> State:
         """What an intervention makes of what is kept."""
         table = self._table
         clock = self._clock_at(at.at if at.kind == "swap" else at.at - 1)
@@ -150,25 +154,25 @@ class Past:
         )  # fmt: skip
         rows, keys, names = _as(made_anew.rows, self._columns), made_anew.keys, made_anew.names
         if not table.is_final:
-            return Kept(others(names, kept.rows, keys).unionByName(rows))
-        assert kept.seen is not None
+            return State(others(names, state.rows, keys).unionByName(rows))
+        assert state.visible is not None
         parts = [rows.where(condition) for condition in (self._open(watermark), self._closed(watermark))]
-        held = [others(names, frame, keys) for frame in (kept.rows, kept.seen)]
-        return Kept(*[mine.unionByName(made) for mine, made in zip(held, parts, strict=True)])
+        held = [others(names, frame, keys) for frame in (state.rows, state.visible)]
+        return State(*[mine.unionByName(made) for mine, made in zip(held, parts, strict=True)])
 
-    def _replaced(self, at: Decision, cut: Cut, watermark: int | None, *, anchored: bool) -> Kept:
+    def _replaced(self, at: Decision, cut: Cut, watermark: int | None, *, anchored: bool) -> State:
         """What the table becomes as a whole: what it was, or what was built beside it."""
         if at.kind == "revert":
             past, to = self, cut_of(at.details)
             if anchored and cut.whole and (rows := self._version(at.details.get("version"))) is not None:
-                return Kept(rows)
+                return State(rows)
         else:
             past, to = Past(built(self._opened, at)), Cut(at.at - 1)
         to = to.within(cut)
-        made = past.kept(to, anchored=anchored)
+        made = past.state(to, anchored=anchored)
         if not self._table.is_final:
             return made
-        return Kept(made.rows.where(self._open(watermark)), _as(past.seen(to, anchored=anchored), self._columns))
+        return State(made.rows.where(self._open(watermark)), _as(past.visible(to, anchored=anchored), self._columns))
 
     def _version(self, number: int | None) -> DataFrame | None:
         """A version by its number, which tells what somebody else wrote, too; None where there is none.
@@ -205,8 +209,8 @@ class Past:
             if base is None:
                 base = Anchor(NO_TICK, self._nothing, self._nothing if self._table.is_final else None)
             else:
-                seen = None if base.seen is None else _as(base.seen, self._columns)
-                base = replace(base, rows=_as(base.rows, self._columns), seen=seen)
+                visible = None if base.visible is None else _as(base.visible, self._columns)
+                base = replace(base, rows=_as(base.rows, self._columns), visible=visible)
             self._bases[cut, anchored] = base
         return self._bases[cut, anchored]
 

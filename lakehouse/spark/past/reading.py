@@ -33,7 +33,7 @@ def read(opened: OpenTable, at: At | None) -> DataFrame:
     # By event time and by offsets a table is what its records make of it: not what somebody else wrote into a version.
     if found.whole and (frame := _version(opened, line.version(at))) is not None:
         return frame
-    return Past(opened).seen(found)
+    return Past(opened).visible(found)
 
 
 def version(opened: OpenTable, at: At | None) -> DataFrame:

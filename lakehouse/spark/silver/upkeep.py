@@ -17,7 +17,7 @@ from datetime import datetime
 from pyspark.sql import SparkSession
 
 from lakehouse.plan.app import App
-from lakehouse.plan.duration import milliseconds
+from lakehouse.plan.duration import duration_ms
 from lakehouse.settings.config import Upkeep
 from lakehouse.spark.bronze.bronze import EVER
 from lakehouse.spark.bronze.compaction import cluster
@@ -66,9 +66,9 @@ def policy(settings: Upkeep, *, vacuum: bool = True, dry_run: bool = False) -> P
     kept = settings.keep_anchors
     return Policy(
         settings.optimize_files,
-        milliseconds(settings.keep_versions, "keep_versions"),
-        milliseconds(settings.anchors_every, "anchors_every"),
-        None if kept == FOREVER else milliseconds(kept, "keep_anchors"),
+        duration_ms(settings.keep_versions, "keep_versions"),
+        duration_ms(settings.anchors_every, "anchors_every"),
+        None if kept == FOREVER else duration_ms(kept, "keep_anchors"),
         vacuum,
         dry_run,
     )

@@ -37,7 +37,7 @@ def changed(
     if decided:
         # What somebody else wrote into what is seen is put right as well; what is kept does not know of it.
         past = Past(opened)
-        return past.difference(opened.lake.read(opened.visible.path), past.seen(Cut(to)))
+        return past.changes_between(opened.lake.read(opened.visible.path), past.visible(Cut(to)))
     place = opened.state
     versions = [c.version for c in opened.lake.commits(place, after) if after < c.tick <= to]
     reader = opened.spark.read.format("delta").option("readChangeFeed", "true")

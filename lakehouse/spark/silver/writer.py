@@ -60,7 +60,7 @@ class SilverWriter:
         self._lake, self._spark = self._opened.lake, self._opened.spark
         self._run = run
         self.table = opened.table
-        self._seen, self._kept = opened.visible, opened.state
+        self._visible, self._state = opened.visible, opened.state
         self._lease = Lease(opened.layout.lease(f"silver-{opened.name}"), f"table {opened.name!r}")
         self.applied = 0
         self.failed: tuple[Failed, ...] = ()
@@ -70,18 +70,18 @@ class SilverWriter:
         try:
             self._decisions = interventions.of(self._lake, self.table.name)
             tables.create(self._opened, swapped=self._to_be_swapped())
-            kept = open_epoch(self._spark, self._kept.path, self._kept.name)
+            kept = open_epoch(self._spark, self._state.path, self._state.name)
             self._epoch, self.applied = kept.epoch, kept.tick
             self._forms = tables.forms(self._spark, self.table)
             self._input = input_of(self._opened)
             self._clock = past.clock_at(self._opened, self.applied)
             self._through = past.through_at(self._opened, self.applied)
-            self._failed = by_log(log_of(self._spark, self._kept.path), self._kept.name)
+            self._failed = by_log(log_of(self._spark, self._state.path), self._state.name)
             self._emitted: int | None = None
             self._late_epoch: int | None = None
             if self.table.has_state:
-                seen = open_epoch(self._spark, self._seen.path, self._seen.name)
-                self._seen_epoch, self._seen_tick = seen.epoch, seen.tick
+                seen = open_epoch(self._spark, self._visible.path, self._visible.name)
+                self._visible_epoch, self._visible_tick = seen.epoch, seen.tick
                 self._show(self.applied)
         except BaseException:
             self._lease.release()
@@ -106,7 +106,7 @@ class SilverWriter:
         if to <= self.applied:
             return 0
         stream = partial(self._input.frame, self.applied, to)
-        rows = partial(self._lake.read, self._kept.path)
+        rows = partial(self._lake.read, self._state.path)
         folded = fold.fold(self.table, self._forms, stream, rows, self._clock, self._emitted)
         try:
             for source in folded.bad:
@@ -128,7 +128,7 @@ class SilverWriter:
 
     def prove(self) -> None:
         """Raise Fenced when another writer has taken the table over."""
-        check_epoch(self._spark, self._kept.path, self._kept.name, self._epoch)
+        check_epoch(self._spark, self._state.path, self._state.name, self._epoch)
 
     def _epoch_of_late(self) -> int:
         """The epoch of the late table, which this writer opens when it first writes into it."""
@@ -145,7 +145,7 @@ class SilverWriter:
         through = max((time for time in (self._through, last) if time is not None), default=None)
         failed = added(self._failed, folded.failed)
         said = {**folded.counts(), "times": {"first": first, "last": last, "through": through}, **_failed(failed)}
-        self._commit(self._kept, Progress(self._epoch, to), self.applied, said, folded.batch, forms)
+        self._commit(self._state, Progress(self._epoch, to), self.applied, said, folded.batch, forms)
         self._clock, self._through, self._failed = folded.clock, through, failed
         self.failed = added(self.failed, folded.failed)
 
@@ -179,19 +179,19 @@ class SilverWriter:
             )
         if at.kind in ("swap", "revert"):
             # The one after its own: the next one there is might be the next of a writer that has taken the table over.
-            self._epoch = open_epoch(self._spark, self._kept.path, self._kept.name, self._epoch + 1).epoch
+            self._epoch = open_epoch(self._spark, self._state.path, self._state.name, self._epoch + 1).epoch
         said: dict[str, Any] = {"operation": at.kind, "records": 0}
         if at.kind == "swap":
             said[counted.SEEN] = self._bring_along(at, bad)
         said |= _failed(self._failed)
-        made = Past(self._opened).changed(at, seen=False)
+        made = Past(self._opened).changed(at, visible=False)
         batch = held(made, self.table.key)
         try:
             said["keys"] = batch.count
             said["times"] = {"first": None, "last": None, "through": self._through}
             if self._clock is not None:
                 said["clock"] = self._clock.metadata()
-            self._commit(self._kept, Progress(self._epoch, at.at), self.applied, said, batch, decided=True)
+            self._commit(self._state, Progress(self._epoch, at.at), self.applied, said, batch, decided=True)
         finally:
             batch.frame.unpersist()
         self.applied = at.at
@@ -241,7 +241,7 @@ class SilverWriter:
 
     def _to_be_swapped(self) -> bool:
         """Whether a swap to the present declaration was decided, and is still to come."""
-        if not self._lake.exists(self._kept.path):
+        if not self._lake.exists(self._state.path):
             return False
         done = self._opened.progress.tick
         mine = declared(self.table)[DECLARATION]
@@ -249,18 +249,18 @@ class SilverWriter:
 
     def _show(self, to: int) -> None:
         """Bring what people see to a tick that the state has."""
-        if to > self._seen_tick:
-            decided = any(self._seen_tick < at.at <= to for at in self._decisions)
+        if to > self._visible_tick:
+            decided = any(self._visible_tick < at.at <= to for at in self._decisions)
             # Final results appear once: their keys are new, unless somebody corrected them.
             fresh = self.table.is_final and self.table.retention is None and not decided
-            made = visible.changed(self._opened, self._seen_tick, to, self._clock, decided=decided)
+            made = visible.changed(self._opened, self._visible_tick, to, self._clock, decided=decided)
             batch = held(made, self.table.key)
             try:
-                target, said = Progress(self._seen_epoch, to), {"keys": batch.count}
-                self._commit(self._seen, target, self._seen_tick, said, batch, fresh=fresh)
+                target, said = Progress(self._visible_epoch, to), {"keys": batch.count}
+                self._commit(self._visible, target, self._visible_tick, said, batch, fresh=fresh)
             finally:
                 batch.frame.unpersist()
-            self._seen_tick = to
+            self._visible_tick = to
         self._emitted = self._clock.watermark if self._clock is not None else None
 
 
