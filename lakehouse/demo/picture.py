@@ -23,7 +23,6 @@ from matplotlib.lines import Line2D
 from matplotlib.markers import MarkerStyle
 from matplotlib.path import Path as Outline
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import FuncFormatter
 from matplotlib.transforms import Affine2D
 
 from lakehouse.demo import source
@@ -106,44 +105,6 @@ def planes_in_the_air(at: datetime, rows: Iterable[Row], out: Path) -> Drawn:
     figure.text(_LEFT, 0.3 / figure.get_figheight(), note, fontsize=9, color=_SOFT)
     _save(figure, out)
     return Drawn(len(flying), left_out)
-
-
-def airport_delays(at: datetime, rows: Iterable[Row], out: Path) -> Drawn:
-    """Draw the mean departure delay per hour and airport, on the day (New York's) that ``at`` lies in.
-
-    A row is a flight: origin, departed_at, dep_delay (minutes, negative is early). Those of other days, or
-    without departure or delay, are left out and counted. The hour is the one of departure.
-    """
-    day = at.astimezone(_NEW_YORK).date()
-    delays: dict[str, dict[int, list[float]]] = {code: {} for code in _COLOURS}
-    placed = left_out = 0
-    for row in rows:
-        departed = None if row["departed_at"] is None else _time(row["departed_at"]).astimezone(_NEW_YORK)
-        if departed is None or row["dep_delay"] is None or departed.date() != day:
-            left_out += 1
-            continue
-        placed += 1
-        delays[row["origin"]].setdefault(departed.hour, []).append(float(row["dep_delay"]))
-    figure, axes = _figure(11.0, 4.4)
-    for code, by_hour in delays.items():
-        # An hour without departures is a gap in the line.
-        means = [float(np.mean(by_hour[hour])) if hour in by_hour else np.nan for hour in range(24)]
-        axes.plot(range(24), means, color=_COLOURS[code], linewidth=2, marker="o", markersize=5)
-    axes.axhline(0, color=_SOFT, linewidth=1)
-    axes.grid(axis="y", color=_FAINT, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right", "left", "bottom"]].set_visible(False)
-    axes.tick_params(length=0, colors=_SOFT, labelsize=10)
-    axes.set_xlim(-0.5, 23.5)
-    axes.set_xticks(range(0, 24, 3))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda hour, _: f"{hour:02.0f}:00"))
-    axes.set_xlabel("hour of departure, New York time", color=_SOFT)
-    axes.set_ylabel("mean delay, minutes", color=_SOFT)
-    _title(figure, "How late the planes left New York", f"{_day(day)}  ·  {placed:,} departures")
-    counts = {code: sum(map(len, by_hour.values())) for code, by_hour in delays.items()}
-    _legend(figure, {code: f"{_NAMES[code]} ({counts[code]})" for code in _COLOURS})
-    _save(figure, out)
-    return Drawn(placed, left_out)
 
 
 def _share_flown(row: Row, at: datetime) -> float | None:

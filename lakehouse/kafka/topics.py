@@ -149,10 +149,6 @@ class Cluster:
             raise self._translate(error, name) from None
         return {key: entry.value for key, entry in entries.items()}
 
-    def cleanup_policy(self, name: str) -> str:
-        """``delete``, ``compact`` or ``compact,delete``. Raises NotFound."""
-        return self.config(name).get("cleanup.policy") or "delete"
-
     def create(
         self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None, replicas: int = -1
     ) -> None:

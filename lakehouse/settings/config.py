@@ -40,11 +40,10 @@ from typing import Any, Literal
 from lakehouse.errors import ConfigError
 from lakehouse.settings import checks
 from lakehouse.settings.checks import CHECKS
-from lakehouse.settings.sections import MASK, Airflow, Kafka, Lake, Options, Run, Spark, Upkeep
+from lakehouse.settings.sections import Airflow, Kafka, Lake, Options, Run, Spark, Upkeep
 
 __all__ = [
     "Airflow", "Kafka", "Lake", "Options", "Run", "Settings", "Spark", "Upkeep", "home", "jars_folder", "load",
-    "render",
 ]  # fmt: skip
 
 FILE_NAME = "lakehouse.toml"
@@ -185,30 +184,6 @@ def _suggest(name: str, known: Iterable[str], form: str = "{}") -> str:
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     expected = ", ".join(form.format(one) for one in names)
     return (f"Did you mean {form.format(near[0])}? " if near else "") + f"Expected one of: {expected}."
-
-
-# What holds where a setting has no value.
-DEFAULTS = {"bootstrap_servers": "embedded", "database": "a SQLite file in home"}
-
-
-def render(settings: Settings) -> str:
-    """The settings as text in the file's own form, with secrets masked."""
-    lines = []
-    for section in CHECKS:
-        lines.append(f"[{section}]")
-        part = getattr(settings, section)
-        for key in CHECKS[section]:
-            value = getattr(part, key)
-            if isinstance(value, Options):
-                pairs = ", ".join(f"{json.dumps(name)} = {json.dumps(one)}" for name, one in value.masked().items())
-                lines.append(f"{key} = {{ {pairs} }}" if pairs else f"{key} = {{}}")
-            elif value is None:
-                lines.append(f"# {key}: {DEFAULTS.get(key, 'a free one')}")
-            elif key == "database":
-                lines.append(f"{key} = {json.dumps(MASK)}")
-            else:
-                lines.append(f"{key} = {json.dumps(str(value) if isinstance(value, Path) else value)}")
-    return "\n".join(lines) + "\n"
 
 
 def home() -> Path:

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment.history import History, version_at
+from lakehouse.lake.moment.history import History
 from lakehouse.plan.evolution.change import PLAN
 from lakehouse.semantics.moment import AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, parsed, written
 
@@ -29,13 +29,13 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
 )
 def test_a_version_stands_for_its_ticks(story, tick, version):
     """Tick 4 was taken in together with 5; in 2, 6 and 8 no record was for the table."""
-    assert version_at(story.layout, "visits", AtTick(tick)) == version
-    assert version_at(story.layout, "silver.visits", AtTick(tick)) == version
+    assert History(story.layout, "visits").at(AtTick(tick)) == version
+    assert History(story.layout, "silver.visits").at(AtTick(tick)) == version
 
 
 def test_a_tick_that_is_to_come(story):
     with pytest.raises(NotFound, match=r"table 'visits' at tick 9: bronze has ticks up to 8\."):
-        version_at(story.layout, "visits", AtTick(9))
+        History(story.layout, "visits").at(AtTick(9))
 
 
 def test_without_its_topics_a_table_is_known_at_its_own_ticks_alone(tmp_path):
@@ -48,11 +48,11 @@ def test_without_its_topics_a_table_is_known_at_its_own_ticks_alone(tmp_path):
     for name, properties in (("plain", {}), ("planned", {PLAN: plan})):
         VersionedTable(tmp_path, name, properties=properties).commit(1, visit("ann", 1, 1, 0), times=(100, 100))
     layout = Layout(str(tmp_path))
-    assert [version_at(layout, "plain", AtTick(n)) for n in (1, 2, 3)] == [1, None, None]
-    assert [version_at(layout, "planned", AtTick(n)) for n in (1, 2)] == [1, 1]
+    assert [History(layout, "plain").at(AtTick(n)) for n in (1, 2, 3)] == [1, None, None]
+    assert [History(layout, "planned").at(AtTick(n)) for n in (1, 2)] == [1, 1]
     with pytest.raises(NotFound, match="stands at tick 1"):
-        version_at(layout, "planned", AtTick(3))
-    assert version_at(layout, "plain", parsed("offsets:clicks/0=1")) == 1
+        History(layout, "planned").at(AtTick(3))
+    assert History(layout, "plain").at(parsed("offsets:clicks/0=1")) == 1
 
 
 def test_the_topics_of_a_merged_stream(tmp_path):
@@ -61,25 +61,25 @@ def test_the_topics_of_a_merged_stream(tmp_path):
     lake.tick(2, ("views", "x", 0, 250, "x0"))
     VersionedTable(tmp_path, topics=["clicks", "views"]).commit(1, visit("ann", 1, 1, 0), times=(100, 100))
     layout = Layout(str(tmp_path))
-    assert version_at(layout, "visits", AtTick(1)) == 1
+    assert History(layout, "visits").at(AtTick(1)) == 1
     with pytest.raises(
         NotFound, match=r"tick 2: it has not taken that in yet, and stands at tick 1\. It has versions 0"
     ):
-        version_at(layout, "visits", AtTick(2))
+        History(layout, "visits").at(AtTick(2))
 
 
 def test_commit_times(story):
     for version, ms in enumerate(story.times):
         last = max(n for n, other in enumerate(story.times) if other <= ms)
-        assert version_at(story.layout, "visits", AtCommit(ms)) == last >= version
-    assert version_at(story.layout, "visits", AtCommit(int(time.time() * 1000))) == 5
+        assert History(story.layout, "visits").at(AtCommit(ms)) == last >= version
+    assert History(story.layout, "visits").at(AtCommit(int(time.time() * 1000))) == 5
 
 
 def test_a_commit_time_that_can_not_be_had(story):
     with pytest.raises(NotFound, match=f"before the log begins.*versions 0 to 5.*from {written(story.times[0])} to"):
-        version_at(story.layout, "visits", AtCommit(story.times[0] - 1))
+        History(story.layout, "visits").at(AtCommit(story.times[0] - 1))
     with pytest.raises(NotFound, match="in the future"):
-        version_at(story.layout, "visits", AtCommit(int(time.time() * 1000) + 60_000))
+        History(story.layout, "visits").at(AtCommit(int(time.time() * 1000) + 60_000))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_commit_time_that_can_not_be_had(story):
 )  # fmt: skip
 def test_event_times(story, ms, version):
     """Version 4 has 500 and lacks 350, so it is the world at no time at all."""
-    assert version_at(story.layout, "visits", AtEvent(ms)) == version
+    assert History(story.layout, "visits").at(AtEvent(ms)) == version
 
 
 def test_an_intervention_and_an_older_commit_hide_what_was_before(tmp_path):
@@ -100,10 +100,10 @@ def test_an_intervention_and_an_older_commit_hide_what_was_before(tmp_path):
         table = VersionedTable(tmp_path, name)
         table.commit(1, visit("ann", 1, 1, 0), times=(100, 100))
         table.commit(2, visit("ann", 2, 2, 0), said=said)
-        assert [version_at(layout, name, AtEvent(ms)) for ms in (50, 100)] == [None, None]
+        assert [History(layout, name).at(AtEvent(ms)) for ms in (50, 100)] == [None, None]
         table.open_epoch()
         table.commit(3, visit("ann", 3, 3, 0), times=(300, 300))
-        assert [version_at(layout, name, AtEvent(ms)) for ms in (100, 299, 300)] == [None, None, 4]
+        assert [History(layout, name).at(AtEvent(ms)) for ms in (100, 299, 300)] == [None, None, 4]
 
 
 def test_after_an_intervention_that_says_its_times(tmp_path):
@@ -112,7 +112,7 @@ def test_after_an_intervention_that_says_its_times(tmp_path):
     times = {"first": None, "last": None, "through": 100}
     table.commit(2, visit("ann", 2, 2, 0), said={"operation": "late correction", "times": times})
     table.commit(3, visit("ann", 3, 3, 0), times=(300, 300))
-    assert [version_at(Layout(str(tmp_path)), "visits", AtEvent(ms)) for ms in (50, 100, 299, 300)] == [None, 2, 2, 3]
+    assert [History(Layout(str(tmp_path)), "visits").at(AtEvent(ms)) for ms in (50, 100, 299, 300)] == [None, 2, 2, 3]
 
 
 def test_a_commit_whose_records_all_were_filtered_out_is_no_intervention(tmp_path):
@@ -120,24 +120,24 @@ def test_a_commit_whose_records_all_were_filtered_out_is_no_intervention(tmp_pat
     table.commit(1, visit("ann", 1, 1, 0), times=(100, 100))
     times = {"first": None, "last": None, "through": 100}
     table.say({"tick": 2, "from_tick": 1, "records": 3, "times": times})
-    assert version_at(Layout(str(tmp_path)), "visits", AtEvent(100)) == 2
+    assert History(Layout(str(tmp_path)), "visits").at(AtEvent(100)) == 2
 
 
 def test_a_restored_table_has_no_event_times_and_no_offsets(tmp_path):
     """What it was restored with may hold any of them: a version before the first record was taken for offset 0."""
     table = VersionedTable(tmp_path, properties={"lakehouse.skip": "{}"})
     table.commit(1, visit("ann", 1, 1, 0), times=(100, 100))
-    assert [version_at(Layout(str(tmp_path)), "visits", AtEvent(ms)) for ms in (50, 100)] == [None, None]
-    assert version_at(Layout(str(tmp_path)), "visits", AtOffsets({"clicks": {0: 0}})) is None
+    assert [History(Layout(str(tmp_path)), "visits").at(AtEvent(ms)) for ms in (50, 100)] == [None, None]
+    assert History(Layout(str(tmp_path)), "visits").at(AtOffsets({"clicks": {0: 0}})) is None
 
 
 def test_versions(story):
-    assert [version_at(story.layout, "visits", AtVersion(n)) for n in range(6)] == list(range(6))
-    assert version_at(story.layout, "visits", None) == 5
+    assert [History(story.layout, "visits").at(AtVersion(n)) for n in range(6)] == list(range(6))
+    assert History(story.layout, "visits").at(None) == 5
     with pytest.raises(
         NotFound, match=r"table 'visits' has no version 6\. It has versions 0 to 5, committed from 2.*7\.$"
     ):
-        version_at(story.layout, "visits", AtVersion(6))
+        History(story.layout, "visits").at(AtVersion(6))
 
 
 def test_what_vacuum_took_is_not_found_and_the_error_says_what_is_there(tmp_path):
@@ -168,10 +168,10 @@ def test_rows_that_optimize_wrote_anew_are_read_from_there(tmp_path):
     layout = Layout(str(tmp_path))
     assert table.optimize() == 3
     moments = [AtTick(1), AtEvent(100), AtCommit(next(v.time_ms for v in History(layout, "visits") if v.version == 2))]
-    assert [version_at(layout, "visits", at) for at in moments] == [3, 2, 2]
+    assert [History(layout, "visits").at(at) for at in moments] == [3, 2, 2]
     table.vacuum()
-    assert [version_at(layout, "visits", at) for at in moments] == [5, 5, 5]
-    assert version_at(layout, "visits", AtVersion(3)) == 3
+    assert [History(layout, "visits").at(at) for at in moments] == [5, 5, 5]
+    assert History(layout, "visits").at(AtVersion(3)) == 3
 
 
 @pytest.mark.parametrize(
@@ -205,9 +205,9 @@ def test_what_a_table_keeps_has_versions_of_its_own(tmp_path):
     state = VersionedTable(tmp_path, layer="state")
     state.commit(1, visit("ann", 1, 1, 0), times=(100, 100))
     layout = Layout(str(tmp_path))
-    assert [version_at(layout, "state.visits", at) for at in (AtTick(1), AtEvent(99), AtEvent(100))] == [1, 0, 1]
+    assert [History(layout, "state.visits").at(at) for at in (AtTick(1), AtEvent(99), AtEvent(100))] == [1, 0, 1]
     with pytest.raises(NotFound, match="table 'visits' does not exist"):
-        version_at(layout, "visits", AtTick(1))
+        History(layout, "visits").at(AtTick(1))
 
 
 def test_what_is_seen_follows_from_what_is_kept(tmp_path):
@@ -219,11 +219,11 @@ def test_what_is_seen_follows_from_what_is_kept(tmp_path):
             seen.commit(tick, visit("ann", tick, tick, 0), said={"keys": 1})
         state.open_epoch()
     layout = Layout(str(tmp_path))
-    found = {ms: version_at(layout, "visits", AtEvent(ms)) for ms in (99, 100, 120, 199, 200, 304, 310)}
+    found = {ms: History(layout, "visits").at(AtEvent(ms)) for ms in (99, 100, 120, 199, 200, 304, 310)}
     assert found == {99: 0, 100: None, 120: 1, 199: 1, 200: None, 304: None, 310: 3}
     state.commit(5, visit("ann", 5, 5, 0), said={"operation": "late", "times": {"first": None, "through": 310}})
     seen.commit(5, visit("ann", 5, 5, 0), said={"keys": 1})
-    assert [version_at(layout, "visits", AtEvent(ms)) for ms in (120, 310)] == [None, 4]
+    assert [History(layout, "visits").at(AtEvent(ms)) for ms in (120, 310)] == [None, 4]
 
 
 def test_a_decision_that_a_table_has_not_taken_in_yet(tmp_path):
@@ -236,19 +236,19 @@ def test_a_decision_that_a_table_has_not_taken_in_yet(tmp_path):
     lake.tick(2)
     VersionedTable(tmp_path).commit(1, visit("ann", 1, 1, 0), times=(100, 100))
     layout = Layout(str(tmp_path))
-    assert version_at(layout, "visits", AtTick(2)) == 1
+    assert History(layout, "visits").at(AtTick(2)) == 1
     Path(layout.interventions).mkdir(parents=True)
     write_deltalake(layout.interventions, pa.table({"at": [2], "table": ["visits"]}))
-    assert version_at(layout, "visits", AtTick(1)) == 1
+    assert History(layout, "visits").at(AtTick(1)) == 1
     with pytest.raises(NotFound, match="has not taken that in yet"):
-        version_at(layout, "visits", AtTick(2))
+        History(layout, "visits").at(AtTick(2))
 
 
 def test_a_long_log_is_read_piece_by_piece(story, monkeypatch):
     monkeypatch.setattr(reader, "GLANCE", 1)
     table = DeltaTable(story.visits.path)
     assert [commit["version"] for commit in reader.commits(table)] == [5, 4, 3, 2, 1, 0]
-    assert version_at(story.layout, "visits", AtTick(1)) == 2
+    assert History(story.layout, "visits").at(AtTick(1)) == 2
     assert [row["version"] for row in reader.log(story.layout, "visits", 3)] == [5, 4, 3]
 
 
@@ -265,14 +265,14 @@ def test_a_commit_meanwhile_does_not_shift_the_numbers(tmp_path):
 def test_a_table_without_bronze(tmp_path):
     VersionedTable(tmp_path).open_epoch()
     layout = Layout(str(tmp_path))
-    assert version_at(layout, "visits", AtTick(0)) == 1
-    assert version_at(layout, "visits", AtEvent(0)) == 0
+    assert History(layout, "visits").at(AtTick(0)) == 1
+    assert History(layout, "visits").at(AtEvent(0)) == 0
     with pytest.raises(NotFound, match="bronze has ticks up to 0"):
-        version_at(layout, "visits", AtTick(1))
+        History(layout, "visits").at(AtTick(1))
     with pytest.raises(LakehouseError, match="bronze has no topics yet"):
-        version_at(layout, "visits", parsed("offsets:clicks/0=1"))
+        History(layout, "visits").at(parsed("offsets:clicks/0=1"))
 
 
 def test_a_lake_on_an_object_store_needs_spark():
     with pytest.raises(ConfigError, match="reads without Spark are for a local folder"):
-        version_at(Layout("s3a://bucket/lake"), "visits", AtTick(1))
+        History(Layout("s3a://bucket/lake"), "visits").at(AtTick(1))

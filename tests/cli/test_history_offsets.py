@@ -6,7 +6,7 @@ import pytest
 
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment.history import version_at
+from lakehouse.lake.moment.history import History
 from lakehouse.semantics.moment import AtOffsets, parsed
 
 from .versioned import Story, VersionedTable, visit
@@ -27,7 +27,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     ],
 )  # fmt: skip
 def test_offsets(story, offsets, version):
-    assert version_at(story.layout, "visits", parsed(f"offsets:{offsets}")) == version
+    assert History(story.layout, "visits").at(parsed(f"offsets:{offsets}")) == version
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_offsets(story, offsets, version):
 )
 def test_offsets_that_can_not_be_had(story, offsets, said):
     with pytest.raises(LakehouseError, match=said):
-        version_at(story.layout, "visits", parsed(f"offsets:{offsets}"))
+        History(story.layout, "visits").at(parsed(f"offsets:{offsets}"))
 
 
 def test_offsets_of_all_topics_of_a_table(tmp_path):
@@ -52,10 +52,10 @@ def test_offsets_of_all_topics_of_a_table(tmp_path):
         lake.tick(tick, (topic, "ann", 0, 100, "v"))
         table.commit(tick, visit("ann", tick, tick, 0), times=(100, 100))
     layout = Layout(str(tmp_path))
-    found = [version_at(layout, "visits", parsed(f"offsets:clicks/0=1,views/0={n}")) for n in (0, 1)]
+    found = [History(layout, "visits").at(parsed(f"offsets:clicks/0=1,views/0={n}")) for n in (0, 1)]
     assert found == [1, 2]
     with pytest.raises(ConfigError, match="one for every partition with records; add views/0=1 "):
-        version_at(layout, "visits", parsed("offsets:clicks/0=1"))
+        History(layout, "visits").at(parsed("offsets:clicks/0=1"))
 
 
 def test_offsets_of_a_topic_made_anew(tmp_path):
@@ -65,4 +65,4 @@ def test_offsets_of_a_topic_made_anew(tmp_path):
         lake.tick(tick, ("clicks", "ann", 0, 100, "v"), topic_id=topic_id)
         table.commit(tick, visit("ann", tick, tick, 0), times=(100, 100))
     layout = Layout(str(tmp_path))
-    assert [version_at(layout, "visits", AtOffsets({"clicks": {0: n}})) for n in (1, 2)] == [2, 3]
+    assert [History(layout, "visits").at(AtOffsets({"clicks": {0: n}})) for n in (1, 2)] == [2, 3]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lakehouse.demo.airmap import along, project
-from lakehouse.demo.picture import Drawn, airport_delays, planes_in_the_air
+from lakehouse.demo.picture import Drawn, planes_in_the_air
 
 NOON = datetime(2013, 6, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -46,22 +46,6 @@ def test_svg_is_text_with_the_count_and_the_same_bytes_again(tmp_path: Path) -> 
         planes_in_the_air(NOON, [row], tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
     assert "<svg" in (tmp_path / "one.svg").read_text()
-
-
-def test_delays_take_new_yorks_day_and_what_left(tmp_path: Path) -> None:
-    def flight(departed_at: str | None, delay: float | None) -> dict[str, object]:
-        return {"origin": "LGA", "departed_at": departed_at, "dep_delay": delay}
-
-    rows = [
-        flight("2013-06-01T04:00:00Z", 5),  # midnight in New York: the day's first minute
-        flight("2013-06-02T03:59:00Z", -5),  # its last
-        flight("2013-06-01T03:59:00Z", 7),  # the day before
-        flight("2013-06-02T04:00:00Z", 7),  # the day after
-        flight(None, None),  # cancelled
-    ]
-    out = tmp_path / "delays.png"
-    assert airport_delays(NOON, rows, out) == Drawn(placed=2, left_out=3)
-    assert out.read_bytes().startswith(b"\x89PNG")
 
 
 def test_great_circle_ends_and_middle() -> None:

@@ -92,7 +92,7 @@ def test_the_changelog_of_a_table_is_published_once_over_restarts(lake, cluster,
     topic_id = cluster.topics(["pub-in"])["pub-in"].id
     ends = {str(p): end for (_, p), (_, end) in cluster.offsets(("pub-in", p) for p in range(3)).items() if end}
     assert covered[-1].next == {topic_id: ends}
-    assert cluster.cleanup_policy("pub-words") == "compact"
+    assert cluster.config("pub-words")["cleanup.policy"] == "compact"
 
 
 @pytest.mark.slow
@@ -229,5 +229,5 @@ def test_a_stream_keeps_null_keys_and_null_values(lake, cluster, send, records) 
         (b"a", b'{"word":"1"}', T), (None, b'{"word":"2"}', T + 1), (b"b", None, T + 2), (b"a", b'{"word":""}', T + 3),
         (None, None, T + 4),
     ]  # fmt: skip
-    assert cluster.cleanup_policy("pub-copy") == "delete"
+    assert cluster.config("pub-copy")["cleanup.policy"] == "delete"
     assert Layout(one.settings.lake.path).published("pub-copy").endswith("pub-copy.json")

@@ -27,8 +27,8 @@ def test_topics_by_name_and_by_pattern(cluster: Cluster) -> None:
     assert set(cluster.topics("topics-.*")) == {"topics-one", "topics-two"}
     assert cluster.topics("topics") == {}  # a pattern matches the whole name
     assert cluster.topics([]) == {}
-    assert cluster.cleanup_policy("topics-one") == "delete"
-    assert cluster.cleanup_policy("topics-two") == "compact"
+    assert cluster.config("topics-one")["cleanup.policy"] == "delete"
+    assert cluster.config("topics-two")["cleanup.policy"] == "compact"
 
 
 def test_a_topic_created_anew_has_another_id(cluster: Cluster) -> None:
@@ -74,7 +74,7 @@ def test_what_does_not_exist(cluster: Cluster) -> None:
     with pytest.raises(NotFound):
         cluster.delete("nowhere")
     with pytest.raises(NotFound):
-        cluster.cleanup_policy("nowhere")
+        cluster.config("nowhere")
 
 
 def test_what_kafka_refuses(cluster: Cluster) -> None:

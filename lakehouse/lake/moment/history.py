@@ -123,8 +123,3 @@ class History:
             if version.first is not None:
                 bound = version.first if bound is None else min(bound, version.first)
         return before, after
-
-
-def version_at(layout: Layout, name: str, at: At | None) -> int | None:
-    """Return the version that is a table at a moment, see `History.at`."""
-    return History(layout, name).at(at)
