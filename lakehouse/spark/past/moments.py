@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
@@ -148,11 +147,8 @@ class Past:
         watermark = clock.watermark if clock is not None else None
         if at.kind in WHOLE:
             return self._replaced(at, cut, watermark, anchored=anchored)
-        made_anew = refold.refolded(
-            self._opened, self._forms, self._decisions, at, counts.in_time(cut),
-            partial(counts.before, cut),
-        )  # fmt: skip
-        rows, keys, names = _as(made_anew.rows, self._columns), made_anew.keys, made_anew.names
+        made = refold.refolded(self._opened, self._forms, self._decisions, at, cut)
+        rows, keys, names = _as(made.rows, self._columns), made.keys, made.names
         if not table.is_final:
             return State(others(names, state.rows, keys).unionByName(rows))
         assert state.visible is not None

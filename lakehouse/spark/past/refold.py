@@ -26,8 +26,8 @@ from lakehouse.spark.operators.aggregates import Form, same_key
 from lakehouse.spark.operators.arrivals import in_windows
 from lakehouse.spark.operators.clock import ALWAYS_MS, ClockState, timed
 from lakehouse.spark.operators.fold import rows_after
-from lakehouse.spark.past import anchors, past
-from lakehouse.spark.table.input import Input, input_of, not_skipped
+from lakehouse.spark.past import anchors, counts, past
+from lakehouse.spark.table.input import input_of, not_skipped
 from lakehouse.spark.table.late import PLACE
 
 IDENTITY = ("topic_id", "partition", "offset")
@@ -43,36 +43,99 @@ class Refolded:
     rows: DataFrame
 
 
-def refolded(
-    opened: OpenTable,
-    forms: list[Form],
-    decisions: list[Decision],
-    at: Decision,
-    keep: Column | None = None,
-    only: Callable[[DataFrame], DataFrame] = lambda rows: rows,
-) -> Refolded:
+def refolded(opened: OpenTable, forms: list[Form], decisions: list[Decision], at: Decision, cut: Cut) -> Refolded:
     """Refold what an intervention touches.
 
-    decisions: all of the table. keep: which records count, a condition on those of `arrivals`; all if left out. only:
-    takes the rows of bronze that count, or judge others. No row is taken away because it expired, or because its final
-    result is out.
+    decisions: all of the table. cut: which records count; its tick is not looked at. No row is taken away because it
+    expired, or because its final result is out.
     """
-    table = opened.table
-    until = [decision for decision in decisions if decision.at <= at.at]
-    source = input_of(opened)
-    records = _judged(source, table, forms, until, at.at, only)
-    records = records if keep is None else records.where(keep)
-    names, touched = _touched(table, records, _about(opened, at))
-    if at.kind == "fixed":
-        # What they counted for until now, by an earlier fix or a schema that takes them, is made anew without them.
-        earlier = _before_fix(source, table, forms, until, at, only)
-        touched = touched.unionByName(_touched(table, earlier, F.lit(True))[1])
-    touched = touched.distinct().persist()
-    groups = tuple(item.name for item in table.group_by) if table.group_by else table.key
-    keys = touched.select(*groups).distinct()
-    began = _among(_began_with(opened), keys, groups) if source.skip else None
-    rows = rows_after(table, forms, began, _among(records, keys, groups))
-    return Refolded(names, touched, _among(rows, touched, names) if names != groups else rows)
+    return _Refold(opened, forms, decisions, at, cut).refolded()
+
+
+class _Refold:
+    """One intervention in a table, and what was decided up to it."""
+
+    def __init__(self, opened: OpenTable, forms: list[Form], decisions: list[Decision], at: Decision, cut: Cut) -> None:
+        self._opened, self._table, self._forms, self._at, self._cut = opened, opened.table, forms, at, cut
+        self._decisions = [decision for decision in decisions if decision.at <= at.at]
+        self._input = input_of(opened)
+
+    def refolded(self) -> Refolded:
+        table, forms = self._table, self._forms
+        records, keep = self._judged(), counts.in_time(self._cut)
+        records = records if keep is None else records.where(keep)
+        names, touched = _touched(table, records, self._about())
+        if self._at.kind == "fixed":
+            # What they counted for until now, by an earlier fix or a schema that takes them, is folded without them.
+            touched = touched.unionByName(_touched(table, self._before_fix(), F.lit(True))[1])
+        touched = touched.distinct().persist()
+        groups = tuple(item.name for item in table.group_by) if table.group_by else table.key
+        keys = touched.select(*groups).distinct()
+        began = _among(_began_with(self._opened), keys, groups) if self._input.skip else None
+        rows = rows_after(table, forms, began, _among(records, keys, groups))
+        return Refolded(names, touched, _among(rows, touched, names) if names != groups else rows)
+
+    def _judged(self) -> DataFrame:
+        """The records that reached the table up to the intervention, with what was decided: see `arrivals`."""
+        table = self._table
+        fixed = interventions.fixes(self._opened.lake, self._decisions)
+        fixed = None if fixed is None else not_skipped(self._counting(fixed), self._input.skip)
+
+        def counting(rows: DataFrame) -> DataFrame:
+            return self._counting(rows) if fixed is None else replaced(self._counting(rows), fixed)
+
+        records = self._records(counting)
+        if not table.has_clock:
+            return records
+        begin = past.clock_at(self._opened, NO_TICK) or ClockState()
+        if fixed is None:
+            records = timed(table, records, begin)
+        else:
+            records = marked(records, fixed, PLACE_OF_RECORD, "_fixed")
+            records = timed(table, records, begin, moves=F.col("_fixed").isNull()).drop("_fixed")
+            # Before a partition's first other record there is no stream time that a fixed one could be late for.
+            records = records.withColumn("_horizon", F.coalesce("_horizon", F.lit(ALWAYS_MS)))
+        forced = interventions.records(self._opened.lake, [d for d in self._decisions if d.kind == "late"])
+        if forced is None:
+            return records
+        records = marked(records, forced.select(*PLACE).distinct(), PLACE, "_forced")
+        horizon = F.when(F.col("_forced").isNotNull(), F.lit(ALWAYS_MS)).otherwise(F.col("_horizon"))
+        return records.withColumn("_horizon", horizon).drop("_forced")
+
+    def _before_fix(self) -> DataFrame:
+        """The records that are fixed, as they counted before it: of bad ones there are none. None is late."""
+        mine = interventions.fixes(self._opened.lake, [self._at])
+        assert mine is not None
+        these = F.broadcast(mine.select(*IDENTITY).distinct())
+        earlier = interventions.fixes(
+            self._opened.lake, [decision for decision in self._decisions if decision.at < self._at.at]
+        )
+        if earlier is not None:
+            earlier = not_skipped(earlier, self._input.skip)
+            earlier = earlier.join(these, list(IDENTITY), "left_semi").select(*earlier.columns)
+
+        def counting(rows: DataFrame) -> DataFrame:
+            rows = rows.join(these, list(IDENTITY), "left_semi").select(*rows.columns)
+            return self._counting(rows if earlier is None else replaced(rows, earlier))
+
+        records = self._records(counting)
+        return records.withColumn("_horizon", F.lit(ALWAYS_MS)) if self._table.has_clock else records
+
+    def _about(self) -> Column | DataFrame:
+        """Which records the intervention is about: a condition on them, or their places."""
+        if self._at.kind == "refold":
+            return _range(self._table, self._at)
+        found = interventions.records(self._opened.lake, [self._at])
+        assert found is not None
+        return found.select(*(PLACE if self._at.kind == "late" else PLACE_OF_RECORD)).distinct()
+
+    def _counting(self, rows: DataFrame) -> DataFrame:
+        """The rows of bronze that count, or judge others."""
+        return counts.before(self._cut, rows)
+
+    def _records(self, among: Callable[[DataFrame], DataFrame]) -> DataFrame:
+        """The records of these rows of bronze that reached the table up to the intervention, from the first on."""
+        return replace(self._input, among=among).records(self._table, self._forms, None, NO_TICK, self._at.at)
 
 
 def beginning(opened: OpenTable) -> DataFrame | None:
@@ -94,40 +157,6 @@ def _began_with(opened: OpenTable) -> DataFrame:
     return began.rows
 
 
-def _judged(
-    source: Input,
-    table: Table,
-    forms: list[Form],
-    decisions: list[Decision],
-    to: int,
-    only: Callable[[DataFrame], DataFrame] = lambda rows: rows,
-) -> DataFrame:
-    """The records that reached the table up to a tick, with what was decided: see `arrivals`."""
-    fixed = interventions.fixes(source.lake, decisions)
-    fixed = None if fixed is None else not_skipped(only(fixed), source.skip)
-
-    def counting(rows: DataFrame) -> DataFrame:
-        return only(rows) if fixed is None else replaced(only(rows), fixed)
-
-    records = replace(source, among=counting).records(table, forms, None, NO_TICK, to)
-    if not table.has_clock:
-        return records
-    begin = past.clock_at(source.lake.open(table), NO_TICK) or ClockState()
-    if fixed is None:
-        records = timed(table, records, begin)
-    else:
-        records = marked(records, fixed, PLACE_OF_RECORD, "_fixed")
-        records = timed(table, records, begin, moves=F.col("_fixed").isNull()).drop("_fixed")
-        # Before a partition's first other record there is no stream time that a fixed one could be late for.
-        records = records.withColumn("_horizon", F.coalesce("_horizon", F.lit(ALWAYS_MS)))
-    forced = interventions.records(source.lake, [d for d in decisions if d.kind == "late"])
-    if forced is None:
-        return records
-    records = marked(records, forced.select(*PLACE).distinct(), PLACE, "_forced")
-    horizon = F.when(F.col("_forced").isNotNull(), F.lit(ALWAYS_MS)).otherwise(F.col("_horizon"))
-    return records.withColumn("_horizon", horizon).drop("_forced")
-
-
 def unfixed(rows: DataFrame, fixed: DataFrame) -> DataFrame:
     """Return the rows of bronze without those for which there are others, fixed ones."""
     return rows.join(F.broadcast(fixed.select(*IDENTITY).distinct()), list(IDENTITY), "left_anti").select(*rows.columns)
@@ -136,40 +165,6 @@ def unfixed(rows: DataFrame, fixed: DataFrame) -> DataFrame:
 def replaced(rows: DataFrame, fixed: DataFrame) -> DataFrame:
     """Return the rows of bronze, the fixed ones in the place of those that they fix."""
     return unfixed(rows, fixed).unionByName(fixed)
-
-
-def _before_fix(
-    source: Input,
-    table: Table,
-    forms: list[Form],
-    until: list[Decision],
-    at: Decision,
-    only: Callable[[DataFrame], DataFrame],
-) -> DataFrame:
-    """The records that an intervention fixes, as they counted before it: of bad ones there are none. None is late."""
-    mine = interventions.fixes(source.lake, [at])
-    assert mine is not None
-    these = F.broadcast(mine.select(*IDENTITY).distinct())
-    earlier = interventions.fixes(source.lake, [decision for decision in until if decision.at < at.at])
-    if earlier is not None:
-        earlier = not_skipped(earlier, source.skip)
-        earlier = earlier.join(these, list(IDENTITY), "left_semi").select(*earlier.columns)
-
-    def counting(rows: DataFrame) -> DataFrame:
-        rows = rows.join(these, list(IDENTITY), "left_semi").select(*rows.columns)
-        return only(rows if earlier is None else replaced(rows, earlier))
-
-    records = replace(source, among=counting).records(table, forms, None, NO_TICK, at.at)
-    return records.withColumn("_horizon", F.lit(ALWAYS_MS)) if table.has_clock else records
-
-
-def _about(opened: OpenTable, at: Decision) -> Column | DataFrame:
-    """Which records an intervention is about: a condition on them, or their places."""
-    if at.kind == "refold":
-        return _range(opened.table, at)
-    found = interventions.records(opened.lake, [at])
-    assert found is not None
-    return found.select(*(PLACE if at.kind == "late" else PLACE_OF_RECORD)).distinct()
 
 
 def _range(table: Table, at: Decision) -> Column:
