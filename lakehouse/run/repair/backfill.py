@@ -149,7 +149,7 @@ def backfill(
         if changed:
             _check_free(opened)
         anchors.keep(opened, applied, f"before {reason or 'a backfill'}")
-        details = {"beside": beside.beside, "declaration": declared(table)[DECLARATION], "changed": changed}
+        details = {"beside": beside.layout.beside, "declaration": declared(table)[DECLARATION], "changed": changed}
         at = intervene(opened.lake, app, Wanted("swap", (table.name,), details, reason, by=person(by)))
         folders.remove(opened.spark, beside.layout.tables)
         return _done(Backfilled(found, at, records, changed=changed))
