@@ -34,6 +34,7 @@ from pyspark.sql import functions as F
 import lakehouse as lh
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
+from lakehouse.plan.operator import Final
 from lakehouse.settings.config import load
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.tick import append_tick
@@ -87,7 +88,7 @@ class Filled:
         self._spark, self._table = spark, FAMILIES[family]
         self._layout = Layout(str(folder))
         self._app = lh.app(self._table)
-        self._hours = HOURS if self._table.window is not None else 1
+        self._hours = HOURS if self._table.windows else 1
         self._keys = rows // self._hours
         self._sent = self._batches = 0
         self._dice = random.Random(7)
@@ -146,7 +147,7 @@ class Filled:
         return list(range(first, first + count))
 
     def _hour(self, kind: str) -> int:
-        if self._table.is_final:
+        if self._table.find(Final):
             # A new hour each time: it closes the one before.
             return self._hours - 1 + self._batches
         return self._dice.randrange(self._hours) if kind == "random" else self._hours - 1

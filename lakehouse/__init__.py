@@ -8,7 +8,7 @@ app = lh.app(totals)
 """
 
 from lakehouse.errors import LakehouseError
-from lakehouse.plan.aggregation import (
+from lakehouse.plan.aggregates import (
     Aggregation,
     aggregate,
     avg,

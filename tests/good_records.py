@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakehouse.lake.layout import Layout
-from lakehouse.plan.step import Source
+from lakehouse.plan.origin import Source
 
 
 class NoneBad:

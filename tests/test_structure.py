@@ -43,6 +43,8 @@ UNKNOWN = {
     "demo": {"durable", "testing", "page", "airflow", "model"},
     "cli": {"durable", "testing", "page"},
 }
+# A stream begins with tables, and a table is made of a stream: these two name each other's types, in hints alone.
+RECURSIVE = (ROOT / "plan/origin.py", ROOT / "plan/table.py")
 FILES_MAX = 18
 LINES_MAX = 300
 
@@ -95,17 +97,20 @@ def test_imports_go_one_way(path: Path) -> None:
 
 def imported_files(path: Path) -> set[Path]:
     """The project's files that a file imports, also for type hints."""
+    hints = path not in RECURSIVE
     tree = ast.parse(path.read_text())
+    if not hints:
+        tree.body = [node for node in tree.body if not isinstance(node, ast.If)]
     names = {
         f"{node.module}.{a.name}" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for a in node.names
     }
-    places = [PROJECT.joinpath(*name.split(".")) for name in imports(path, hints=True) | names]
+    places = [PROJECT.joinpath(*name.split(".")) for name in imports(path, hints=hints) | names]
     return {file for place in places if (file := place.with_suffix(".py")).is_file() and ROOT in file.parents}
 
 
 def test_no_files_import_each_other() -> None:
-    """Not by a way over others either: a file is understood after those that it imports. plan/ is not there yet."""
-    left = {path: imported_files(path) - {path} for path in modules() if room(path) != "plan"}
+    """Not by a way over others either: a file is understood after those that it imports."""
+    left = {path: imported_files(path) - {path} for path in modules()}
     while True:
         imported = set().union(*left.values())
         done = [path for path, needed in left.items() if not needed & left.keys() or path not in imported]

@@ -14,7 +14,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from lakehouse.formats.decode import decode
 from lakehouse.model import model
 from lakehouse.plan.app import App
-from lakehouse.plan.step import Source
+from lakehouse.plan.origin import Source
 from lakehouse.semantics.moment import moment
 from lakehouse.semantics.record import Record
 

@@ -73,7 +73,7 @@ def of(
             {
                 "name": table.name,
                 "key": list(table.key),
-                "windowed": table.window is not None,
+                "windowed": bool(table.windows),
                 "source_topics": list(table.stream.topics),
             }
             for table in app.tables

@@ -8,8 +8,8 @@ from typing import Any
 from lakehouse.formats import delimited, json_value, primitive
 from lakehouse.formats.unfit import Unfit
 from lakehouse.model.model import Bad, Decoded
+from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column
-from lakehouse.plan.step import Source
 from lakehouse.semantics.record import Record
 
 _DECODERS: dict[str, Callable[[bytes, tuple[Column, ...]], dict[str, Any] | None]] = {

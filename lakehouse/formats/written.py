@@ -23,8 +23,8 @@ from lakehouse.formats.encode import encode_key
 from lakehouse.formats.json_text import write
 from lakehouse.formats.text_value import parse_binary
 from lakehouse.formats.unfit import Unfit, clipped, utf8
+from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column, base_type
-from lakehouse.plan.step import Source
 
 # What Python type a primitive is written with: its bytes would be other bytes, silently, of another one.
 _TAKES: dict[str, tuple[type, ...]] = {

@@ -15,8 +15,8 @@ import pyarrow as pa
 from lakehouse.formats.json_text import write
 from lakehouse.formats.key_text import parse_key
 from lakehouse.lake.sql import literal, quote
+from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import NESTED_TYPES, Column, base_type
-from lakehouse.plan.table import WINDOW_COLUMNS
 
 if TYPE_CHECKING:
     from lakehouse.lake.bounded import Rows

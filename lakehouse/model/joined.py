@@ -8,8 +8,8 @@ from itertools import chain, groupby
 from typing import Any
 
 from lakehouse.model.evaluate import evaluate
-from lakehouse.model.keyed_table import Event, key_of, unhashable
-from lakehouse.plan.step import TableJoin
+from lakehouse.model.event import Event, key_of, unhashable
+from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.position import LEVEL_BITS, Position

@@ -6,18 +6,17 @@ What counts as passing is Spark; the model says what Spark must give, because it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from lakehouse.model import keyed_table
 from lakehouse.model.evaluate import evaluate
+from lakehouse.model.event import Event, Late, stream_change
 from lakehouse.model.joined import changes_as_events, joined
-from lakehouse.model.keyed_table import Event, Late, stream_change
-from lakehouse.model.map import mapped
+from lakehouse.model.step import applied, event_at
 from lakehouse.plan.app import App
-from lakehouse.plan.expression import Named
-from lakehouse.plan.step import ChangesOf, Explode, Filter, Map, Merge, Rekey, Select, Source, TableJoin
+from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics import kafka_time
@@ -151,7 +150,7 @@ def _events(stream: Stream, known: _Known) -> list[Event]:
         case Merge(streams):
             deep = stream.source.levels - 1
             events = [
-                _at(event, event.position.ordinal + (number << (LEVEL_BITS * deep)))
+                event_at(event, event.position.ordinal + (number << (LEVEL_BITS * deep)))
                 for number, part in enumerate(streams)
                 for event in _events(part, known)
             ]
@@ -160,48 +159,6 @@ def _events(stream: Stream, known: _Known) -> list[Event]:
             events = changes_as_events(table, known.changes[table.name], known.records)
         case TableJoin(part, table):
             events = joined(stream.source, _events(part, known), known.changes[table.name])
-    return _steps(stream, events)
-
-
-def _at(event: Event, ordinal: int) -> Event:
-    return replace(event, position=event.position._replace(ordinal=ordinal))
-
-
-def _steps(stream: Stream, events: list[Event]) -> list[Event]:
     for step in stream.steps:
-        match step:
-            case Filter(predicate):
-                events = [e for e in events if not e.tombstone and evaluate(predicate, e.values) is True]
-            case Select(columns):
-                events = [
-                    _with(e, {item.name.lower(): evaluate(item.expression, e.values) for item in columns})
-                    for e in events
-                ]
-            case Rekey(columns):
-                events = [
-                    _rekeyed(e, {item.name.lower(): evaluate(item.expression, e.values) for item in columns})
-                    for e in events
-                ]
-            case Explode(column):
-                events = [part for e in events if not e.tombstone for part in _exploded(e, column)]
-            case Map():
-                events = [
-                    _with(e, {step.name.lower(): None if e.tombstone else mapped(step, e.values)}) for e in events
-                ]
+        events = [made for event in events for made in applied(step, event)]
     return events
-
-
-def _with(event: Event, made: dict[str, Any]) -> Event:
-    return replace(event, values={**event.values, **made})
-
-
-def _rekeyed(event: Event, made: dict[str, Any]) -> Event:
-    return replace(event, null_key=all(value is None for value in made.values()), values={**event.values, **made})
-
-
-def _exploded(event: Event, column: Named) -> list[Event]:
-    items = evaluate(column.expression, event.values) or []
-    return [
-        _at(_with(event, {column.name.lower(): item}), (event.position.ordinal << LEVEL_BITS) + number)
-        for number, item in enumerate(items)
-    ]

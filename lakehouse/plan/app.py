@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lakehouse.errors import PlanError
+from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import check_distinct
-from lakehouse.plan.step import Source
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
 

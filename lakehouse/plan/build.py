@@ -1,13 +1,12 @@
-"""Where streams begin: a topic, or the changes of a table."""
+"""A topic as a stream: what is declared of its key, its values and their time."""
 
 from __future__ import annotations
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import expression, expression_type
+from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column, base_type, check_distinct, check_name, check_topic, parse_schema
-from lakehouse.plan.step import ChangesOf, Source
-from lakehouse.plan.stream import Stream, numbered
-from lakehouse.plan.table import Table
+from lakehouse.plan.stream import Stream
 
 VALUE_FORMATS = ("json", "delimited", "kafka")
 KEY_FORMATS = ("kafka", "json", "delimited")
@@ -61,11 +60,6 @@ def stream(
         )
     source = Source(name, topic, keys, value, key_format, value_format, time, own_table)
     return Stream(source, tuple(column.name for column in keys), columns)
-
-
-def of_changes(table: Table) -> Stream:
-    """Return a table's changelog per event as a stream; PlanError where its records can't be numbered."""
-    return numbered(Stream(ChangesOf(table), table.key, table.columns), f"table {table.name!r}: changes")
 
 
 def _key_columns(key: str, value: tuple[Column, ...], what: str) -> tuple[Column, ...]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import sqlglot
 from sqlglot import exp
@@ -25,6 +26,11 @@ REFUSED_NODES = (
     exp.Rand, exp.Randn, exp.Uuid, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentUser,
     exp.UDTF, exp.Explode,
 )  # fmt: skip
+
+
+SQL = "$sql"  # marks SQL text in a fingerprint; no column has such a name
+
+Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,3 +218,31 @@ def expression_type(item: Expression, columns: Iterable[Column]) -> str | None:
     text = kind.sql("spark").lower()
     # A width can't be told for computed decimals: sqlglot does not follow Spark's rules for them.
     return None if text.startswith("decimal") else text
+
+
+@lru_cache(maxsize=4096)
+def canonical(text: str) -> str:
+    """Return SQL text in one form: white space, comments and the case of functions do not matter."""
+    try:
+        trees = sqlglot.parse(f"SELECT {text}", read="spark")
+    except sqlglot.errors.SqlglotError:
+        return text  # another release's text, which this one can't read
+    select = trees[0]
+    if not isinstance(select, exp.Select):
+        return text
+    return str(select.expressions[0].sql("spark", identify=True, comments=False))
+
+
+def sql(item: Expression) -> Json:
+    """Return an expression as a fingerprint holds it."""
+    return {SQL: canonical(item.text)}
+
+
+def sql_of(items: Iterable[Named]) -> Json:
+    """Return named expressions as a fingerprint holds them."""
+    return {item.name: sql(item.expression) for item in items}
+
+
+def read_by(expressions: Iterable[Expression]) -> set[str]:
+    """Return the columns that expressions read, in lower case. A lambda's own names are among them, without harm."""
+    return {name.lower() for item in expressions for name in item.columns()}

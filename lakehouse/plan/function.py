@@ -29,6 +29,13 @@ def digest(function: Callable[..., Any]) -> str:
     return _digest(function, [])
 
 
+def function_text(function: Callable[..., Any]) -> str:
+    """Return a function's name and a digest of what it does, by which a plan tells that it was changed."""
+    found = digest(function)
+    # What is not written in Python has a name instead.
+    return found if "." in found else f"{getattr(function, '__qualname__', type(function).__name__)}#{found}"
+
+
 def value_text(value: Any) -> str:
     """Return a value as text that is the same in every process; a function as its digest."""
     return _text(value, [])

@@ -1,21 +1,277 @@
-"""A table's operator: the rule of `lakehouse.semantics` that its window asks for."""
+"""What a table does with its stream's records: a fold, and the operators behind it. Frozen values.
+
+    Latest, LatestBy, Aggregate   fold: a record and the row of its key become the key's next row
+    Final                         a window's row is seen once, when it has closed
+    Having                        a row is seen while it qualifies
+    Expire                        rows of windows leave, by the watermark
+    Suppress                      a change that changes nothing is not seen
+
+A table has one fold, and at most one of each of the others, in this order. What each is to run is said by its type:
+on the model in `lakehouse.model.fold` and `lakehouse.model.keyed_table`, on Spark in `lakehouse.spark.operators.way`
+(folds) and `lakehouse.spark.operators.shown` (what is seen of what is kept).
+"""
 
 from __future__ import annotations
 
-from lakehouse.plan.table import Table
-from lakehouse.semantics.operators.cell import Operator, Plain, Rules, TimeWindows
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lakehouse.errors import PlanError
+from lakehouse.plan.aggregation import NamedAggregation, shown_type
+from lakehouse.plan.duration import duration_ms
+from lakehouse.plan.expression import Expression, Json, Named, expression, expression_type, sql, sql_of
+from lakehouse.plan.function import digest, value_text
+from lakehouse.plan.schema import Column
+from lakehouse.semantics.operators.cell import Operator as Rule
+from lakehouse.semantics.operators.cell import Plain, Rules, TimeWindows
 from lakehouse.semantics.operators.session import Sessions
 from lakehouse.semantics.operators.sliding import SlidingWindows
-from lakehouse.semantics.window import Hopping, Session
+from lakehouse.semantics.window import Hopping, Session, Window
+
+WINDOW_COLUMNS = ("window_start", "window_end")
 
 
-def operator(table: Table, rules: Rules) -> Operator:
-    """Return what applies a record to the rows of one key of this table."""
-    match table.window:
+class Operator:
+    """What operators tell of themselves.
+
+    keeps_more: what is kept is then more than what is seen. looks_back: what is seen of a change depends on the row
+    before it. Its `fingerprint` is in two parts: what decides which
+    values rows have, and what stands beside that (`lakehouse.plan.evolution.fingerprint`).
+    """
+
+    __slots__ = ()
+    keeps_more = False
+    looks_back = False
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """What it reads of the stream's records."""
+        return ()
+
+    def lag(self, window: Window | None) -> int | None:
+        """How far behind the watermark, in ms, records are judged at the least; None where it does not mind."""
+        return None
+
+    def lines(self) -> list[str]:
+        """Return it as lines of the plan's text."""
+        return []
+
+    def fingerprint(self) -> tuple[Json, Json]:
+        return {}, {}
+
+
+@dataclass(frozen=True, slots=True)
+class Latest(Operator):
+    """The latest value of each key: an upsert; a null value deletes."""
+
+    @property
+    def by(self) -> tuple[Named, ...]:
+        return ()
+
+    @property
+    def aggregations(self) -> tuple[NamedAggregation, ...]:
+        return ()
+
+    @property
+    def window(self) -> None:
+        return None
+
+    @property
+    def has_clock(self) -> bool:
+        return False
+
+    def columns(self, key: tuple[str, ...], columns: Iterable[Column]) -> tuple[Column, ...]:
+        """Return the columns of a row, the key's first. columns: the stream's."""
+        return tuple(sorted(columns, key=lambda column: column.name not in key))
+
+    def lines(self) -> list[str]:
+        return ["latest value per key; a null value deletes"]
+
+
+@dataclass(frozen=True, slots=True)
+class LatestBy(Latest):
+    """The latest by an order of the records' own: an older record never overwrites a newer one.
+
+    A delete leaves a marker. is_time: the order is a time, and a null value has its record's. remembers: how long, in
+    milliseconds before the watermark, markers are kept and records taken in; for ever if None.
+    """
+
+    order: Expression
+    is_time: bool = False
+    remembers: int | None = None
+    keeps_more = True
+
+    @classmethod
+    def declared(cls, columns: Iterable[Column], order_by: str, retention: str | None, what: str) -> LatestBy:
+        """Return it over a stream's columns. Raises PlanError for an order that is none."""
+        columns = list(columns)
+        order = expression(order_by, columns, f"{what}: order_by")
+        kind = expression_type(order, columns)
+        if kind not in (None, "timestamp", "bigint", "int"):
+            raise PlanError(f"{what}: order_by={order} is a {kind}; expected a timestamp, or a number as a bigint.")
+        is_time = kind == "timestamp" or order_by.lower() == "rowtime"
+        if retention is not None and not is_time:
+            raise PlanError(
+                f"{what}: retention={retention!r} is a time, but order_by={order} is a {kind}. Leave one out."
+            )
+        keep = duration_ms(retention, f"{what}: retention", least=1) if retention is not None else None
+        return cls(order, is_time, keep)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return (self.order,)
+
+    @property
+    def has_clock(self) -> bool:
+        return self.remembers is not None
+
+    def lag(self, window: Window | None) -> int | None:
+        return 0 if self.has_clock else None
+
+    def lines(self) -> list[str]:
+        return [f"latest value per key by {self.order}; a null value deletes"]
+
+    def fingerprint(self) -> tuple[Json, Json]:
+        return {"order_by": sql(self.order)}, {"retention": self.remembers}
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(Operator):
+    """Aggregates of a stream: one row a group, and a window of event time if there is one."""
+
+    by: tuple[Named, ...]
+    aggregations: tuple[NamedAggregation, ...]
+    window: Window | None = None
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        arguments = [item.argument for item in self.aggregations if item.argument is not None]
+        return (*(item.expression for item in self.by), *arguments)
+
+    @property
+    def has_clock(self) -> bool:
+        return self.window is not None
+
+    @property
+    def windows(self) -> tuple[str, ...]:
+        """The columns of a row that name its window; none without one."""
+        return WINDOW_COLUMNS if self.window is not None else ()
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return (*(item.name for item in self.by), *self.windows)
+
+    def columns(self, key: tuple[str, ...], columns: Iterable[Column]) -> tuple[Column, ...]:
+        """Return the columns of a row, the key's first; a type that only Spark can tell is empty."""
+        columns = list(columns)
+        keys = [Column(item.name, expression_type(item.expression, columns) or "") for item in self.by]
+        shown = [Column(item.name, shown_type(item, columns) or "") for item in self.aggregations]
+        return (*keys, *(Column(name, "timestamp") for name in self.windows), *shown)
+
+    def rule(self, rules: Rules, *, final: bool) -> Rule:
+        """Return what applies a record to the rows of one group, for these rules of the aggregations."""
+        match self.window:
+            case None:
+                return Plain(rules)
+            case Hopping():
+                return TimeWindows(rules, self.window)
+            case Session():
+                return Sessions(rules, self.window, final)
+        return SlidingWindows(rules, self.window)
+
+    def lines(self) -> list[str]:
+        window = [f"WINDOW {self.window}"] if self.window else []
+        return [*map(str, self.aggregations), f"GROUP BY {', '.join(map(str, self.by))}", *window]
+
+    def fingerprint(self) -> tuple[Json, Json]:
+        aggregates = {item.name: _aggregation(item) for item in self.aggregations}
+        return {"group_by": sql_of(self.by), "aggregates": aggregates, "window": _window(self.window)}, {}
+
+
+@dataclass(frozen=True, slots=True)
+class Final(Operator):
+    """A window's row is seen once, when it has closed (EMIT FINAL).
+
+    idle: a partition without records for so many milliseconds no longer holds results back; never if None.
+    """
+
+    idle: int | None = None
+    keeps_more = looks_back = True
+
+    def lag(self, window: Window | None) -> int | None:
+        return 0
+
+    def lines(self) -> list[str]:
+        return ["EMIT FINAL" + (f" (IDLE {self.idle} MS)" if self.idle else "")]
+
+    def fingerprint(self) -> tuple[Json, Json]:
+        return {"emit": "final"}, {"idle": self.idle}
+
+
+@dataclass(frozen=True, slots=True)
+class Having(Operator):
+    """A row is seen while the predicate, over its columns, is true (rule 11)."""
+
+    predicate: Expression
+    keeps_more = looks_back = True
+
+    def lines(self) -> list[str]:
+        return [f"HAVING {self.predicate}"]
+
+    def fingerprint(self) -> tuple[Json, Json]:
+        return {"having": sql(self.predicate)}, {}
+
+
+@dataclass(frozen=True, slots=True)
+class Expire(Operator):
+    """Rows of windows that ended so many milliseconds before the watermark are deleted."""
+
+    after: int
+
+    def lag(self, window: Window | None) -> int | None:
+        """While a row is kept for longer than its window is needed, it takes what the partition's own time lets in."""
+        return None if window is None else self.after - window.needed
+
+    def lines(self) -> list[str]:
+        return [f"RETENTION {self.after} MS"]
+
+    def fingerprint(self) -> tuple[Json, Json]:
+        return {}, {"retention": self.after}
+
+
+@dataclass(frozen=True, slots=True)
+class Suppress(Operator):
+    """A change that changes nothing is not seen."""
+
+    looks_back = True
+
+    def lines(self) -> list[str]:
+        return ["SUPPRESS unchanged"]
+
+    def fingerprint(self) -> tuple[Json, Json]:
+        return {}, {"suppress": True}
+
+
+Fold = Latest | LatestBy | Aggregate
+IN_TEXT = (Having, Final, Expire, Suppress)  # the order in which SQL has them
+
+
+def _aggregation(item: NamedAggregation) -> Json:
+    options = {
+        name: {"function": digest(value)} if callable(value) else value_text(value)
+        for name, value in item.options
+        if value is not None
+    }
+    argument = sql(item.argument) if item.argument is not None else None
+    return {"kind": item.kind, "argument": argument, "options": options}
+
+
+def _window(window: Window | None) -> Json | None:
+    match window:
         case None:
-            return Plain(rules)
+            return None
         case Hopping():
-            return TimeWindows(rules, table.window)
+            return {"kind": "hopping", "size": window.size, "advance": window.advance, "grace": window.grace}
         case Session():
-            return Sessions(rules, table.window, table.is_final)
-    return SlidingWindows(rules, table.window)
+            return {"kind": "session", "gap": window.gap, "grace": window.grace}
+    return {"kind": "sliding", "difference": window.difference, "grace": window.grace}

@@ -1,156 +1,204 @@
-"""What a stream is made of: where its records come from, and the stateless steps after that. Frozen values.
+"""The stateless steps of a stream, one class each: what it is given, what comes out, its text and its fingerprint.
 
-Where they come from is a node of the graph: a topic, other streams, a table's changes, a stream and a table.
+A step is a frozen value. `declared` makes one, over the stream as it is before it, and gives the stream after it; it
+refuses what can't be kept. How a step runs is said by type, once for the model (`lakehouse.model.step`) and once for
+Spark (`lakehouse.spark.operators.step`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, ClassVar
 
-from lakehouse.plan.expression import Expression, Named
-from lakehouse.plan.function import digest
-from lakehouse.plan.schema import Column
-
-if TYPE_CHECKING:
-    from lakehouse.plan.stream import Stream
-    from lakehouse.plan.table import Table
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A topic read through a schema. Key and value columns come from the record's key and value bytes."""
-
-    name: str
-    topic: str
-    key: tuple[Column, ...]
-    value: tuple[Column, ...]
-    key_format: str
-    value_format: str
-    event_time: Expression | None = None
-    own_table: bool = False
-
-    @property
-    def decodes(self) -> tuple[Source, ...]:
-        return (self,)
-
-    @property
-    def reads(self) -> tuple[Table, ...]:
-        return ()
-
-    @property
-    def levels(self) -> int:
-        return 0
+from lakehouse.errors import PlanError
+from lakehouse.plan.expression import Expression, Json, Named, expression, expression_type, named, read_by, sql, sql_of
+from lakehouse.plan.expression import predicate as condition
+from lakehouse.plan.function import digest, function_text
+from lakehouse.plan.schema import (
+    Column,
+    base_type,
+    check_distinct,
+    check_name,
+    check_pseudo,
+    element_type,
+    parse_schema,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
-    """Several streams with the same columns as one. Their records stand in position order, as all records do."""
+class Shape:
+    """A stream as a step sees it: what messages call it, its key, and the columns that can be read."""
 
-    streams: tuple[Stream, ...]
-
-    @property
-    def name(self) -> str:
-        return " + ".join(stream.source.name for stream in self.streams)
+    what: str
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
 
     @property
-    def decodes(self) -> tuple[Source, ...]:
-        return tuple(dict.fromkeys(source for stream in self.streams for source in stream.decodes))
+    def values(self) -> tuple[str, ...]:
+        """The names of the value columns."""
+        return tuple(column.name for column in self.columns if column.name not in self.key)
+
+    def with_columns(self, columns: Iterable[Column], key: tuple[str, ...] | None = None) -> Shape:
+        """Return the shape with other columns, and another key if one is given."""
+        return Shape(self.what, self.key if key is None else key, tuple(columns))
+
+
+class Step(ABC):
+    """One stateless step. `is_several`: it makes several records of one, and numbers them."""
+
+    __slots__ = ()
+    is_several: ClassVar[bool] = False
 
     @property
-    def reads(self) -> tuple[Table, ...]:
-        return tuple(dict.fromkeys(table for stream in self.streams for table in stream.reads))
+    @abstractmethod
+    def expressions(self) -> tuple[Expression, ...]:
+        """What it reads of a record."""
 
-    @property
-    def levels(self) -> int:
-        return max(stream.levels for stream in self.streams) + 1
+    @abstractmethod
+    def fingerprint(self, read: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
+        """Return what it does, None where nothing of that is read, and the columns that are read before it.
+
+        read: the columns that are read after it, in lower case. keyed: the key is read, too, and whether it is null.
+        """
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """The step as a line of the plan's text."""
 
 
 @dataclass(frozen=True, slots=True)
-class ChangesOf:
-    """A table's changelog per event, as records: the row's key, its values after the change, null for a delete."""
-
-    table: Table
-
-    @property
-    def name(self) -> str:
-        return self.table.name
-
-    @property
-    def decodes(self) -> tuple[Source, ...]:
-        return ()
-
-    @property
-    def reads(self) -> tuple[Table, ...]:
-        return (self.table,)
-
-    @property
-    def levels(self) -> int:
-        return self.table.stream.levels + 1
-
-
-@dataclass(frozen=True, slots=True)
-class TableJoin:
-    """Each record of a stream with the row that a table has when the record arrives (SEMANTICS.md, rule 20).
-
-    on: the table's key, in its order, made of the stream's columns. prefix: stands before the names of the table's
-    columns. A change of the table that the same record makes comes first.
-    """
-
-    stream: Stream
-    table: Table
-    on: tuple[Expression, ...]
-    how: Literal["inner", "left"]
-    prefix: str = ""
-
-    @property
-    def name(self) -> str:
-        return f"{self.stream.source.name} + {self.table.name}"
-
-    @property
-    def decodes(self) -> tuple[Source, ...]:
-        return self.stream.decodes
-
-    @property
-    def reads(self) -> tuple[Table, ...]:
-        return tuple(dict.fromkeys((*self.stream.reads, self.table)))
-
-    @property
-    def levels(self) -> int:
-        return self.stream.levels
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Step):
     """Keep the records for which the predicate is true; null and false leave out, and so does a null value."""
 
     predicate: Expression
 
+    @classmethod
+    def declared(cls, shape: Shape, predicate: str) -> tuple[Filter, Shape]:
+        return cls(condition(predicate, shape.columns, f"{shape.what}: filter")), shape
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return (self.predicate,)
+
+    def fingerprint(self, read: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
+        return {"filter": sql(self.predicate)}, read | read_by(self.expressions)
+
+    def __str__(self) -> str:
+        return f"FILTER {self.predicate}"
+
 
 @dataclass(frozen=True, slots=True)
-class Select:
+class Select(Step):
     """Make these value columns, and no others. The key goes along; a null value stays one."""
 
     columns: tuple[Named, ...]
 
+    @classmethod
+    def declared(cls, shape: Shape, columns: Sequence[str], renamed: Mapping[str, str]) -> tuple[Select, Shape]:
+        what = f"{shape.what}: select"
+        items = [named(text, shape.columns, what) for text in columns]
+        items += [Named(check_name(n, what), expression(text, shape.columns, what)) for n, text in renamed.items()]
+        keys = {name.lower() for name in shape.key}
+        for item in items:
+            if item.name.lower() in keys and not item.is_plain:
+                raise PlanError(
+                    f"{what}: {item.name!r} is the key; give {item.expression.text!r} another name, or rekey."
+                )
+        values = [item for item in items if item.name.lower() not in keys]
+        if not values:
+            raise PlanError(f"{what}: no column is left beside the key {', '.join(shape.key)}. Name at least one.")
+        made = _made(values, shape)
+        kept = [column for column in shape.columns if column.name in shape.key]
+        check_distinct((column.name for column in (*kept, *made)), what)
+        check_pseudo(made, what)
+        return cls(tuple(values)), shape.with_columns((*kept, *made))
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return tuple(item.expression for item in self.columns)
+
+    def fingerprint(self, read: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
+        return _computed(self.columns, read)
+
+    def __str__(self) -> str:
+        return f"SELECT {', '.join(map(str, self.columns))}"
+
 
 @dataclass(frozen=True, slots=True)
-class Rekey:
+class Rekey(Step):
     """Take these as the key from here on; the old key becomes value columns. A null key stays in the stream."""
 
     columns: tuple[Named, ...]
 
+    @classmethod
+    def declared(cls, shape: Shape, columns: Sequence[str]) -> tuple[Rekey, Shape]:
+        what = f"{shape.what}: rekey"
+        items = tuple(named(text, shape.columns, what) for text in columns)
+        if not items:
+            raise PlanError(f"{what}: expected at least one expression.")
+        check_distinct((item.name for item in items), what)
+        made = _made(items, shape)
+        check_pseudo(made, what)
+        names = {item.name.lower() for item in items}
+        for item in items:
+            known = item.name.lower() in {column.name.lower() for column in shape.columns}
+            if known and not item.is_plain:
+                raise PlanError(
+                    f"{what}: a column {item.name!r} exists already. Give {item.expression.text!r} another name."
+                )
+        rest = [column for column in shape.columns if column.name.lower() not in names]
+        if not rest:
+            raise PlanError(f"{what}: no value column would be left beside the key.")
+        return cls(items), shape.with_columns((*made, *rest), tuple(item.name for item in items))
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return tuple(item.expression for item in self.columns)
+
+    def fingerprint(self, read: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
+        if not keyed:
+            return _computed(self.columns, read)
+        names = {item.name.lower() for item in self.columns}
+        return {"rekey": sql_of(self.columns)}, (read - names) | read_by(self.expressions)
+
+    def __str__(self) -> str:
+        return f"REKEY {', '.join(map(str, self.columns))}"
+
 
 @dataclass(frozen=True, slots=True)
-class Explode:
+class Explode(Step):
     """One record for each element of an array, in its order; none for an empty or null one, or for a null value."""
 
     column: Named
+    is_several = True
+
+    @classmethod
+    def declared(cls, shape: Shape, array: str, name: str) -> tuple[Explode, Shape]:
+        what = f"{shape.what}: explode"
+        item = Named(check_name(name, what), expression(array, shape.columns, what))
+        kind = expression_type(item.expression, shape.columns)
+        if kind is not None and base_type(kind) != "array":
+            raise PlanError(f"{what}: {array!r} is a {kind}; expected an array.")
+        made = Column(name, element_type(kind) if kind else "")
+        check_pseudo([made], what)
+        check_distinct((column.name for column in (*shape.columns, made)), what)
+        return cls(item), shape.with_columns((*shape.columns, made))
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return (self.column.expression,)
+
+    def fingerprint(self, read: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
+        return {"explode": sql_of([self.column])}, (read - {self.column.name.lower()}) | read_by(self.expressions)
+
+    def __str__(self) -> str:
+        return f"EXPLODE {self.column}"
 
 
 @dataclass(frozen=True, slots=True)
-class Map:
+class Map(Step):
     """A column made by a Python function over Arrow arrays: as many values as it was given.
 
     A record on which the function fails gets a null. It must give the same again for the same input.
@@ -161,13 +209,44 @@ class Map:
     arguments: tuple[Expression, ...]
     function: Callable[..., Any]
 
+    @classmethod
+    def declared(
+        cls, shape: Shape, name: str, function: Callable[..., Any], arguments: Sequence[str], type: str
+    ) -> tuple[Map, Shape]:
+        what = f"{shape.what}: map"
+        if not callable(function) or not arguments:
+            raise PlanError(
+                f'{what}: expected a function and its arguments: map("km", distance, "lat", "lon", type=…).'
+            )
+        (column,) = parse_schema(f"`{name}` {type}", what)
+        if name.lower() in {key.lower() for key in shape.key}:
+            raise PlanError(f"{what}: {name!r} is the key; choose another name.")
+        read = tuple(expression(text, shape.columns, what) for text in arguments)
+        rest = [item for item in shape.columns if item.name.lower() != name.lower()]
+        return cls(column.name, column.type, read, function), shape.with_columns((*rest, column))
 
-Step = Filter | Select | Rekey | Explode | Map
-Origin = Source | Merge | ChangesOf | TableJoin
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return self.arguments
+
+    def fingerprint(self, read: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
+        if self.name.lower() not in read:
+            return None, read
+        made = {"type": self.type, "arguments": list(map(sql, self.arguments)), "function": digest(self.function)}
+        return {"map": {self.name: made}}, (read - {self.name.lower()}) | read_by(self.arguments)
+
+    def __str__(self) -> str:
+        arguments = ", ".join(map(str, self.arguments))
+        return f"MAP {self.name} {self.type} = {function_text(self.function)}({arguments})"
 
 
-def function_text(function: Callable[..., Any]) -> str:
-    """Return a function's name and a digest of what it does, by which a plan tells that it was changed."""
-    found = digest(function)
-    # What is not written in Python has a name instead.
-    return found if "." in found else f"{getattr(function, '__qualname__', type(function).__name__)}#{found}"
+def _made(items: Iterable[Named], shape: Shape) -> list[Column]:
+    """The columns that expressions make; a type that only Spark can tell is empty."""
+    return [Column(item.name, expression_type(item.expression, shape.columns) or "") for item in items]
+
+
+def _computed(columns: Iterable[Named], read: set[str]) -> tuple[Json | None, set[str]]:
+    """The columns that are computed and read; one that only passes by is none."""
+    made = [item for item in columns if item.name.lower() in read and not item.is_plain]
+    before = (read - {item.name.lower() for item in made}) | read_by(item.expression for item in made)
+    return ({"select": sql_of(made)} if made else None), before

@@ -1,26 +1,18 @@
-"""Streams: where records come from, and stateless steps. Every step checks itself against the columns before it."""
+"""Streams: where records come from, and the stateless steps after that. Every step checks itself against the columns
+before it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression import Expression, Named, expression, expression_type, name_text, named
+from lakehouse.plan.expression import Expression, Json, expression, expression_type, name_text, named
 from lakehouse.plan.expression import predicate as condition
-from lakehouse.plan.join import check_mergeable, table_join
-from lakehouse.plan.schema import (
-    Column,
-    base_type,
-    check_distinct,
-    check_name,
-    check_pseudo,
-    check_topic,
-    element_type,
-    parse_schema,
-)
-from lakehouse.plan.step import Explode, Filter, Map, Merge, Origin, Rekey, Select, Source, Step
+from lakehouse.plan.origin import How, Merge, Origin, Source, TableJoin
+from lakehouse.plan.schema import Column, check_distinct, check_pseudo, check_topic, parse_schema
+from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Shape, Step
 from lakehouse.plan.table import Grouped, Sink, Table, check_partitions, latest_table
 
 # Each explode and merge takes 20 bits of a record's ordinal, which has 63.
@@ -39,6 +31,15 @@ class Stream:
     @property
     def what(self) -> str:
         return f"stream {self.source.name!r}"
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.what, self.key, self.columns)
+
+    @property
+    def inputs(self) -> tuple[Stream | Table, ...]:
+        """The streams and tables that its origin reads; none where that is a topic."""
+        return self.source.inputs
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -68,7 +69,35 @@ class Stream:
     @property
     def levels(self) -> int:
         """How many steps make several records of one: so deep are the ordinals of its records."""
-        return self.source.levels + sum(isinstance(step, Explode) for step in self.steps)
+        return self.source.levels + sum(step.is_several for step in self.steps)
+
+    def lines(self) -> list[str]:
+        """Return it as lines of the plan's text: what comes out first."""
+        return [*map(str, reversed(self.steps)), *self.source.lines()]
+
+    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
+        """Return it, as far as the columns `read` (in lower case) are made of it. keyed: see `Step.fingerprint`."""
+        steps = []
+        for step in reversed(self.steps):
+            made, read = step.fingerprint(read, keyed=keyed)
+            steps += [made] if made is not None else []
+        return {**self.source.fingerprint(read, keyed=keyed), "steps": steps[::-1]}
+
+    def _then(self, step: Step, shape: Shape) -> Stream:
+        return replace(self, key=shape.key, columns=shape.columns, steps=(*self.steps, step))
+
+    def beginning(self, origin: Origin, shape: Shape) -> Stream:
+        """Return a stream that begins with an origin. Raises PlanError where its records can't be numbered."""
+        return replace(self, source=origin, key=shape.key, columns=shape.columns, steps=()).numbered(shape.what)
+
+    def numbered(self, what: str) -> Stream:
+        """Return it. Raises PlanError where too many steps make several records of one to be numbered."""
+        if self.levels > ORDINAL_LEVELS_MAX:
+            raise PlanError(
+                f"{what}: {self.levels} explodes, merges and tables stand behind each other; at most "
+                f"{ORDINAL_LEVELS_MAX} can be numbered. Merge or explode in one step, or publish in between."
+            )
+        return self
 
     def filter(self, predicate: str) -> Stream:
         """Return the records for which `predicate` (Spark SQL) is true.
@@ -76,43 +105,26 @@ class Stream:
         Records with a null value are left out, tombstones too (SEMANTICS.md, rule 2): filter before `latest` only a
         topic whose deletes do not matter.
         """
-        step = Filter(condition(predicate, self.columns, f"{self.what}: filter"))
-        return replace(self, steps=(*self.steps, step))
+        return self._then(*Filter.declared(self.shape, predicate))
 
     def select(self, *columns: str, **renamed: str) -> Stream:
         """Return a stream with these value columns: "city", "upper(city) AS town", or town="upper(city)".
 
         The key columns go along, whether they are named here or not.
         """
-        what = f"{self.what}: select"
-        items = [named(text, self.columns, what) for text in columns]
-        items += [Named(check_name(n, what), expression(text, self.columns, what)) for n, text in renamed.items()]
-        keys = {name.lower() for name in self.key}
-        for item in items:
-            if item.name.lower() in keys and not item.is_plain:
-                raise PlanError(
-                    f"{what}: {item.name!r} is the key; give {item.expression.text!r} another name, or rekey."
-                )
-        values = [item for item in items if item.name.lower() not in keys]
-        if not values:
-            raise PlanError(f"{what}: no column is left beside the key {', '.join(self.key)}. Name at least one.")
-        made = [Column(item.name, expression_type(item.expression, self.columns) or "") for item in values]
-        kept = [column for column in self.columns if column.name in self.key]
-        check_distinct((column.name for column in (*kept, *made)), what)
-        check_pseudo(made, what)
-        return replace(self, columns=(*kept, *made), steps=(*self.steps, Select(tuple(values))))
+        return self._then(*Select.declared(self.shape, columns, renamed))
 
     def with_columns(self, **made: str) -> Stream:
         """Return the stream with these columns made or replaced: with_columns(town="upper(city)")."""
         lowered = {name.lower() for name in made}
-        kept = [name_text(name) for name in self._values() if name.lower() not in lowered]
+        kept = [name_text(name) for name in self.shape.values if name.lower() not in lowered]
         return self.select(*kept, **made)
 
     def rename(self, **names: str) -> Stream:
         """Return the stream with value columns under new names: rename(city="town") makes city the column town."""
         for name in names:
             self._value(name, "rename")
-        shown = {name: name_text(name) for name in self._values()}
+        shown = {name: name_text(name) for name in self.shape.values}
         return self.select(*[f"{text} AS `{names[n]}`" if n in names else text for n, text in shown.items()])
 
     def cast(self, **types: str) -> Stream:
@@ -125,15 +137,12 @@ class Stream:
     def drop(self, *names: str) -> Stream:
         """Return the stream without these value columns."""
         gone = {self._value(name, "drop") for name in names}
-        return self.select(*[name_text(name) for name in self._values() if name not in gone])
-
-    def _values(self) -> list[str]:
-        return [column.name for column in self.columns if column.name not in self.key]
+        return self.select(*[name_text(name) for name in self.shape.values if name not in gone])
 
     def _value(self, name: str, what: str) -> str:
-        if name not in self._values():
+        if name not in self.shape.values:
             raise PlanError(
-                f"{self.what}: {what}: {name!r} is no value column. There are: {', '.join(self._values())}."
+                f"{self.what}: {what}: {name!r} is no value column. There are: {', '.join(self.shape.values)}."
             )
         return name
 
@@ -143,41 +152,15 @@ class Stream:
         Kafka Streams calls it selectKey, ksqlDB PARTITION BY. A key that is null, or fails, leaves the record in the
         stream with a null key (rule 4).
         """
-        what = f"{self.what}: rekey"
-        items = tuple(named(text, self.columns, what) for text in columns)
-        if not items:
-            raise PlanError(f"{what}: expected at least one expression.")
-        check_distinct((item.name for item in items), what)
-        made = [Column(item.name, expression_type(item.expression, self.columns) or "") for item in items]
-        check_pseudo(made, what)
-        names = {item.name.lower() for item in items}
-        for item in items:
-            known = item.name.lower() in {column.name.lower() for column in self.columns}
-            if known and not item.is_plain:
-                raise PlanError(
-                    f"{what}: a column {item.name!r} exists already. Give {item.expression.text!r} another name."
-                )
-        rest = [column for column in self.columns if column.name.lower() not in names]
-        if not rest:
-            raise PlanError(f"{what}: no value column would be left beside the key.")
-        return replace(
-            self, key=tuple(item.name for item in items), columns=(*made, *rest), steps=(*self.steps, Rekey(items))
-        )
+        return self._then(*Rekey.declared(self.shape, columns))
 
     def explode(self, array: str, name: str) -> Stream:
         """Return one record for each element of an array expression, in its order, as the column `name`.
 
         An empty or null array gives no record, and so does a null value (ksqlDB's EXPLODE).
         """
-        what = f"{self.what}: explode"
-        item = Named(check_name(name, what), expression(array, self.columns, what))
-        kind = expression_type(item.expression, self.columns)
-        if kind is not None and base_type(kind) != "array":
-            raise PlanError(f"{what}: {array!r} is a {kind}; expected an array.")
-        made = Column(name, element_type(kind) if kind else "")
-        check_pseudo([made], what)
-        check_distinct((column.name for column in (*self.columns, made)), what)
-        return numbered(replace(self, columns=(*self.columns, made), steps=(*self.steps, Explode(item))), what)
+        exploded = self._then(*Explode.declared(self.shape, array, name))
+        return exploded.numbered(f"{self.what}: explode")
 
     def map(self, name: str, function: Callable[..., Any], *arguments: str, type: str) -> Stream:
         """Return the stream with a column made by a Python function, for what SQL can't say.
@@ -185,19 +168,7 @@ class Stream:
         function: is given one pyarrow.Array an argument expression and returns an array of as many values, of `type`;
         it must give the same again for the same input. A record on which it fails gets a null.
         """
-        what = f"{self.what}: map"
-        if not callable(function) or not arguments:
-            raise PlanError(
-                f'{what}: expected a function and its arguments: map("km", distance, "lat", "lon", type=…).'
-            )
-        (column,) = parse_schema(f"`{name}` {type}", what)
-        if name.lower() in {key.lower() for key in self.key}:
-            raise PlanError(f"{what}: {name!r} is the key; choose another name.")
-        read = tuple(expression(text, self.columns, what) for text in arguments)
-        rest = [item for item in self.columns if item.name.lower() != name.lower()]
-        return replace(
-            self, columns=(*rest, column), steps=(*self.steps, Map(column.name, column.type, read, function))
-        )
+        return self._then(*Map.declared(self.shape, name, function, arguments, type))
 
     def branch(self, *predicates: str) -> tuple[Stream, ...]:
         """Return one stream for each predicate and a last one for the rest; a record goes to the first that is true.
@@ -214,23 +185,22 @@ class Stream:
         return (*streams, self._where(rest))
 
     def _where(self, checked: str) -> Stream:
-        return replace(self, steps=(*self.steps, Filter(Expression(checked))))
+        return self._then(Filter(Expression(checked)), self.shape)
 
     def merge(self, *others: Stream) -> Stream:
         """Return this stream and others with the same columns as one (Kafka Streams' merge; SQL's UNION ALL)."""
-        streams = (self, *others)
         for other in others:
             if not isinstance(other, Stream):
                 raise PlanError(f"{self.what}: merge({other!r}): expected streams.")
-            check_mergeable(self, other)
-        return numbered(Stream(Merge(streams), self.key, self.columns), f"{self.what}: merge")
+        shape = replace(self.shape, what=f"{self.what}: merge")
+        return self.beginning(Merge.declared((self, *others)), shape)
 
     def join(
         self,
         table: Table,
         on: str | tuple[str, ...] | list[str] | None = None,
         *,
-        how: Literal["inner", "left"] = "inner",
+        how: How = "inner",
         prefix: str = "",
     ) -> Stream:
         """Return each record with the columns of the row that a table has for it when the record arrives.
@@ -242,8 +212,11 @@ class Stream:
 
         Raises PlanError for columns that exist on both sides, or a key of another type.
         """
-        source, columns = table_join(self, table, (on,) if isinstance(on, str) else on, how, prefix)
-        return Stream(source, self.key, columns)
+        if not isinstance(table, Table):
+            raise PlanError(
+                f"{self.what}: join: found {table!r}, expected a table, such as planes = stream.latest('planes')."
+            )
+        return self.beginning(*TableJoin.declared(self, table, (on,) if isinstance(on, str) else on, how, prefix))
 
     def latest(
         self,
@@ -260,9 +233,7 @@ class Stream:
         whose order is null is kept apart as late; for a timestamp the record's own time stands in. retention: forget
         markers older than this; records older than it are late. suppress: a change that changes nothing is not emitted.
         """
-        order = expression(order_by, self.columns, f"table {name!r}: order_by") if order_by is not None else None
-        kind = expression_type(order, self.columns) if order else None
-        return latest_table(self, name, order, kind, retention, suppress)
+        return latest_table(self, name, order_by, retention, suppress)
 
     def group_by(self, *columns: str) -> Grouped:
         """Return the stream grouped by these expressions, for `agg`. A null in any of them leaves the record out."""
@@ -287,13 +258,3 @@ class Stream:
             if kind not in (None, "tinyint", "smallint", "int", "bigint"):
                 raise PlanError(f"{self.what}: partition_by={partition_by!r} is a {kind}; expected a whole number.")
         return Sink(check_topic(topic), self, "event", check_partitions(partitions, topic), by)
-
-
-def numbered(made: Stream, what: str) -> Stream:
-    """Return a stream whose records can be numbered. Raises PlanError where too many steps make several of one."""
-    if made.levels > ORDINAL_LEVELS_MAX:
-        raise PlanError(
-            f"{what}: {made.levels} explodes, merges and tables stand behind each other; at most "
-            f"{ORDINAL_LEVELS_MAX} can be numbered. Merge or explode in one step, or publish in between."
-        )
-    return made

@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.aggregation import Aggregation, NamedAggregation, named_aggregation, shown_type
+from lakehouse.plan.aggregates import Aggregation
+from lakehouse.plan.aggregation import NamedAggregation, named_aggregation
 from lakehouse.plan.duration import duration_ms
-from lakehouse.plan.expression import Expression, Named, expression_type
+from lakehouse.plan.expression import Expression, Named
 from lakehouse.plan.expression import predicate as condition
+from lakehouse.plan.operator import (
+    WINDOW_COLUMNS,
+    Aggregate,
+    Expire,
+    Final,
+    Fold,
+    Having,
+    Latest,
+    LatestBy,
+    Operator,
+    Suppress,
+)
+from lakehouse.plan.origin import ChangesOf
 from lakehouse.plan.schema import Column, check_distinct, check_name, check_pseudo, check_topic
+from lakehouse.plan.step import Shape
 from lakehouse.plan.windows import Declared
-from lakehouse.semantics.window import Session, Window
+from lakehouse.semantics.operators.cell import Operator as Rule
+from lakehouse.semantics.operators.cell import Rules
+from lakehouse.semantics.window import Session
 
 if TYPE_CHECKING:
     from lakehouse.plan.stream import Stream
 
-WINDOW_COLUMNS = ("window_start", "window_end")
 Emit = Literal["changes", "final"]
+Kind = TypeVar("Kind", bound=Operator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +86,14 @@ class Aggregated:
     predicate: Expression | None = None
 
     @property
+    def fold(self) -> Aggregate:
+        declared = self.grouped.declared
+        return Aggregate(self.grouped.by, self.aggregations, declared.window if declared is not None else None)
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """What a row of the table shows; a type that only Spark can tell is empty."""
-        stream, by = self.grouped.stream, self.grouped.by
-        return aggregated_columns(stream, by, self.aggregations, windowed=self.grouped.declared is not None)
+        return self.fold.columns(self.fold.key, self.grouped.stream.columns)
 
     def having(self, predicate: str) -> Aggregated:
         """Return the groups for which `predicate`, over the group's columns and the aggregates, is true (rule 11).
@@ -99,8 +120,7 @@ class Aggregated:
 
         Raises PlanError for options that the table can't keep.
         """
-        what = f"table {check_name(name, 'table')!r}"
-        declared, by = self.grouped.declared, self.grouped.by
+        what, declared = f"table {check_name(name, 'table')!r}", self.grouped.declared
         if emit not in ("changes", "final"):
             raise PlanError(f'{what}: emit={emit!r}; expected "changes" or "final".')
         if declared is None:
@@ -110,7 +130,6 @@ class Aggregated:
         if idle is not None and emit != "final":
             raise PlanError(f'{what}: idle={idle!r} is about final results; add emit="final", or leave it out.')
         window = declared.resolved(final=emit == "final") if declared is not None else None
-        keys = tuple(item.name for item in by) + (WINDOW_COLUMNS if window is not None else ())
         keep = duration_ms(retention, f"{what}: retention") if retention is not None else None
         if keep is not None and window is not None and keep < window.needed:
             raise PlanError(
@@ -118,15 +137,20 @@ class Aggregated:
                 "its end (grace, and twice a session's gap or a sliding window's difference). Expected at "
                 "least that."
             )
-        return Table(
-            name, self.grouped.stream, keys, by, self.aggregations, window, self.predicate, emit, suppress, keep,
-            duration_ms(idle, f"{what}: idle", least=1) if idle is not None else None,
-        )  # fmt: skip
+        idle_ms = duration_ms(idle, f"{what}: idle", least=1) if idle is not None else None
+        behind = (
+            Final(idle_ms) if emit == "final" else None,
+            Having(self.predicate) if self.predicate is not None else None,
+            Expire(keep) if keep is not None else None,
+            Suppress() if suppress else None,
+        )
+        fold = replace(self.fold, window=window)
+        return Table(name, self.grouped.stream, fold.key, fold, tuple(item for item in behind if item is not None))
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A keyed table. Without `aggregations` it holds the latest value of each key. Durations are milliseconds.
+    """A keyed table: a stream, the operator that folds its records, and the operators behind that.
 
     `key` are the columns that tell rows apart: a windowed table's end with window_start and window_end.
     """
@@ -134,54 +158,71 @@ class Table:
     name: str
     stream: Stream
     key: tuple[str, ...]
-    group_by: tuple[Named, ...] = ()
-    aggregations: tuple[NamedAggregation, ...] = ()
-    window: Window | None = None
-    having: Expression | None = None
-    emit: Emit = "changes"
-    suppress: bool = False
-    retention: int | None = None
-    idle: int | None = None
-    order_by: Expression | None = None
-    order_is_time: bool = False
+    fold: Fold
+    behind: tuple[Operator, ...] = ()
+
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        """The fold, and the operators behind it, in their order."""
+        return (self.fold, *self.behind)
+
+    @property
+    def inputs(self) -> tuple[Stream]:
+        return (self.stream,)
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """What a row shows, the key's columns first; a type that only Spark can tell is empty."""
-        if self.is_latest:
-            return tuple(sorted(self.stream.columns, key=lambda column: column.name not in self.key))
-        return aggregated_columns(self.stream, self.group_by, self.aggregations, windowed=self.window is not None)
+        return self.fold.columns(self.key, self.stream.columns)
 
     @property
-    def is_latest(self) -> bool:
-        return not self.aggregations
+    def group(self) -> tuple[str, ...]:
+        """The columns of its key but for the window's."""
+        return self.key[: len(self.key) - len(self.windows)]
 
     @property
-    def is_final(self) -> bool:
-        return self.emit == "final"
+    def windows(self) -> tuple[str, ...]:
+        """The columns of its key that name a window; none without windows."""
+        return WINDOW_COLUMNS if self.fold.window is not None else ()
+
+    def rule(self, rules: Rules) -> Rule:
+        """Return what applies a record to the rows of one group of an aggregate, for these rules."""
+        assert isinstance(self.fold, Aggregate)
+        return self.fold.rule(rules, final=any(isinstance(operator, Final) for operator in self.behind))
+
+    def find(self, kind: type[Kind]) -> Kind | None:
+        """Return the table's operator of this kind, if it has one."""
+        return next((operator for operator in self.operators if isinstance(operator, kind)), None)
+
+    @property
+    def idle(self) -> int | None:
+        """After how many ms without records a partition no longer holds the watermark back; never if None."""
+        final = self.find(Final)
+        return final.idle if final is not None else None
 
     @property
     def has_state(self) -> bool:
         """True where what is kept is more than what is seen: the state then has a table of its own."""
-        return self.is_final or self.having is not None or self.order_by is not None
+        return any(operator.keeps_more for operator in self.operators)
+
+    @property
+    def looks_back(self) -> bool:
+        """True where what is seen of a change depends on the row before it."""
+        return any(operator.looks_back for operator in self.operators)
 
     @property
     def has_clock(self) -> bool:
         """True where stream time decides what is taken in."""
-        return self.window is not None or (self.order_by is not None and self.retention is not None)
+        return self.fold.has_clock
 
     @property
     def lag(self) -> int | None:
         """How far behind the watermark, in ms, records are judged at the least; None: by their own partition alone.
 
-        What is final, or gone, by the watermark must not be begun anew by a partition that lags behind it. While a row
-        is kept for longer than its window is needed, it takes what the partition's own time lets in.
+        What is final, or gone, by the watermark must not be begun anew by a partition that lags behind it.
         """
-        if self.is_final:
-            return 0
-        if self.retention is None:
-            return None
-        return 0 if self.window is None else self.retention - self.window.needed
+        lags = (operator.lag(self.fold.window) for operator in self.operators)
+        return min((lag for lag in lags if lag is not None), default=None)
 
     def changes(self, *, net: bool = False) -> Changes:
         """Return the table's changelog: per event, as one-record batches would give it, or `net` per commit."""
@@ -189,45 +230,21 @@ class Table:
 
     def to_stream(self) -> Stream:
         """Return the changelog per event as a stream: the row after each change, null for a delete (toStream)."""
-        # A table is made of a stream, and a stream of a table: one of the two must be imported late.
-        from lakehouse.plan.build import of_changes
-
-        return of_changes(self)
+        shape = Shape(f"table {self.name!r}: changes", self.key, self.columns)
+        return self.stream.beginning(ChangesOf(self), shape)
 
 
-def aggregated_columns(
-    stream: Stream, by: tuple[Named, ...], aggregations: tuple[NamedAggregation, ...], *, windowed: bool
-) -> tuple[Column, ...]:
-    """Return the columns that aggregates of a stream show; a type that only Spark can tell is empty."""
-    keys = [Column(item.name, expression_type(item.expression, stream.columns) or "") for item in by]
-    window = [Column(name, "timestamp") for name in WINDOW_COLUMNS] if windowed else []
-    return (*keys, *window, *(Column(item.name, shown_type(item, stream.columns) or "") for item in aggregations))
-
-
-def latest_table(
-    stream: Stream, name: str, order: Expression | None, kind: str | None, retention: str | None, suppress: bool
-) -> Table:
-    """Return the table of `Stream.latest`; `kind` is the type of its order, where it can be told."""
+def latest_table(stream: Stream, name: str, order_by: str | None, retention: str | None, suppress: bool) -> Table:
+    """Return the table of `Stream.latest`."""
     what = f"table {check_name(name, 'table')!r}"
-    if order is not None and kind not in (None, "timestamp", "bigint", "int"):
-        raise PlanError(f"{what}: order_by={order} is a {kind}; expected a timestamp, or a number as a bigint.")
-    if retention is not None and order is None:
+    fold: Latest = Latest()
+    if order_by is not None:
+        fold = LatestBy.declared(stream.columns, order_by, retention, what)
+    elif retention is not None:
         raise PlanError(
             f"{what}: retention={retention!r} is for the markers of order_by; add order_by, or leave it out."
         )
-    if retention is not None and kind != "timestamp" and str(order).lower() != "rowtime":
-        raise PlanError(f"{what}: retention={retention!r} is a time, but order_by={order} is a {kind}. Leave one out.")
-    keep = duration_ms(retention, f"{what}: retention", least=1) if retention is not None else None
-    is_time = kind == "timestamp" or (order is not None and str(order).lower() == "rowtime")
-    return Table(
-        name=name,
-        stream=stream,
-        key=stream.key,
-        suppress=suppress,
-        retention=keep,
-        order_by=order,
-        order_is_time=is_time,
-    )
+    return Table(name, stream, stream.key, fold, (Suppress(),) if suppress else ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""A plan as text: what reads what, and what becomes of it."""
+"""A plan as text: what reads what, and what becomes of it. The lines of a node are its own (`lines`)."""
 
 from __future__ import annotations
 
 from lakehouse.plan.app import App
-from lakehouse.plan.step import ChangesOf, Explode, Filter, Map, Merge, Rekey, Select, Source, TableJoin, function_text
+from lakehouse.plan.operator import IN_TEXT
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
 
@@ -23,54 +23,11 @@ def _sink(sink: Sink) -> str:
 
 
 def _table(table: Table) -> str:
-    lines = [f"TABLE {table.name} (key {', '.join(table.key)})"]
-    if table.is_latest:
-        order = f" by {table.order_by}" if table.order_by else ""
-        lines.append(f"  latest value per key{order}; a null value deletes")
-    else:
-        lines += [f"  {aggregation}" for aggregation in table.aggregations]
-        lines.append(f"  GROUP BY {', '.join(map(str, table.group_by))}")
-    lines += [f"  WINDOW {table.window}"] if table.window else []
-    lines += [f"  HAVING {table.having}"] if table.having else []
-    lines += ["  EMIT FINAL" + (f" (IDLE {table.idle} MS)" if table.idle else "")] if table.is_final else []
-    lines += [f"  RETENTION {table.retention} MS"] if table.retention else []
-    lines += ["  SUPPRESS unchanged"] if table.suppress else []
-    return "\n".join([*lines, *(f"  {line}" for line in _stream(table.stream).splitlines())])
+    behind = sorted(table.behind, key=lambda operator: IN_TEXT.index(type(operator)))
+    lines = [line for operator in (table.fold, *behind) for line in operator.lines()]
+    lines = [*lines, *table.stream.lines()]
+    return "\n".join([f"TABLE {table.name} (key {', '.join(table.key)})", *(f"  {line}" for line in lines)])
 
 
 def _stream(stream: Stream) -> str:
-    lines = []
-    for step in reversed(stream.steps):
-        match step:
-            case Filter(predicate):
-                lines.append(f"FILTER {predicate}")
-            case Select(columns):
-                lines.append(f"SELECT {', '.join(map(str, columns))}")
-            case Rekey(columns):
-                lines.append(f"REKEY {', '.join(map(str, columns))}")
-            case Explode(column):
-                lines.append(f"EXPLODE {column}")
-            case Map():
-                arguments = ", ".join(map(str, step.arguments))
-                lines.append(f"MAP {step.name} {step.type} = {function_text(step.function)}({arguments})")
-    match stream.source:
-        case Merge(streams):
-            lines.append("MERGE")
-            lines += [f"  {line}" for part in streams for line in _stream(part).splitlines()]
-        case ChangesOf(table):
-            lines.append(f"CHANGES OF TABLE {table.name}")
-        case TableJoin(joined, table, on, how):
-            lines.append(f"{how.upper()} JOIN TABLE {table.name} ON {', '.join(map(str, on))}")
-            lines += [f"  {line}" for line in _stream(joined).splitlines()]
-        case Source():
-            lines += _source(stream.source)
-    return "\n".join(lines)
-
-
-def _source(source: Source) -> list[str]:
-    time = f", event time {source.event_time}" if source.event_time else ""
-    return [
-        f"FROM topic {source.topic} (stream {source.name}{time})",
-        f"  key   {source.key_format}: {', '.join(map(str, source.key))}",
-        f"  value {source.value_format}: {', '.join(map(str, source.value))}",
-    ]
+    return "\n".join(stream.lines())

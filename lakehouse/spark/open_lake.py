@@ -2,7 +2,6 @@
 
 OpenLake    the session, and where the lake's folders lie
 OpenTable   a declared table in it: where its rows lie, whether it is there, what it carries as properties
-Place       one Delta table that lakehouse writes
 """
 
 from __future__ import annotations
@@ -14,19 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import commits
 from lakehouse.lake.moment.commits import Commit
+from lakehouse.lake.place import Place, places, state_of, visible_of
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import Progress
 from lakehouse.spark.transaction import exists, log_of, properties, read_progress
 
 SKIP = "lakehouse.skip"  # offsets that a restored table holds already: {topic id: {partition: first offset to apply}}
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A Delta table that lakehouse writes: its path, and the name under which its progress stands in its log."""
-
-    path: str
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +102,17 @@ class OpenTable:
     @property
     def visible(self) -> Place:
         """Where the rows lie that people see."""
-        return Place(self.layout.silver(self.name), self.name)
+        return visible_of(self.layout, self.table)
 
     @property
     def state(self) -> Place:
         """Where all lies that the table keeps: the visible table itself, where people see all of it."""
-        return Place(self.layout.state(self.name), f"state.{self.name}") if self.table.has_state else self.visible
+        return state_of(self.layout, self.table)
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Where it lies: the visible table, and the state where that is another."""
+        return places(self.layout, self.table)
 
     @property
     def late(self) -> str:

@@ -8,7 +8,8 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import NeedsSpark, PlanError
-from lakehouse.plan.aggregation import Aggregation, bind, named_aggregation, rule, shown_type
+from lakehouse.plan.aggregates import Aggregation
+from lakehouse.plan.aggregation import bind, named_aggregation, rule, shown_type
 from lakehouse.plan.schema import Column
 
 COLUMNS = [

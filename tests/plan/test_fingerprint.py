@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.plan.evolution.change import compare
-from lakehouse.plan.evolution.fingerprint import as_text, canonical, fingerprint
+from lakehouse.plan.evolution.fingerprint import as_text, fingerprint
+from lakehouse.plan.expression import canonical
 from lakehouse.plan.function import value_text
-from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select, Source
+from lakehouse.plan.operator import Aggregate, Expire, Final, Having, Latest, LatestBy, Suppress
+from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
+from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 
@@ -39,9 +42,10 @@ def test_sql_in_the_form_of_another_sqlglot_is_the_same() -> None:
 def test_every_field_of_a_declaration_has_been_judged() -> None:
     """A field that is added must be taken into the fingerprint, or left out on purpose."""
     judged = {
-        # name: a table of any name; key: of the stream, or of group_by and window; order_is_time: of order_by's type.
-        Table: "name stream key group_by aggregations window having emit suppress retention idle order_by "
-        "order_is_time",
+        # name: a table of any name; key: of the stream, or of the fold; is_time: of the order's type.
+        Table: "name stream key fold behind",
+        Latest: "", LatestBy: "order is_time remembers", Aggregate: "by aggregations window", Final: "idle",
+        Having: "predicate", Expire: "after", Suppress: "", ChangesOf: "table", TableJoin: "stream table on how prefix",
         Stream: "source key columns steps",
         Source: "name topic key value key_format value_format event_time own_table",
         Merge: "streams", Filter: "predicate", Select: "columns", Rekey: "columns", Explode: "column",

@@ -8,6 +8,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import PlanError
+from lakehouse.plan.operator import Expire
 from lakehouse.plan.table import Table
 from lakehouse.semantics.window import Hopping
 
@@ -25,8 +26,8 @@ def test_the_key_of_a_windowed_table_ends_with_its_window() -> None:
 
 def test_final_results_without_a_grace_wait_for_none() -> None:
     made = by_id.window(lh.tumbling("1 hour")).agg(n=lh.count())
-    assert made.table("t", emit="final").window == Hopping(3_600_000, 3_600_000, 0)
-    assert made.table("t").window == Hopping(3_600_000, 3_600_000, 23 * 3_600_000)
+    assert made.table("t", emit="final").fold.window == Hopping(3_600_000, 3_600_000, 0)
+    assert made.table("t").fold.window == Hopping(3_600_000, 3_600_000, 23 * 3_600_000)
 
 
 def test_what_needs_a_clock_and_a_state_of_its_own() -> None:
@@ -50,7 +51,7 @@ def test_having_sees_the_group_the_window_and_the_aggregates() -> None:
 def test_retention_is_as_long_as_a_window_is_needed() -> None:
     # A grace of 10 minutes; a session's gap and a sliding window's difference, an hour, count twice.
     for made, least in ((windowed, 10), (sessions, 130), (slid, 130)):
-        assert made.table("t", retention=f"{least} minutes").retention == least * 60_000
+        assert made.table("t", retention=f"{least} minutes").find(Expire) == Expire(least * 60_000)
         with pytest.raises(PlanError, match=f"is needed until {least * 60_000} ms after its end"):
             made.table("t", retention=f"{least - 1} minutes 59 seconds 999 milliseconds")
 

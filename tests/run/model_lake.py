@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from lakehouse.lake.layout import Layout
-from lakehouse.model.keyed_table import unhashable
+from lakehouse.model.event import unhashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table

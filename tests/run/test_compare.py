@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.model.keyed_table import Late
+from lakehouse.model.event import Late
 from lakehouse.run.scenario.compare import compare
 from lakehouse.run.scenario.scenario import Result
 from lakehouse.semantics.changelog import Change

@@ -12,6 +12,7 @@ from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import applied
 from lakehouse.model.model import Result
+from lakehouse.plan.operator import Final, Having, Suppress
 from lakehouse.plan.table import Table
 from lakehouse.run.explain import explain as explaining
 from lakehouse.run.explain import explanation
@@ -58,7 +59,7 @@ def check(layout: Layout, table: Table, result: Result, last: int) -> None:
     for of, happened in steps.items():
         wanted = [(change.position, plain(change.value)) for change in changes if change.key == of]
         seen = [(step.position, plain(step.row)) for step in happened if in_changelog(table, step)]
-        if table.is_final:  # one change, at the record that closed the window: another key's, mostly
+        if table.find(Final):  # one change, at the record that closed the window: another key's, mostly
             wanted, seen = [(None, value) for _, value in wanted], [(None, seen[-1][1])] if wanted else []
         assert seen == wanted, (table.name, of)
     assert {change.key for change in changes} <= set(steps)
@@ -70,9 +71,9 @@ def check(layout: Layout, table: Table, result: Result, last: int) -> None:
 def in_changelog(table: Table, step: explanation.Effect) -> bool:
     if step.did in ("late", "superseded", "left out by HAVING"):
         return False
-    if table.suppress and step.did == "unchanged":
+    if table.find(Suppress) and step.did == "unchanged":
         return False
-    return not (table.having is not None and step.did == "unchanged" and step.row is None)
+    return not (table.find(Having) and step.did == "unchanged" and step.row is None)
 
 
 def record(number: int, key: str | None, value: str | None, time: int, tick: int = 1) -> Record:

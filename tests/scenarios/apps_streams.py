@@ -32,6 +32,7 @@ merged_fitted = lh.app(
     trains.select("city").merge(lh.stream("old", key="id string", schema="town string").rename(town="city"))
     .latest("place")
 )  # fmt: skip
+merged_rekeyed = lh.app(both.select("city", "n + 1 AS n").rekey("city").latest("last"))
 merged_with_itself = lh.app(trains.filter("n > 0").merge(trains.filter("n > 10")).to_topic("twice"))
 merged_windows = lh.app(
     both.group_by("city").window(lh.tumbling("10 milliseconds", grace="0 milliseconds")).agg(n=lh.count())

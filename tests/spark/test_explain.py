@@ -10,6 +10,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.plan.app import App
+from lakehouse.plan.operator import Having
 from lakehouse.plan.table import Table
 from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.compare import keys_of, plain
@@ -91,7 +92,7 @@ def seen(lake: Lake, table: Table, key: str, at: Any = None) -> list[Any]:
         assert row.agrees, (table.name, key, row.note)
         for step in row.steps:
             left_out = step.did in ("late", "superseded", "left out by HAVING")
-            if not left_out and (table.having is None or step.did != "unchanged"):
+            if not left_out and (table.find(Having) is None or step.did != "unchanged"):
                 position = step.position
                 found.append(
                     (position.offset, position.ordinal, plain(row.key), None if step.row is None else plain(step.row))

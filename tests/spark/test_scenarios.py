@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakehouse.plan.app import App
-from lakehouse.plan.step import Merge, Source, TableJoin
+from lakehouse.plan.operator import Expire, Final, Having, Suppress
+from lakehouse.plan.origin import Source, TableJoin
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.run.scenario.packing import Trial, pack, unpack
@@ -35,9 +36,10 @@ def kinds(app: App) -> set[object]:
     """What an application is made of."""
     found: set[object] = {(s.key_format, s.value_format, s.event_time is None, s.own_table) for s in app.sources}
     for table in app.tables:
-        options = {"having": table.having, "order": table.order_by, "retention": table.retention, "idle": table.idle}
-        found |= {name for name, value in options.items() if value} | {type(table.window), table.emit, table.suppress}
-        found |= {item.kind for item in table.aggregations} | steps(table.stream)
+        found |= {type(table.fold), type(table.fold.window)}
+        found |= {(kind, table.find(kind) is not None) for kind in (Final, Having, Expire, Suppress)}
+        found |= {("idle", table.idle is not None), ("remembers", getattr(table.fold, "remembers", None) is not None)}
+        found |= {item.kind for item in table.fold.aggregations} | steps(table.stream)
     for sink in app.sinks:
         found |= {(type(sink.of), sink.mode)} | (set() if isinstance(sink.of, Table) else steps(sink.of))
     return found
@@ -45,9 +47,8 @@ def kinds(app: App) -> set[object]:
 
 def steps(stream: Stream) -> set[object]:
     origin = stream.source
-    parts = origin.streams if isinstance(origin, Merge) else (origin.stream,) if isinstance(origin, TableJoin) else ()
     how = {origin.how} if isinstance(origin, TableJoin) else set()
-    return {type(step) for step in stream.steps}.union({type(origin)} - {Source}, how, *(steps(part) for part in parts))
+    return {type(step) for step in stream.steps}.union({type(origin)} - {Source}, how, *map(steps, origin.parts))
 
 
 def few() -> list[Scenario]:

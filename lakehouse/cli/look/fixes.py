@@ -14,7 +14,7 @@ from lakehouse.semantics.moment import moment
 
 if TYPE_CHECKING:
     from lakehouse.lake.record.quarantine import Choice
-    from lakehouse.plan.step import Source
+    from lakehouse.plan.origin import Source
     from lakehouse.run.repair.fixes import Fix, Fixed, StillBad
     from lakehouse.run.start.application import Found
     from lakehouse.settings.config import Settings

@@ -15,6 +15,7 @@ from lakehouse.cli.start import facts
 from lakehouse.errors import NotFound
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.place import state_of
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 
@@ -48,7 +49,7 @@ def _table(layout: Layout, table: Table, covers: dict[str, Any], topics: dict[st
     lasts = [tick for topic in read for tick in covers["topics"].get(topic, {}).get("last", {}).values()]
     wanted, tick = max(lasts, default=0), found.tick or 0
     records = sum(topics[topic]["records"] for topic in read)
-    log = reader.log(layout, f"state.{table.name}" if table.has_state else table.name)
+    log = reader.log(layout, state_of(layout, table).name)
     seen = sum(commit["records"] or 0 for commit in log)
     problems = []
     if tick < wanted:

@@ -28,7 +28,7 @@ def told(layout: Layout, table: Table, at: At | None) -> Told:
     A version whose files are gone is none.
     """
     source = files.Files(layout)
-    line = Timeline(source, subject.visible(layout, table.name, subject.Reads.of(table.stream)))
+    line = Timeline(source, subject.seen(layout, table))
     cut, version = line.cut(at), line.version(at)
     if version is not None and at is not None and not files.readable(line.subject.path, version):
         version = None
@@ -37,8 +37,7 @@ def told(layout: Layout, table: Table, at: At | None) -> Told:
 
 def _watermark(source: files.Files, table: Table, cut: Cut) -> int | None:
     """Where the watermark of a table stood at a tick, if a commit says it."""
-    of = subject.state if table.has_state else subject.visible
-    kept = of(source.layout, table.name, subject.Reads.of(table.stream))
+    kept = subject.kept(source.layout, table)
     if not table.has_clock or source.opened(kept.path) is None:
         return None
     line = Timeline(source, kept)

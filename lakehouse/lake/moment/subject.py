@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.place import places
 from lakehouse.plan.evolution.change import tables_of, topics_of
 from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +58,14 @@ def state(layout: Layout, table: str, reads: Reads | None = None) -> Subject:
     """Return what a table keeps and does not show."""
     name = f"state.{table}"
     return Subject(table, name, layout.state(table), name, None, reads)
+
+
+def seen(layout: Layout, table: Table) -> Subject:
+    """Return what people see of a table that is declared."""
+    return visible(layout, table.name, Reads.of(table.stream))
+
+
+def kept(layout: Layout, table: Table) -> Subject:
+    """Return what a declared table keeps, which may be what people see."""
+    of = visible if len(places(layout, table)) == 1 else state
+    return of(layout, table.name, Reads.of(table.stream))

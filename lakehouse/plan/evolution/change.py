@@ -39,7 +39,8 @@ from dataclasses import dataclass
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.evolution.differences import KINDS, Kind, differences
-from lakehouse.plan.evolution.fingerprint import VERSION, Json, as_text, fingerprint
+from lakehouse.plan.evolution.fingerprint import VERSION, as_text, fingerprint
+from lakehouse.plan.expression import Json
 from lakehouse.plan.table import Table
 from lakehouse.plan.text import describe
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
-from lakehouse.plan.evolution.fingerprint import SQL, Json, as_text, canonical
+from lakehouse.plan.evolution.fingerprint import as_text
+from lakehouse.plan.expression import SQL, Json, canonical
 
 Kind = Literal["same", "compatible", "refold", "new_table"]
 KINDS: tuple[Kind, ...] = ("same", "compatible", "refold", "new_table")

@@ -15,6 +15,7 @@ from lakehouse.errors import NotFound, PlanError
 from lakehouse.formats.json_text import write
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import change_of, refusal
+from lakehouse.plan.operator import Expire, Final
 from lakehouse.plan.table import Table
 from lakehouse.run.audit.finding import REBUILD, Audit, Missing, Partition, Problem, faults
 from lakehouse.run.audit.missing import Asked, explained
@@ -181,9 +182,10 @@ class _Audited:
         """The table's rows; and the counts of all records in what it keeps, which must be the records applied."""
         table = self._table
         rows, _ = counted.by_rows(self._lake, self._opened.visible.path, self._subject.version, ())
-        names = [item.name for item in table.aggregations if item.kind == "count" and item.argument is None]
+        names = [item.name for item in table.fold.aggregations if item.kind == "count" and item.argument is None]
         # Of these the rows do not hold all records that were applied, or hold them more than once.
-        partial = table.is_final or table.retention is not None or isinstance(table.window, Sliding)
+        leave = any(isinstance(operator, Final | Expire) for operator in table.behind)
+        partial = leave or isinstance(table.fold.window, Sliding)
         if not names or partial or self._subject.skip or self._subject.put_right:
             return rows, []
         kept = self._opened.state
@@ -192,7 +194,7 @@ class _Audited:
             version = travel.version_at_tick(self._opened, self._subject.tick, kept)
         _, sums = counted.by_rows(self._lake, kept.path, version, names)
         applied = sum(told.applied for told in self._told)
-        what = "records applied" if table.window is None else "records applied, each once for a window"
+        what = "records applied" if not table.windows else "records applied, each once for a window"
         return rows, [
             Problem(f"column {name} adds up to {total:,} over all groups", f"{applied:,}: {what}", self._rebuild)
             for name, total in sums.items()
@@ -216,7 +218,7 @@ class _Audited:
                 "compared with what this one says"
             )
         if self._subject.put_right:
-            of_rows = "" if self._table.is_latest else "; only --deep compares them"
+            of_rows = "" if self._subject.is_latest else "; only --deep compares them"
             yield (
                 "the table was reverted, or has fixed records: its rows are not what the records alone lead to"
                 + of_rows

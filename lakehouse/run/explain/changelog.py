@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.model.keyed_table import key_of
-from lakehouse.plan.table import WINDOW_COLUMNS, Table
+from lakehouse.model.event import key_of
+from lakehouse.plan.table import Table
 from lakehouse.run.explain.explanation import Effect, written
 from lakehouse.run.explain.of_key import COLUMNS, Sought, record_of
 from lakehouse.semantics.aggregate.collection import frozen
@@ -85,7 +85,7 @@ def _late(opened: OpenTable, key: str, wanted: Sought, tick: int) -> list[tuple[
     found = []
     for row in rows:
         record = records[row["tick"], row["topic"], row["partition"], row["offset"]]
-        window = [row[name] for name in WINDOW_COLUMNS] if table.window is not None else []
+        window = [row[name] for name in table.windows]
         found.append((record.position._replace(ordinal=row["ordinal"]), (*wanted.values, *window)))
     return found
 

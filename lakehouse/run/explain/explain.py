@@ -17,10 +17,12 @@ from lakehouse.errors import ConfigError, NeedsSpark, NotFound
 from lakehouse.formats.decode import decode
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.model import keyed_table, model
-from lakehouse.model.keyed_table import Event, Late, Made, comparable
-from lakehouse.plan.step import Source
-from lakehouse.plan.table import WINDOW_COLUMNS, Table
+from lakehouse.model import fold, keyed_table, model
+from lakehouse.model.event import Event, Late, comparable
+from lakehouse.model.fold import Made
+from lakehouse.plan.operator import WINDOW_COLUMNS
+from lakehouse.plan.origin import Source
+from lakehouse.plan.table import Table
 from lakehouse.run.explain.explanation import Effect, Explained, checked, rows_of_key, written
 from lakehouse.run.explain.nearest import nearest
 from lakehouse.run.explain.of_key import Sought, bronze, bytes_of, is_keyed_by_topic, sought
@@ -96,7 +98,7 @@ def _reaching(
     own = {source.topic for source in table.stream.sources if source.own_table}
     source = table.stream.source
     # These are judged by all records that came, not by what the late table tells of those that were late.
-    needs_all = table.window is not None and not isinstance(table.window, Hopping)
+    needs_all = not isinstance(table.fold.window, Hopping | None)
     by_bytes = isinstance(source, Source) and is_keyed_by_topic(table, source) and not needs_all
     wanted = bytes_of(source, key) if by_bytes and isinstance(source, Source) else None
     found: list[Event] = []
@@ -108,7 +110,7 @@ def _reaching(
             listen(count)
             records = [record for record in chunk if record.tick <= cut.tick and _counts(cut, record)]
             for event in model.events(table.stream, records, decode):
-                of = _key(table, event)
+                of = fold.reached(table.fold, table, event)
                 if of is None:
                     continue
                 if key.is_key(of):
@@ -118,7 +120,7 @@ def _reaching(
     if not table.has_clock:
         return found, None
     if needs_all:
-        return found, keyed_table.horizons(table, sorted(moving, key=lambda event: event.position))
+        return found, fold.horizons(table, sorted(moving, key=lambda event: event.position))
     late = _late(layout, table, {event.position[:1] + event.position[2:] for event in found})
     return found, {
         event.position: _horizon(table, late.get(event.position[:1] + event.position[2:])) for event in found
@@ -127,13 +129,6 @@ def _reaching(
 
 def _counts(cut: Cut, record: Record) -> bool:
     return cut.counts(record.topic, record.topic_id, record.partition, record.offset)
-
-
-def _key(table: Table, event: Event) -> Key | None:
-    """The key that a record reaches, without the window; None if it reaches none."""
-    if table.is_latest:
-        return None if event.null_key else keyed_table.key_of(table.key, event.values)
-    return keyed_table.group_of(table, event)
 
 
 def _light(event: Event) -> Event:
@@ -161,8 +156,9 @@ def _horizon(table: Table, late: list[Span | None] | None) -> int:
     """A time by which a record is late for just these windows."""
     if late is None:
         return -EVER
-    assert table.window is not None or late == [None]
-    closed = [table.window.closes(span) for span in late if span is not None and table.window is not None]
+    window = table.fold.window
+    assert window is not None or late == [None]
+    closed = [window.closes(span) for span in late if span is not None and window is not None]
     return max(closed, default=EVER)
 
 
@@ -172,17 +168,17 @@ def _steps(table: Table, events: Iterable[Event], made: Made) -> dict[Key, tuple
     outcomes: list[Change | Late] = [*made.changes, *made.unseen, *made.late]
     for outcome in outcomes:
         happened.setdefault(outcome.position, []).append(outcome)
-    left_out = {id(change) for change in made.unseen}
+    left_out = {id(change) for change in made.unqualified}
     found: dict[Key, list[Effect]] = {}
     for event in events:
-        base = _key(table, event)
+        base = fold.reached(table.fold, table, event)
         assert base is not None
         for item in happened.get(event.position, [None]):
             if isinstance(item, Change):
                 assert item.key is not None
                 steps, value = found.setdefault(item.key, []), item.value
                 before = steps[-1].row if steps else None
-                if id(item) in left_out and table.having is not None and value is not None:
+                if id(item) in left_out:
                     did, value = "left out by HAVING", None
                 else:
                     did = _did(table, before, value, event)
@@ -196,7 +192,7 @@ def _steps(table: Table, events: Iterable[Event], made: Made) -> dict[Key, tuple
 
 def _did(table: Table, before: dict[str, Any] | None, after: dict[str, Any] | None, event: Event) -> str:
     if after is None:
-        absorbed = isinstance(table.window, Session) and not event.tombstone
+        absorbed = isinstance(table.fold.window, Session) and not event.tombstone
         return "unchanged" if before is None else "absorbed" if absorbed else "deleted"
     if before is None:
         return "inserted"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.formats.unfit import Unfit
 from lakehouse.formats.written import written_key, written_value
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.model import keyed_table
-from lakehouse.model.keyed_table import unhashable
+from lakehouse.model.event import key_of, unhashable
+from lakehouse.plan.operator import Expire, Final, Operator
 from lakehouse.plan.table import Table
 from lakehouse.run.explain.of_key import Sought
 from lakehouse.run.scenario.compare import keys_of, plain, same
@@ -90,7 +91,7 @@ def rows_of_key(
         found = published.rows(frame)
     rows: dict[Key, dict[str, Any]] = {}
     for row in found:
-        of = keyed_table.key_of(table.key, {name.lower(): value for name, value in row.items()})
+        of = key_of(table.key, {name.lower(): value for name, value in row.items()})
         if key.is_key(of[: len(columns)]):
             rows[of] = {n: v for n, v in row.items() if n not in table.key and n[0] != "_"}
     return rows
@@ -115,15 +116,34 @@ def checked(
     """Return a row; what the steps lead to is compared with what the table has."""
     made = steps[-1].row if steps else None
     shown = {name: unhashable(part) for name, part in zip(table.key, key, strict=False)}
-    agrees, note = (made is None) == (found is None) and (made is None or same(plain(made), plain(found))), None
-    if not agrees and made is not None and found is None and table.window is not None:
-        if table.is_final and (watermark is None or table.window.closes(_span(key)) > watermark):
-            agrees, note = True, "the window is not closed yet: final results show it when it is"
-        elif table.retention is not None and (watermark is None or milliseconds(key[-1]) + table.retention < watermark):
-            agrees, note = True, "the row has expired: it is past the table's retention"
-    if not agrees:
+    agrees = (made is None) == (found is None) and (made is None or same(plain(made), plain(found)))
+    note = absent = None
+    if not agrees and made is not None and found is None:
+        note = absent = next((why for item in table.behind if (why := _absent(item, table, key, watermark))), None)
+    if not agrees and note is None:
         note = "the table has another row: somebody else has changed it, or it was declared otherwise then"
-    return Explained(shown, steps, found, agrees, note)
+    return Explained(shown, steps, found, agrees or absent is not None, note)
+
+
+@singledispatch
+def _absent(operator: Operator, table: Table, key: Key, watermark: int | None) -> str | None:
+    """Say why an operator does not let a row be seen that the records lead to; None where it does."""
+    return None
+
+
+@_absent.register
+def _not_closed(operator: Final, table: Table, key: Key, watermark: int | None) -> str | None:
+    window = table.fold.window
+    if window is None or (watermark is not None and window.closes(_span(key)) <= watermark):
+        return None
+    return "the window is not closed yet: final results show it when it is"
+
+
+@_absent.register
+def _left(operator: Expire, table: Table, key: Key, watermark: int | None) -> str | None:
+    if watermark is not None and milliseconds(key[-1]) + operator.after >= watermark:
+        return None
+    return "the row has expired: it is past the table's retention"
 
 
 def _span(key: Key) -> Span:

@@ -8,7 +8,7 @@ from itertools import islice
 from lakehouse.formats.key_text import several
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.model.keyed_table import key_of
+from lakehouse.model.event import key_of
 from lakehouse.plan.table import Table
 from lakehouse.run.explain.of_key import text_of
 from lakehouse.run.scenario.compare import keys_of

@@ -16,11 +16,12 @@ from lakehouse.lake import reader
 from lakehouse.lake.keys import columns_of
 from lakehouse.lake.layout import Layout
 from lakehouse.model import model
-from lakehouse.model.keyed_table import hashable, unhashable
+from lakehouse.model.event import hashable, unhashable
 from lakehouse.plan.app import App
 from lakehouse.plan.expression import expression_type
+from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column
-from lakehouse.plan.step import Rekey, Source
+from lakehouse.plan.step import Rekey
 from lakehouse.plan.table import Sink, Table
 from lakehouse.run.scenario.compare import keys_of
 from lakehouse.semantics.aggregate.collection import frozen
@@ -64,7 +65,7 @@ def sought(layout: Layout, table: Table, text: str) -> Sought:
 
 def _declared(table: Table, name: str) -> str:
     """The type that a key's column is declared with; empty where only Spark can tell."""
-    for item in table.group_by:
+    for item in table.fold.by:
         if item.name == name:
             return expression_type(item.expression, table.stream.columns) or ""
     return next(column.type for column in table.stream.columns if column.name == name)
@@ -89,7 +90,8 @@ def is_keyed_by_topic(table: Table, source: Source) -> bool:
     """True where a key of the table is the same bytes in every record, so that bronze can be asked for them."""
     if any(isinstance(step, Rekey) for step in table.stream.steps) or source.key_format != "kafka":
         return False
-    return table.is_latest or [item.expression.text.lower() for item in table.group_by] == [source.key[0].name.lower()]
+    read = [item.expression.text.lower() for item in table.fold.by] or [source.key[0].name.lower()]
+    return read == [source.key[0].name.lower()]
 
 
 def bytes_of(source: Source, key: Sought) -> bytes:
@@ -126,8 +128,8 @@ def record_of(row: dict[str, Any]) -> Record:
 def _reaching(table: Table, chunk: Sequence[Record], key: Sought) -> Iterator[Record]:
     """Yield the records that reach a key of the table: its stream runs on the model, re-keyed by the table's groups."""
     stream = table.stream
-    if table.group_by:
-        rekey = Rekey(table.group_by)
+    if table.fold.by:
+        rekey = Rekey(table.fold.by)
         stream = replace(stream, key=keys_of(table).columns, steps=(*stream.steps, rekey))
     found = model.run(App((), (Sink(PROBE, stream, "event"),), stream.sources), chunk, decode)
     places = {

@@ -41,7 +41,7 @@ def correct(
     table without windows, NotFound when no such record is late. A job that runs goes on; it applies the correction.
     """
     table = opened.table
-    if table.window is None:
+    if not table.windows:
         raise PlanError(f"table {table.name!r} has no windows; only late records of windows can be taken in.")
     if not opened.lake.exists(opened.late):
         raise NotFound(f"table {table.name!r} has no late records.")

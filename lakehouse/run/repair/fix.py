@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.plan.app import App
-from lakehouse.plan.step import Source
+from lakehouse.plan.origin import Source
 from lakehouse.run.repair.intervene import intervene
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Wanted, person

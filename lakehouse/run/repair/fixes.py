@@ -21,8 +21,8 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.quarantine import Choice, Quarantined, records
 from lakehouse.model import model
 from lakehouse.plan.app import App
+from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import base_type
-from lakehouse.plan.step import Source
 from lakehouse.semantics.record import Record
 
 # Gives the record with other key or value bytes; bytes alone are the value; None leaves it in the quarantine.

@@ -72,7 +72,7 @@ def restore(opened: OpenTable, published: Published) -> int:
     NotFound when the topic does not exist, or has a record that is not of the changelog.
     """
     table = opened.table
-    if table.has_state:
+    if opened.state != opened.visible:
         raise PlanError(
             f"table {table.name!r} keeps more than its changelog tells (final results, HAVING, order_by). Build it "
             "from bronze: run its application on a lake that has the topic's records."
@@ -284,7 +284,7 @@ def _ticks_back(cover: Cover) -> dict[str, int]:
 
 def _moved(table: Table, kept: dict[str, Any], by: int) -> dict[str, Any]:
     """The accumulators of LATEST and EARLIEST hold positions, too."""
-    for item in table.aggregations:
+    for item in table.fold.aggregations:
         if item.kind in ("latest", "earliest") and (marked := kept.get(f"_acc_{item.name}")) is not None:
             at = {**marked["at"], "tick": marked["at"]["tick"] - by}
             kept[f"_acc_{item.name}"] = {**marked, "at": at}

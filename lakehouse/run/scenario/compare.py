@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import Any
 
 from lakehouse.formats.json_text import java_double, timestamp_text, write
-from lakehouse.model.keyed_table import Late, unhashable
+from lakehouse.model.event import Late, unhashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.plan.stream import Stream
@@ -97,9 +97,9 @@ class Keys:
 
 def keys_of(of: Stream | Table) -> Keys:
     """Return how the keys of a stream or a table are written."""
-    if isinstance(of, Stream) or of.window is None:
+    if isinstance(of, Stream) or not of.windows:
         return Keys(of.key)
-    return Keys(of.key[:-2], "session" if isinstance(of.window, Session) else "time")
+    return Keys(of.group, "session" if isinstance(of.fold.window, Session) else "time")
 
 
 def _published(app: App, topic: str) -> Keys:

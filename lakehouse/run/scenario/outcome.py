@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.errors import ConfigError
-from lakehouse.model.keyed_table import comparable, hashable, unhashable
+from lakehouse.model.event import comparable, hashable, unhashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.plan.stream import Stream
@@ -57,7 +57,7 @@ class Replayed:
                 f"row({table!r}, {', '.join(map(repr, key))}): found {len(key)} values; the key is {', '.join(of.key)}."
             )
         parts = [hashable(part) for part in key]
-        if of.window is not None:
+        if of.windows:
             parts[-2:] = [moment(part) if isinstance(part, int) else part for part in parts[-2:]]
         found = self._result.tables[table].get(tuple(parts))
         return None if found is None else {**_named(of.key, tuple(parts)), **found}
@@ -117,10 +117,7 @@ class Replayed:
 
 
 def _changes(of: Table | Stream, changes: Iterable[Change]) -> list[dict[str, Any]]:
-    columns = [item.name for item in of.aggregations] if isinstance(of, Table) and not of.is_latest else None
-    if columns is None:
-        stream = of.stream if isinstance(of, Table) else of
-        columns = [column.name for column in stream.columns if column.name not in of.key]
+    columns = [column.name for column in of.columns if column.name not in of.key]
     taken = {*of.key, *columns}
     deleted, timestamp = (f"_{name}" if name in taken else name for name in ("deleted", "timestamp"))
     return [

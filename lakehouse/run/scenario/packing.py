@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from lakehouse.model.keyed_table import Late
+from lakehouse.model.event import Late
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
-from lakehouse.plan.step import ChangesOf, Merge, Source, TableJoin
+from lakehouse.plan.origin import Source
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
 from lakehouse.semantics.changelog import Change
@@ -58,15 +58,10 @@ def _renamed(app: App, prefix: str) -> App:
         return replace(item, name=prefix + item.name, topic=prefix + item.topic)
 
     def stream(item: Stream) -> Stream:
-        match item.source:
-            case Source():
-                return replace(item, source=source(item.source))
-            case Merge(streams):
-                return replace(item, source=Merge(tuple(map(stream, streams))))
-            case ChangesOf(of):
-                return replace(item, source=ChangesOf(table(of)))
-            case TableJoin(part, of):
-                return replace(item, source=replace(item.source, stream=stream(part), table=table(of)))
+        if isinstance(item.source, Source):
+            return replace(item, source=source(item.source))
+        parts, tables = map(stream, item.source.parts), map(table, item.source.tables)
+        return replace(item, source=item.source.over([*parts], [*tables]))
 
     def table(item: Table) -> Table:
         return replace(item, name=prefix + item.name, stream=stream(item.stream))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.model.keyed_table import Late, hashable
+from lakehouse.model.event import Late, hashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.plan.stream import Stream

@@ -12,6 +12,7 @@ from lakehouse.errors import PlanError
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.layout import misplaced as misplaced_text
+from lakehouse.lake.place import places
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import Change, change_of, refusal
 from lakehouse.plan.evolution.differences import KINDS
@@ -43,8 +44,8 @@ def planned(layout: Layout, app: App) -> list[Planned]:
 
 def _change(layout: Layout, table: Table) -> Change | None:
     """What people see and what is kept are two tables: the one that can go on least counts."""
-    places = [layout.silver(table.name), *([layout.state(table.name)] if table.has_state else [])]
-    known = [path for path in places if Path(path, "_delta_log").is_dir()]
+    paths = [place.path for place in places(layout, table)]
+    known = [path for path in paths if Path(path, "_delta_log").is_dir()]
     changes = [change_of(DeltaTable(path).metadata().configuration, table) for path in known]
     return max(changes, key=lambda change: KINDS.index(change.kind), default=None)
 

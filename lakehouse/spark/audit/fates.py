@@ -95,7 +95,7 @@ def fates(subject: Subject) -> list[Told]:
     # Where only the rules in Python can tell what is late, and were not asked, late/<table> is believed.
     windows = "n_late + n_forced" if judged else "n_kept"
     applied = "n_taken + n_forced"
-    if isinstance(subject.table.window, Session):
+    if isinstance(subject.table.fold.window, Session):
         applied = f"n_taken - ({windows})"
     offsets = offsets.withColumns(
         {
@@ -123,13 +123,13 @@ def fates(subject: Subject) -> list[Told]:
 
 def _fate(subject: Subject) -> str:
     """The fate of an offset, as SQL over the numbers of its marks: the first that fits."""
-    session = isinstance(subject.table.window, Session)
+    session = isinstance(subject.table.fold.window, Session)
     cases = [
         ("n_restored > 0", "restored"),
         (FAULTS["lost"], "lost"),
         ("n_forced > 0", "taken_in"),
         ("n_last > 0", "current"),
-        ("applied > 0", "superseded" if subject.table.is_latest else "applied"),
+        ("applied > 0", "superseded" if subject.is_latest else "applied"),
         ("n_expired > 0", "superseded"),
         # Of sessions late records are marked as taken, too.
         ("n_taken_back > windows_late" if session else "n_taken_back > 0", "taken_back"),

@@ -14,9 +14,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from lakehouse.lake.place import Place
 from lakehouse.spark.audit.damage import entries
 from lakehouse.spark.failure import cause
-from lakehouse.spark.open_lake import OpenLake, Place
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.operators.content import Content, content, image
 from lakehouse.spark.transaction import app_id
 

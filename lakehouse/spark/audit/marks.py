@@ -29,19 +29,21 @@ from pyspark.sql import functions as F
 
 from lakehouse.lake.in_effect import in_effect
 from lakehouse.lake.moment.cut import Cut, cut_of
-from lakehouse.plan.step import Source
-from lakehouse.plan.table import WINDOW_COLUMNS, Table
+from lakehouse.lake.place import Place
+from lakehouse.plan.operator import WINDOW_COLUMNS, Latest, LatestBy
+from lakehouse.plan.origin import Source
+from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.window import Hopping, Session, Sliding
 from lakehouse.semantics.years import FIRST_MS
 from lakehouse.spark.audit.offsets import Partition, numbered, topic_id_at
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.bronze.interventions import Decision
-from lakehouse.spark.open_lake import OpenTable, Place
+from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators import keyed
 from lakehouse.spark.operators.aggregates import Form
-from lakehouse.spark.operators.arrivals import disorder, in_windows, null_key
-from lakehouse.spark.operators.fold import ended
+from lakehouse.spark.operators.arrivals import judged, null_key, timely
+from lakehouse.spark.operators.shown import expired
 from lakehouse.spark.operators.streams import decoded
 from lakehouse.spark.past import past, refold
 from lakehouse.spark.past.counts import in_time
@@ -82,7 +84,12 @@ class Subject:
     @property
     def judges_in_sql(self) -> bool:
         """Whether all that is late can be told in SQL; of sessions and sliding windows only the rules in Python can."""
-        return not isinstance(self.table.window, Session | Sliding)
+        return not isinstance(self.table.fold.window, Session | Sliding)
+
+    @property
+    def is_latest(self) -> bool:
+        """Whether a row shows one record, not what several came to."""
+        return isinstance(self.table.fold, Latest)
 
     @property
     def judges_in_python(self) -> bool:
@@ -106,7 +113,7 @@ def marks(subject: Subject) -> Iterator[DataFrame]:
     yield from made.bad()
     yield from made.seen()
     yield from made.written()
-    if subject.table.is_latest:
+    if subject.is_latest:
         yield from made.current()
 
 
@@ -154,10 +161,10 @@ class _Marks:
         table = self._table
         ignored = null_key(table, self._stream)
         outside = F.when(ignored, _code("null_key"))
-        if not table.is_latest:
+        if not self._subject.is_latest:
             outside = F.when(F.col("_tombstone"), _code("tombstone")).when(ignored, _code("null_key"))
         name = F.concat_ws("/", "_position.topic", "_topic_id", "_position.partition")
-        if table.order_by is None and not isinstance(table.window, Hopping | Sliding):
+        if not isinstance(table.fold, LatestBy) and not isinstance(table.fold.window, Hopping | Sliding):
             yield self._of_positions(self._stream, outside.otherwise(self._taken()), name)
         else:
             left_out = self._stream.withColumn("_kind", outside).where("_kind IS NOT NULL")
@@ -174,12 +181,10 @@ class _Marks:
 
     def _judged(self) -> DataFrame:
         """The records that reach the table, judged by what SQL can tell."""
-        table, window, rows = self._table, self._table.window, self._arrived([])
+        table, window, rows = self._table, self._table.fold.window, self._arrived([])
         too_late, taken = _code("late"), self._taken()
         is_late = F.col("_late")
-        if table.order_by is not None:
-            is_late = F.coalesce(disorder(table), F.lit(False))
-        elif isinstance(window, Sliding):
+        if isinstance(window, Sliding):
             # A record is late itself when the last window that it could be in has closed, or when it has none.
             closed = F.coalesce(F.col("_time") + window.difference + window.grace < F.col("_horizon"), F.lit(False))
             is_late = closed | ~F.col("_time").between(*window.room)
@@ -188,12 +193,12 @@ class _Marks:
             if self._subject.judges_in_python:
                 rows = rows.where(~is_late)
         else:
-            rows = in_windows(table, rows)
+            rows = judged(table, rows)
             if self._decided is not None:
                 rows = refold.marked(rows, self._decided, late.PLACE, "_forced")
                 too_late = F.when(F.col("_forced"), _code("forced")).otherwise(too_late)
-            if (bound := self._expired_before()) is not None:
-                taken = F.when(ended(bound), _code("expired")).otherwise(taken)
+            if (left := expired(table, self._watermark())) is not None:
+                taken = F.when(left, _code("expired")).otherwise(taken)
         return self._of_positions(rows, F.when(is_late, too_late).otherwise(taken), F.col("_part"))
 
     def _taken(self) -> Column:
@@ -201,12 +206,9 @@ class _Marks:
             return _code("taken")
         return F.when(self._held, _code("taken")).otherwise(_code("taken_back"))
 
-    def _expired_before(self) -> int | None:
-        """The time, in milliseconds, before which windows that ended have left by the table's retention."""
-        if self._table.retention is None:
-            return None
+    def _watermark(self) -> int | None:
         clock = past.clock_at(self._opened, self._subject.tick)
-        return None if clock is None or clock.watermark is None else clock.watermark - self._table.retention
+        return None if clock is None else clock.watermark
 
     def written(self) -> Iterator[DataFrame]:
         """What stands in late/<table> and in the interventions."""
@@ -224,10 +226,8 @@ class _Marks:
     def current(self) -> Iterator[DataFrame]:
         """`latest`: the last record of each key, if it is no delete, and the records that the table's rows show."""
         rows = self._arrived([])
-        order = F.struct("_position")
-        if self._table.order_by is not None:
-            rows = rows.where(~F.coalesce(disorder(self._table), F.lit(False)))
-            order = F.struct("_order", "_position")
+        rows = timely(self._table, rows)
+        order = F.struct(*[name for name in ("_order", "_position") if name in rows.columns])
         last = rows.groupBy(*self._table.key).agg(F.max(F.struct(order.alias("at"), "_tombstone")).alias("_last"))
         kept = last.where("NOT _last._tombstone").select(F.col("_last.at._position").alias("_position"))
         found = self._lake.read(self._opened.visible.path, self._subject.version)
@@ -261,7 +261,7 @@ class _Marks:
         if name is None:
             topic_id = topic_id_at(self._subject.known, at["topic"], at["tick"])
             name = F.concat(at["topic"], F.lit("/"), topic_id, F.lit("/"), at["partition"].cast("string"))
-        windows = [n for n in WINDOW_COLUMNS if self._table.window is not None and n in rows.columns]
+        windows = [name for name in self._table.windows if name in rows.columns]
         return self._marks(rows, name, at["offset"], kind, F.xxhash64(at["tick"], at["ordinal"], *windows))
 
     def _marks(self, rows: DataFrame, name: Column, offset: Column, kind: Column | str, hashed: Column) -> DataFrame:

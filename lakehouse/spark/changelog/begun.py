@@ -14,12 +14,12 @@ from pyspark.sql import functions as F
 
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.semantics.window import Span
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators import keyed
 from lakehouse.spark.operators.aggregates import same_key
 from lakehouse.spark.operators.bounds import Bounds, held, within
 from lakehouse.spark.operators.clock import ClockState
+from lakehouse.spark.operators.shown import closes_after
 from lakehouse.spark.past import past
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.transaction import snapshot
@@ -55,7 +55,7 @@ class Begun:
         """Return the rows that the records may change by the rules in Python, and some more; None for nothing yet."""
         if self.nothing:
             return None
-        names = [*(item.name for item in self._table.group_by), "_time"]
+        names = [*self._table.group, "_time"]
         return self.rows.alias("t").where(keyed.reach(self._table, self._bounds(records, names)))
 
     def closing(self, to: int) -> DataFrame | None:
@@ -66,8 +66,7 @@ class Begun:
         before, then = (None if clock is None else clock.watermark for clock in clocks)
         if then is None:
             return self.rows.limit(0)
-        assert self._table.window is not None
-        closes = self._table.window.closes(Span(0, 0))
+        closes = closes_after(self._table)
         rows = self.rows.where(F.col("window_end") <= F.timestamp_millis(F.lit(then - closes)))
         if before is None:
             return rows

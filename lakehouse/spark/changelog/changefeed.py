@@ -9,7 +9,7 @@ is suppressed, is taken out of the changes of what the table keeps.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial, reduce, singledispatch
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
@@ -17,19 +17,21 @@ from pyspark.sql import functions as F
 from lakehouse.errors import NotFound
 from lakehouse.lake.keys import without_window
 from lakehouse.lake.moment.cut import Cut
+from lakehouse.plan.operator import Having, Operator, Suppress
 from lakehouse.plan.schema import POSITION_TYPE
-from lakehouse.plan.table import WINDOW_COLUMNS, Table
+from lakehouse.plan.table import Table
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Decision
 from lakehouse.spark.changelog.begun import Begun
-from lakehouse.spark.expressions import column_of
 from lakehouse.spark.key_column import is_key
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators import keyed
-from lakehouse.spark.operators.aggregates import in_sql, same_key
-from lakehouse.spark.operators.arrivals import disorder, in_windows
+from lakehouse.spark.operators.aggregates import same_key
+from lakehouse.spark.operators.arrivals import timely
 from lakehouse.spark.operators.closing import closings
 from lakehouse.spark.operators.content import image
+from lakehouse.spark.operators.shown import is_final, qualifying
+from lakehouse.spark.operators.way import Way, way_of
 from lakehouse.spark.past import counts, past
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.table import tables
@@ -49,7 +51,7 @@ def per_event(
     one record, from 0. Raises NotFound for final results by a cut.
     """
     table = opened.table
-    if cut is not None and not cut.whole and table.is_final:
+    if cut is not None and not cut.whole and is_final(table):
         raise NotFound(
             f"table {table.name!r} shows final results: what it had shown by an event time, or by offsets, can't be "
             "told for another table that reads it. Ask for a version or a tick."
@@ -94,25 +96,21 @@ class _Changes:
         self._forms = tables.forms(opened.spark, opened.table)
         self._clock = past.clock_at(opened, after)
         begins = replace(self._cut, tick=after)
+        self._final = is_final(opened.table)
         self._begun = Begun(opened, begins, self._input.skip, self._clock)
 
     def frame(self, *, numbered: bool = False) -> DataFrame:
         table = self._table
         if self._intervention is not None:
             changes = self._decided(self._intervention)
-        elif table.is_latest:
-            changes = self._ordered() if table.order_by is not None else self._latest()
         else:
-            changes = self._in_sql() if in_sql(table) else self._keyed()
-        if table.is_final and self._intervention is None:
-            changes = self._final(changes)
-        if table.having is not None:
-            changes = _having(table, changes)
-        if table.suppress:
-            changes = _suppressed(table, changes)
-        order = ["_position", *(["window_start"] if table.window is not None else [])]
-        if table.is_final:
-            order = ["_position", "window_end", "window_start", *(item.name for item in table.group_by)]
+            changes = self._folded()
+            changes = self._closed(changes) if self._final else changes
+        for operator in table.behind:
+            changes = _shown(operator, table, changes)
+        order = ["_position", *table.windows[:1]]
+        if self._final:
+            order = ["_position", *reversed(table.windows), *table.group]
         names = [name for name in changes.columns if name not in (*CHANGE_COLUMNS, "_step")]
         order = ["_position", "_step"] if "_step" in changes.columns else order
         if numbered:
@@ -121,6 +119,16 @@ class _Changes:
             names = [*names, "_number"]
         return changes.where(F.col("_position").isNotNull()).orderBy(*order).select(*names, *CHANGE_COLUMNS)
 
+    def _folded(self) -> DataFrame:
+        match way_of(self._table):
+            case Way.LATEST:
+                return self._latest()
+            case Way.LATEST_BY:
+                return self._ordered()
+            case Way.SQL:
+                return self._in_sql()
+        return self._keyed()
+
     def _arrived(self, *, units: bool = False) -> DataFrame:
         records = self._input.records(self._table, self._forms, self._clock, self.after, self.to, units=units)
         keep = counts.in_time(self._cut)
@@ -128,18 +136,17 @@ class _Changes:
 
     def _latest(self) -> DataFrame:
         rows = self._arrived().withColumn("_event_time_ms", F.col("rowtime")).drop("rowtime")
-        base = self._begun.touched(rows) if self._table.suppress else None
+        base = self._begun.touched(rows) if self._table.looks_back else None
         return rows if base is None else rows.unionByName(_as_changes(base, rows), allowMissingColumns=True)
 
     def _ordered(self) -> DataFrame:
         """The records that were not older than what their key had then."""
-        rows = self._arrived().where(~F.coalesce(disorder(self._table), F.lit(False)))
+        rows = timely(self._table, self._arrived()).drop("_late")
         rows = rows.withColumn("_event_time_ms", F.col("rowtime")).drop("rowtime", "_part", "_time")
         rows = rows.select(*[name for name in rows.columns if name not in ("_horizon", "_tail", "_watermark")])
         base = self._begun.touched(rows)
         if base is not None:
-            old = _as_changes(base.withColumn("_tombstone", F.col("_deleted")), rows)
-            rows = rows.unionByName(old, allowMissingColumns=True)
+            rows = rows.unionByName(_as_changes(base, rows), allowMissingColumns=True)
         highest = F.max("_order").over(_running(self._table))
         return (
             rows.withColumn("_highest", highest).where(F.col("_order") >= F.col("_highest")).drop("_order", "_highest")
@@ -147,11 +154,9 @@ class _Changes:
 
     def _in_sql(self) -> DataFrame:
         table, forms = self._table, self._forms
-        records = self._arrived(units=True)
-        if table.window is not None:
-            records = in_windows(table, records).where(~F.col("_late"))
+        records = timely(table, self._arrived(units=True))
         records = records.select(*table.key, *[f"_in_{form.name}" for form in forms], "rowtime", "_position")
-        base = self._begun.closing(self.to) if table.is_final else self._begun.touched(records)
+        base = self._begun.closing(self.to) if self._final else self._begun.touched(records)
         if base is not None:
             units = [F.col(form.accumulator).alias(f"_in_{form.name}") for form in forms]
             none = F.lit(None).cast(dict(base.dtypes)["_position"]).alias("_position")
@@ -173,40 +178,35 @@ class _Changes:
         folded = keyed.keyed(table, forms, arrived, base, every=True)
         frame = keyed.steps(table, forms, folded)
         frame = frame.withColumn("_event_time_ms", F.unix_millis("_event_time")).drop("_event_time")
-        if base is None or not (table.is_final or table.having is not None or table.suppress):
+        if base is None or not table.looks_back:
             return frame
-        old = self._begun.closing(self.to) if table.is_final else self._touched_groups(base, folded)
+        old = self._begun.closing(self.to) if self._final else self._touched_groups(base, folded)
         assert old is not None
-        return frame.unionByName(
-            _as_changes(old.withColumn("_tombstone", F.lit(False)), frame), allowMissingColumns=True
-        )
+        return frame.unionByName(_as_changes(old, frame), allowMissingColumns=True)
 
     def _decided(self, at: Decision) -> DataFrame:
         """An intervention's changes, at positions of its own: (tick, 0, "", -1, n, 0)."""
         table = self._table
-        frame = Past(self._opened).changed(at, visible=table.is_final, cut=self._cut)
-        if table.order_by is not None:
+        frame = Past(self._opened).changed(at, visible=self._final, cut=self._cut)
+        if "_deleted" in frame.columns:
             frame = frame.withColumn("_tombstone", F.col("_tombstone") | F.coalesce("_deleted", F.lit(False)))
             frame = frame.drop("_order", "_deleted")
-        names = [*reversed(WINDOW_COLUMNS)] if table.window is not None else []
-        number = F.row_number().over(Window.orderBy(*names, *[n for n in table.key if n not in names])) - 1
+        number = F.row_number().over(Window.orderBy(*reversed(table.windows), *table.group)) - 1
         place = [F.lit(at.at), F.lit(0), F.lit(""), F.lit(-1), number, F.lit(0)]
         time = F.unix_millis("_event_time")
         frame = frame.withColumns({"_position": F.struct(*place).cast(POSITION_TYPE), "_event_time_ms": time})
         frame = frame.drop("_event_time")
-        base = None if table.is_final else self._begun.touched(frame, anywhere=True)
+        base = None if self._final else self._begun.touched(frame, anywhere=True)
         if base is None:
             return frame
-        if table.order_by is not None:
-            base = base.withColumn("_tombstone", F.col("_deleted"))
         return frame.unionByName(_as_changes(base, frame), allowMissingColumns=True)
 
     def _touched_groups(self, base: DataFrame, folded: DataFrame) -> DataFrame:
-        names = tuple(item.name for item in self._table.group_by)
+        names = self._table.group
         keys = folded.select(*names)
         return base.alias("b").join(keys.alias("k"), same_key(names, "b", "k"), "left_semi")
 
-    def _final(self, changes: DataFrame) -> DataFrame:
+    def _closed(self, changes: DataFrame) -> DataFrame:
         """Of every window that closed, its last row, at the position of the record that closed it."""
         assert self._clock is not None
         order = Window.partitionBy(*self._table.key)
@@ -227,8 +227,8 @@ def _as_changes(base: DataFrame, like: DataFrame) -> DataFrame:
     rows = base.withColumns(
         {"_event_time_ms": F.unix_millis("_event_time"), "_position": F.lit(None).cast(kinds["_position"])}
     )
-    if "_tombstone" not in rows.columns:
-        rows = rows.withColumn("_tombstone", F.lit(False))
+    gone = F.col("_deleted") if "_deleted" in rows.columns else F.lit(False)
+    rows = rows.withColumn("_tombstone", gone)
     return rows.select(*[name for name in like.columns if name in rows.columns])
 
 
@@ -237,10 +237,16 @@ def _before(table: Table, value: Column, changes: DataFrame) -> Column:
     return F.lag(value).over(Window.partitionBy(*table.key).orderBy(F.col("_position").asc_nulls_first(), *steps))
 
 
-def _having(table: Table, changes: DataFrame) -> DataFrame:
+@singledispatch
+def _shown(operator: Operator, table: Table, changes: DataFrame) -> DataFrame:
+    """The changes that an operator lets be seen, of what is kept."""
+    return changes
+
+
+@_shown.register
+def _having(operator: Having, table: Table, changes: DataFrame) -> DataFrame:
     """Rule 11: a row that stops qualifying is tombstoned; one that never qualified is never seen."""
-    assert table.having is not None
-    qualifies = ~F.col("_tombstone") & F.coalesce(column_of(table.having), F.lit(False))
+    qualifies = ~F.col("_tombstone") & qualifying(operator)
     changes = changes.withColumn("_qualifies", qualifies)
     changes = changes.withColumn("_did", F.coalesce(_before(table, F.col("_qualifies"), changes), F.lit(False)))
     kept = F.col("_qualifies") | F.col("_did") | F.col("_position").isNull()
@@ -248,7 +254,8 @@ def _having(table: Table, changes: DataFrame) -> DataFrame:
     return changes.drop("_qualifies", "_did")
 
 
-def _suppressed(table: Table, changes: DataFrame) -> DataFrame:
+@_shown.register
+def _suppressed(operator: Suppress, table: Table, changes: DataFrame) -> DataFrame:
     """Leave out the changes that change nothing of what people see."""
     values = [name for name in changes.columns if not name.startswith("_") and name not in table.key]
     changes = changes.withColumn("_image", F.when(~F.col("_tombstone"), image(None, values)))

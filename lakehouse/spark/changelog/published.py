@@ -13,9 +13,10 @@ from pyspark.sql import functions as F
 from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.kafka.headers import ACCUMULATORS, EVENT_TIME, ORIGIN, POSITION
 from lakehouse.kafka.produce import ProducerRecord
+from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import Column, base_type
 from lakehouse.plan.stream import Stream
-from lakehouse.plan.table import WINDOW_COLUMNS, Sink, Table
+from lakehouse.plan.table import Sink, Table
 from lakehouse.spark import streamed
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog import changefeed, stream_feed
@@ -150,7 +151,7 @@ class _Writer:
         self._origin = f"{origin}/{of.name if isinstance(of, Table) else ''}".encode()
         self._key, self._value = columns_of(spark, of)
         self._kept = () if isinstance(of, Stream) else accumulators_of(spark, of)
-        windowed = isinstance(of, Table) and of.window is not None
+        windowed = isinstance(of, Table) and bool(of.windows)
         # The windows of one key stay in its partition.
         self._placed_by = self._key[: -len(WINDOW_COLUMNS)] if windowed else None
 

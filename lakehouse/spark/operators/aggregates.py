@@ -16,11 +16,9 @@ from operator import and_
 from pyspark.sql import Column, WindowSpec
 from pyspark.sql import functions as F
 
-from lakehouse.plan.aggregation import SQL_KINDS, Bound, NamedAggregation, bind
-from lakehouse.plan.table import Table
+from lakehouse.plan.aggregation import Bound, NamedAggregation, bind
 from lakehouse.semantics.aggregate.aggregate import Average, SumDoubles
 from lakehouse.semantics.aggregate.wide_sum import PARTS, SumWideDecimals
-from lakehouse.semantics.window import Hopping
 from lakehouse.spark import wide_decimal
 
 
@@ -259,12 +257,6 @@ def form_of(item: NamedAggregation, kind: str) -> Form:
         case _:
             form = Form
     return form(item.name, item, bound)
-
-
-def in_sql(table: Table) -> bool:
-    """Say whether a table aggregates in Spark SQL; the other aggregates run the Python rules over the touched keys."""
-    common = all(item.kind in SQL_KINDS for item in table.aggregations)
-    return not table.is_latest and common and (table.window is None or isinstance(table.window, Hopping))
 
 
 def same_key(names: tuple[str, ...], left: str, right: str) -> Column:

@@ -9,17 +9,19 @@ _order        `order_by`: the order in milliseconds, or the number
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import reduce, singledispatch
 from operator import methodcaller, or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.plan.table import WINDOW_COLUMNS, Table
+from lakehouse.plan.operator import WINDOW_COLUMNS, Aggregate, Fold, Latest, LatestBy
+from lakehouse.plan.table import Table
 from lakehouse.semantics.window import Hopping
 from lakehouse.semantics.years import FIRST_MS, LAST_MS
-from lakehouse.spark.operators.aggregates import Form, in_sql
+from lakehouse.spark.operators.aggregates import Form
 from lakehouse.spark.operators.clock import ALWAYS_MS, ClockState, timed
+from lakehouse.spark.operators.way import Way, way_of
 from lakehouse.spark.years import computed
 
 
@@ -32,11 +34,13 @@ def null_key(table: Table, rows: DataFrame) -> Column:
 
     A struct of nulls is not a null (rule 1).
     """
-    return F.col("_null_key") if table.is_latest else ~F.col("_tombstone") & _any_null(_groups(table, rows))
+    if isinstance(table.fold, Aggregate):
+        return ~F.col("_tombstone") & _any_null(_groups(table.fold, rows))
+    return F.col("_null_key")
 
 
-def _groups(table: Table, rows: DataFrame) -> list[Column]:
-    return computed(rows, [item.expression for item in table.group_by])
+def _groups(fold: Aggregate, rows: DataFrame) -> list[Column]:
+    return computed(rows, [item.expression for item in fold.by])
 
 
 def _any_null(values: list[Column]) -> Column:
@@ -56,8 +60,8 @@ def arrivals(
     clock: where the table's clock stands before them; None for a table that has none. What is taken for an aggregation
     is the input of its form in SQL, or, with `units`, its unit; what the Python rules fold, as it stands.
     """
-    pick = Form.raw if not in_sql(table) else methodcaller("unit" if units else "value")
-    made = _values(table, rows) if table.is_latest else _inputs(table, forms, rows, pick)
+    pick = Form.raw if way_of(table) is Way.PYTHON else methodcaller("unit" if units else "value")
+    made = _taken(table.fold, table, forms, rows, pick)
     if clock is None:
         return made
     if not table.stream.reads:
@@ -68,27 +72,41 @@ def arrivals(
     return timely.withColumn("_horizon", F.coalesce("_horizon", F.lit(ALWAYS_MS)))
 
 
-def _inputs(table: Table, forms: list[Form], rows: DataFrame, pick: Callable[[Form], Column]) -> DataFrame:
-    groups = _groups(table, rows)
+@singledispatch
+def _taken(fold: Fold, table: Table, forms: list[Form], rows: DataFrame, pick: Callable[[Form], Column]) -> DataFrame:
+    """What a table's operator takes of the records that it does not leave out."""
+    raise NotImplementedError(type(fold))
+
+
+@_taken.register
+def _inputs(
+    fold: Aggregate, table: Table, forms: list[Form], rows: DataFrame, pick: Callable[[Form], Column]
+) -> DataFrame:
+    groups = _groups(fold, rows)
     read = {form.name: form.item.argument for form in forms if form.item.argument is not None}
     arguments = zip(read, computed(rows, list(read.values())), strict=True)
     rows = rows.withColumns({f"_arg_{name}": made for name, made in arguments}) if read else rows
     rows = rows.where(~F.col("_tombstone") & ~_any_null(groups))
-    keys = [made.alias(item.name) for made, item in zip(groups, table.group_by, strict=True)]
+    keys = [made.alias(item.name) for made, item in zip(groups, fold.by, strict=True)]
     values = [pick(form).alias(f"_in_{form.name}") for form in forms]
     time = [_part(), F.col("rowtime").alias("_time")]
     return rows.select(*keys, *values, "rowtime", "_position", *time)
 
 
-def _values(table: Table, rows: DataFrame) -> DataFrame:
+@_taken.register
+def _values(fold: Latest, table: Table, forms: list[Form], rows: DataFrame, pick: object) -> DataFrame:
+    names = [column.name for column in table.stream.columns]
+    return rows.where(~F.col("_null_key")).select(*names, "_tombstone", "rowtime", "_position")
+
+
+@_taken.register
+def _ordered(fold: LatestBy, table: Table, forms: list[Form], rows: DataFrame, pick: object) -> DataFrame:
     names = [column.name for column in table.stream.columns]
     rows = rows.where(~F.col("_null_key"))
-    if table.order_by is None:
-        return rows.select(*names, "_tombstone", "rowtime", "_position")
-    (order,) = computed(rows, [table.order_by])
+    (order,) = computed(rows, [fold.order])
     if dict(rows.select(order.alias("o")).dtypes)["o"] == "timestamp":
         order = F.unix_millis(order)
-    if table.order_is_time:  # a null value has no columns to take the order from: it keeps the record's own time
+    if fold.is_time:  # a null value has no columns to take the order from: it keeps the record's own time
         order = F.coalesce(order, F.col("rowtime"))
     order = order.cast("bigint")
     return rows.select(
@@ -97,10 +115,26 @@ def _values(table: Table, rows: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def in_windows(table: Table, rows: DataFrame) -> DataFrame:
-    """Give each record its tumbling or hopping windows, one row each, and `_late` where it is too late for one."""
-    window = table.window
-    assert isinstance(window, Hopping)
+def judged(table: Table, rows: DataFrame) -> DataFrame:
+    """Give arrived records `_late`: too late, or never in time. In tumbling and hopping windows: one row a window.
+
+    Of sessions and sliding windows only the rules in Python can tell (`lakehouse.spark.operators.keyed`).
+    """
+    fold = table.fold
+    if isinstance(fold, LatestBy):
+        return rows.withColumn("_late", _disorder(fold))
+    if isinstance(fold.window, Hopping):
+        return _in_windows(fold.window, rows)
+    return rows.withColumn("_late", F.lit(False))
+
+
+def timely(table: Table, rows: DataFrame) -> DataFrame:
+    """Return the arrived records that are not too late; in tumbling and hopping windows: one row a window."""
+    return judged(table, rows).where(~F.col("_late"))
+
+
+def _in_windows(window: Hopping, rows: DataFrame) -> DataFrame:
+    """Each record with its windows, one row each, and `_late` where it is too late for one."""
     time, advance = F.col("_time"), F.lit(window.advance)
     first = time - window.size + window.advance
     first = first - F.pmod(first, advance)
@@ -115,9 +149,9 @@ def in_windows(table: Table, rows: DataFrame) -> DataFrame:
     return rows.withColumn("_late", F.coalesce(end + window.grace <= F.col("_horizon"), F.lit(False))).drop("_start")
 
 
-def disorder(table: Table) -> Column:
-    """`order_by`: the records that can't be taken in, for they have no order, or are older than what is remembered."""
+def _disorder(fold: LatestBy) -> Column:
+    """The records that can't be taken in, for they have no order, or are older than what is remembered."""
     late = F.col("_order").isNull()
-    if table.retention is not None:
-        late = late | (F.col("_order") <= F.col("_horizon") - table.retention)
+    if fold.remembers is not None:
+        late = late | F.coalesce(F.col("_order") <= F.col("_horizon") - fold.remembers, F.lit(False))
     return late

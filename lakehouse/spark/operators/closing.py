@@ -6,8 +6,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from lakehouse.plan.table import Table
-from lakehouse.semantics.window import Span
 from lakehouse.spark.operators.clock import ClockState
+from lakehouse.spark.operators.shown import closes_after
 
 
 def closings(table: Table, rows: DataFrame, arrived: DataFrame, clock: ClockState) -> DataFrame:
@@ -15,8 +15,7 @@ def closings(table: Table, rows: DataFrame, arrived: DataFrame, clock: ClockStat
 
     rows: the windows, with window_end. arrived: the records, with `_watermark`. clock: where it stood before them.
     """
-    assert table.window is not None
-    rows = rows.withColumn("_when", F.unix_millis("window_end") + table.window.closes(Span(0, 0)))
+    rows = rows.withColumn("_when", F.unix_millis("window_end") + closes_after(table))
     if clock.watermark is not None:
         rows = rows.where(F.col("_when") > clock.watermark)
     passed = arrived.groupBy(F.col("_watermark").alias("_when")).agg(F.min("_position").alias("_at"))

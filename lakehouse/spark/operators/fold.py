@@ -14,31 +14,34 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from lakehouse.plan.step import Source
+from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
 from lakehouse.semantics.failures import Failed
 from lakehouse.spark.operators import keyed, merge
-from lakehouse.spark.operators.aggregates import Form, in_sql, same_key
-from lakehouse.spark.operators.arrivals import arrivals, disorder, in_windows, null_key
+from lakehouse.spark.operators.aggregates import Form, same_key
+from lakehouse.spark.operators.arrivals import arrivals, judged, null_key, timely
 from lakehouse.spark.operators.bounds import Bounds, Held, held
 from lakehouse.spark.operators.clock import ClockState, Ticking, needs_watermark
 from lakehouse.spark.operators.failing import Failing
+from lakehouse.spark.operators.shown import leaving
 from lakehouse.spark.operators.streams import Count
+from lakehouse.spark.operators.way import Way, way_of
 
 
 @dataclass(slots=True)
 class Folded:
     """A batch, folded to one row a touched row of the table. It is held in memory: `release` it.
 
-    bad: the bad records by source. late_rows: the late records (see `lakehouse.spark.table.late`), to be read only if
-    there are some. times: the smallest and the largest event time (milliseconds) of the records that reach the table.
-    failed: the functions of users that failed on some of the records.
+    forms: of a batch folded in SQL, see `merge`. bad: the bad records by source. late_rows: the late records (see
+    `lakehouse.spark.table.late`), to be read only if there are some. times: the smallest and the largest event time
+    (milliseconds) of the records that reach the table. failed: the functions of users that failed on some of them.
     """
 
     batch: Held
+    forms: list[Form] | None = None
     records: int = 0
     bad: dict[Source, int] = field(default_factory=dict)
     null_keys: int = 0
@@ -104,22 +107,24 @@ def fold(
     if ticking is not None:
         arrived = ticking.watch(arrived)
     folded = Folded(Held(arrived, 0, {}))
-    in_python = not (table.is_latest or in_sql(table))
+    way = way_of(table)
     bounds: Bounds = {}
-    if in_python or needs_watermark(table):
+    if way is Way.PYTHON or needs_watermark(table):
         # The watermark is needed before it is known which rows have expired; the keyed fold reads the records twice.
-        names = [*(item.name for item in table.group_by), "_time"] if in_python else []
+        names = [*table.group, "_time"] if way is Way.PYTHON else []
         watched = held(arrived, names)
         arrived, bounds = watched.frame, watched.bounds
         folded.held.append(arrived)
     late_seen = Observation()
-    if table.is_latest:
-        frame = _latest(table, arrived, folded, late_seen)
-    elif in_python:
+    if way is Way.PYTHON:
         touched = rows().alias("t").where(keyed.reach(table, bounds))
         frame = _keyed(table, forms, arrived, touched, folded, counting)
     else:
-        frame = _in_sql(table, forms, arrived, folded, late_seen)
+        arrived = judged(table, arrived).observe(late_seen, F.count_if("_late").alias("late"))
+        folded.late_rows = arrived.where("_late").select(*table.key, "_position")
+        arrived = arrived.where(~F.col("_late"))
+        frame = _in_sql(table, forms, arrived) if way is Way.SQL else _last(table, arrived)
+        folded.forms = forms if way is Way.SQL else None
     if needs_watermark(table) and ticking is not None:
         frame = _expire(table, frame, rows, ticking.after().watermark, emitted, folded)
     folded.batch = held(frame, table.key)
@@ -130,49 +135,40 @@ def fold(
     seen = times.get
     folded.times = None if seen["first"] is None else (seen["first"], seen["last"])
     folded.clock = ticking.after() if ticking is not None else None
-    if folded.late_rows is not None and not in_python:
+    if way is not Way.PYTHON:
         folded.late = late_seen.get["late"]
     return folded
 
 
-def _latest(table: Table, arrived: DataFrame, folded: Folded, late_seen: Observation) -> DataFrame:
+def _last(table: Table, arrived: DataFrame) -> DataFrame:
     """The last record of each key, tombstones too. See `lakehouse.semantics.tombstone` for what becomes of them."""
     values = [c.name for c in table.stream.columns if c.name not in table.key]
     hidden = [F.timestamp_millis("rowtime").alias("_event_time"), F.col("_position")]
     order = F.col("_position")
-    if table.order_by is not None:
-        arrived = arrived.withColumn("_late", disorder(table))
-        arrived = arrived.observe(late_seen, F.count_if("_late").alias("late"))
-        folded.late_rows = arrived.where("_late").select(*table.key, "_position")
-        arrived = arrived.where(~F.col("_late"))
+    if "_order" in arrived.columns:  # of their own: a delete is then a row, the marker
         hidden += [F.col("_order"), F.col("_tombstone").alias("_deleted")]
         order = F.struct("_order", "_position")
-    row = F.struct(*values, "_tombstone", *hidden)
-    last = F.max_by(row, order).alias("_last")
+    last = F.max_by(F.struct(*values, "_tombstone", *hidden), order).alias("_last")
     return arrived.groupBy(*table.key).agg(last).select(*table.key, "_last.*")
 
 
-def _in_sql(table: Table, forms: list[Form], arrived: DataFrame, folded: Folded, late_seen: Observation) -> DataFrame:
-    if table.window is not None:
-        arrived = in_windows(table, arrived).observe(late_seen, F.count_if("_late").alias("late"))
-        folded.late_rows = arrived.where("_late").select(*table.key, "_position")
-        arrived = arrived.where(~F.col("_late"))
+def _in_sql(table: Table, forms: list[Form], arrived: DataFrame) -> DataFrame:
     return batch(table, forms, arrived).withColumn("_tombstone", F.lit(False))
 
 
 def rows_after(table: Table, forms: list[Form], rows: DataFrame | None, arrived: DataFrame) -> DataFrame:
     """Return what a table that keeps `rows` (None: nothing) keeps after records of `arrivals`; no row expires."""
-    if table.order_by is not None:
-        made = _latest(table, arrived, Folded(Held(arrived, 0, {})), Observation()).drop("_tombstone")
-        return made if rows is None else merge.newest(table, rows, made)
-    if table.is_latest:
-        made = _latest(table, arrived, Folded(Held(arrived, 0, {})), Observation())
-    elif in_sql(table):
-        if table.window is not None:
-            arrived = in_windows(table, arrived).where(~F.col("_late"))
-        made = merge.rows(table, forms, batch(table, forms, arrived), rows).withColumn("_tombstone", F.lit(False))
-    else:
-        made = keyed.steps(table, forms, keyed.keyed(table, forms, arrived, rows)).drop("_step")
+    match way_of(table):
+        case Way.PYTHON:
+            made = keyed.steps(table, forms, keyed.keyed(table, forms, arrived, rows)).drop("_step")
+        case Way.SQL:
+            made = merge.rows(table, forms, batch(table, forms, timely(table, arrived)), rows)
+            made = made.withColumn("_tombstone", F.lit(False))
+        case Way.LATEST:
+            made = _last(table, arrived)
+        case Way.LATEST_BY:
+            made = _last(table, timely(table, arrived)).drop("_tombstone")
+            return made if rows is None else merge.newest(table, rows, made)
     return merge.overlaid(table, rows, made)
 
 
@@ -188,7 +184,7 @@ def _keyed(
 ) -> DataFrame:
     made = failing.folded(forms, keyed.keyed(table, forms, arrived, rows)).persist()
     folded.held.append(made)
-    if table.window is not None:
+    if table.windows:
         folded.late = made.agg(F.coalesce(F.sum(F.size("_late")), F.lit(0))).first()[0]  # type: ignore[index]
         folded.late_rows = keyed.late(table, made)
     return keyed.steps(table, forms, made).drop("_step")
@@ -204,20 +200,13 @@ def _expire(
 ) -> DataFrame:
     """Take away what is not needed any more: rows of windows past their retention, windows whose final results are out
     (by the watermark `emitted`), and markers of deletes past theirs."""
-    final = table.window.needed if table.window is not None and table.is_final else None
-    now, keep = (watermark, table.retention) if final is None else (emitted, final)
-    if now is None or keep is None:
+    gone = leaving(table, watermark, emitted)
+    if gone is None:
         return frame
-    gone = ended(now - keep) if table.window is not None else F.col("_deleted") & (F.col("_order") <= now - keep)
-    if table.window is not None:
+    if table.windows:
         # What a batch would make of an expired row is gone, too; that of an absent key is not missed.
         frame = frame.withColumn("_tombstone", F.col("_tombstone") | gone)
     frame = frame.persist()
     folded.held.append(frame)
     old = rows().where(gone).alias("o").join(frame.alias("f"), same_key(table.key, "o", "f"), "left_anti")
     return frame.unionByName(old.select(*table.key, F.lit(True).alias("_tombstone")), allowMissingColumns=True)
-
-
-def ended(bound_ms: int) -> Column:
-    """The rows of windows that ended before `bound_ms`; the literal lets Delta leave files out."""
-    return F.col("window_end") < F.timestamp_millis(F.lit(bound_ms))

@@ -12,8 +12,8 @@ from typing import Protocol
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.schema import PSEUDO_COLUMNS
-from lakehouse.plan.step import TableJoin
 from lakehouse.plan.table import Table
 from lakehouse.semantics.position import LEVEL_BITS
 from lakehouse.spark.years import computed

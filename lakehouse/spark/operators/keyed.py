@@ -14,9 +14,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StructField, StructType
 
-from lakehouse.plan.operator import operator
+from lakehouse.plan.operator import WINDOW_COLUMNS, Suppress
 from lakehouse.plan.schema import POSITION_TYPE
-from lakehouse.plan.table import WINDOW_COLUMNS, Table
+from lakehouse.plan.table import Table
 from lakehouse.semantics.failures import Tally
 from lakehouse.semantics.operators.cell import Cell, Cells, Input, Operator, Rules
 from lakehouse.semantics.position import Position
@@ -34,7 +34,7 @@ FAILED = f"array<struct<records: bigint, position: {POSITION_TYPE}, error: strin
 
 def reach_ms(table: Table) -> tuple[int, int]:
     """How far before and after a record lie the windows, by their bounds, that it may change."""
-    match table.window:
+    match table.fold.window:
         case Session(gap=gap):
             return gap, gap
         case Sliding(difference=difference):
@@ -48,7 +48,7 @@ def reach(table: Table, bounds: Bounds) -> Column:
     bounds: of the group's columns, and of `_time`, the records' event time in milliseconds.
     """
     condition = within({name: pair for name, pair in bounds.items() if name != "_time"}, "t")
-    if table.window is None or "_time" not in bounds:
+    if not table.windows or "_time" not in bounds:
         return condition
     (first, last), (before, after) = bounds["_time"], reach_ms(table)
     start, end = F.timestamp_millis(F.lit(last + after)), F.timestamp_millis(F.lit(first - before))
@@ -65,8 +65,8 @@ def keyed(
     only what comes out; the accumulators are then those of a row's last change in each tick, unless that may be
     suppressed: what goes on, goes on after a tick.
     """
-    names = [item.name for item in table.group_by]
-    horizon = F.col("_horizon") if table.has_clock else F.lit(None).cast("bigint")
+    names = table.group
+    horizon = F.col("_horizon") if "_horizon" in arrived.columns else F.lit(None).cast("bigint")
     record = F.struct(
         F.col("_time").alias("time"), horizon.alias("horizon"), F.col("_position").alias("position"),
         *[F.col(f"_in_{form.name}").alias(f"in_{form.name}") for form in forms],
@@ -78,7 +78,7 @@ def keyed(
         joined = groups.withColumn("_old", F.lit(None).cast(_old_type(forms))).alias("g")
     else:
         old = _touched(table, forms, groups, rows)
-        joined = groups.alias("g").join(old.alias("o"), same_key(tuple(names), "g", "o"), "left")
+        joined = groups.alias("g").join(old.alias("o"), same_key(names, "g", "o"), "left")
     fold = _folding(table, forms, joined.select("_old", "_records").schema, every=every)
     made = fold(F.struct("_old", "_records")).alias("_made")
     result = joined.select(*[F.col(f"g.`{name}`") for name in names], made)
@@ -93,13 +93,13 @@ def _old_type(forms: list[Form]) -> str:
 
 def _touched(table: Table, forms: list[Form], groups: DataFrame, rows: DataFrame) -> DataFrame:
     """The rows that the groups' records may change, collected by group as `_old`."""
-    names = tuple(item.name for item in table.group_by)
+    names = table.group
     condition = same_key(names, "t", "g")
-    if table.window is not None:
+    if table.windows:
         before, after = reach_ms(table)
         condition = condition & (F.unix_millis("t.window_end") >= F.col("g._first") - before)
         condition = condition & (F.unix_millis("t.window_start") <= F.col("g._last") + after)
-    bounds = [F.unix_millis(f"t.{name}") if table.window else F.lit(None).cast("bigint") for name in WINDOW_COLUMNS]
+    bounds = [F.unix_millis(f"t.{name}") if table.windows else F.lit(None).cast("bigint") for name in WINDOW_COLUMNS]
     row = F.struct(
         bounds[0].alias("_start"), bounds[1].alias("_end"), F.unix_millis("t._event_time").alias("_time"),
         F.col("t._position").alias("_position"), *[F.col(f"t.`{form.accumulator}`") for form in forms],
@@ -110,12 +110,12 @@ def _touched(table: Table, forms: list[Form], groups: DataFrame, rows: DataFrame
 
 def steps(table: Table, forms: list[Form], folded: DataFrame) -> DataFrame:
     """Return what came out, one row a row that changed: key, `_tombstone`, values, accumulators, time, position."""
-    names = [item.name for item in table.group_by]
+    names = table.group
     rows = folded.select(*names, F.explode("_steps").alias("_s"))
     windows = _windows("_s")
     kept = [F.col(f"_s.`{form.accumulator}`") for form in forms if form.bound.accumulator]
     return rows.select(
-        *names, *(windows if table.window else []), F.col("_s._gone").alias("_tombstone"),
+        *names, *(windows if table.windows else []), F.col("_s._gone").alias("_tombstone"),
         *[F.col(f"_s.`{form.name}`") for form in forms], *kept,
         F.timestamp_millis("_s._time").alias("_event_time"), F.col("_s._position").alias("_position"),
         F.col("_s._step").alias("_step"),
@@ -124,7 +124,7 @@ def steps(table: Table, forms: list[Form], folded: DataFrame) -> DataFrame:
 
 def late(table: Table, folded: DataFrame) -> DataFrame:
     """Return the late records: the group's columns, window_start, window_end, `_position`."""
-    names = [item.name for item in table.group_by]
+    names = table.group
     rows = folded.select(*names, F.explode("_late").alias("_l"))
     windows = _windows("_l")
     return rows.select(*names, *windows, F.col("_l._position").alias("_position"))
@@ -147,7 +147,9 @@ def _folding(table: Table, forms: list[Form], given: StructType, *, every: bool)
     out, old = arrow_type(result), arrow_type(given)
     tallies = {form.name: Tally() for form in forms if is_function(form)}
     rules = tuple(tallied(form, tallies.get(form.name)) for form in forms)
-    run = _Run(operator(table, rules), rules, list(tallies.values()), forms, every, out, old, whole=table.suppress)
+    # What may be suppressed is told by what every change came to.
+    whole = table.find(Suppress) is not None
+    run = _Run(table.rule(rules), rules, list(tallies.values()), forms, every, out, old, whole=whole)
 
     def fold(batch: pa.Array) -> pa.Array:
         return pa.array([run.key(key) for key in batch.to_pylist()], type=out)

@@ -6,7 +6,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.plan.table import WINDOW_COLUMNS, Table
+from lakehouse.plan.table import Table
 from lakehouse.spark.operators.aggregates import Form, same_key
 from lakehouse.spark.operators.bounds import Held, within
 from lakehouse.spark.transaction import is_empty
@@ -42,29 +42,28 @@ def merge(
     else:
         updated, inserted = _row(frame, forms, "t"), _row(frame, forms, None)
     newer = None
-    if table.order_by is not None and "_order" in frame.columns and not decided:
+    if "_order" in frame.columns and not decided:
         newer = F.struct("s._order", "s._position") > F.struct("t._order", "t._position")
-    gone = f"s.{_gone(table, frame)}"
+    gone = f"s.{_gone(frame)}"
     merging = merging.whenMatchedDelete(gone).whenMatchedUpdate(newer, set=_set(updated))
     merging.whenNotMatchedInsert(f"NOT ({gone})", values=_set({**key, **inserted})).execute()
 
 
 def _append(spark: SparkSession, path: str, table: Table, batch: Held, forms: list[Form] | None) -> None:
     """Write rows whose keys are new: a third of the time of a MERGE."""
-    frame = batch.frame.where(f"NOT ({_gone(table, batch.frame)})")
+    frame = batch.frame.where(f"NOT ({_gone(batch.frame)})")
     made = frame if forms is None else rows(table, forms, frame)
     columns = spark.read.format("delta").load(path).schema
     made = made.select(*[F.col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in columns])
     if batch.count > ROWS_PER_FILE:
         # Neighbouring keys into one file, the windows of one time before all: a later batch rewrites few rows then.
-        windows = list(WINDOW_COLUMNS) if table.window is not None else []
-        made = made.orderBy(*windows, *[name for name in table.key if name not in windows])
+        made = made.orderBy(*table.windows, *table.group)
     made.write.format("delta").mode("append").option("maxRecordsPerFile", ROWS_PER_FILE).save(path)
 
 
-def _gone(table: Table, frame: DataFrame) -> str:
+def _gone(frame: DataFrame) -> str:
     """Which rows of a batch take their key away; in a state of `order_by` a delete is a row, the marker."""
-    return "_order IS NULL" if table.order_by is not None and "_order" in frame.columns else "_tombstone"
+    return "_order IS NULL" if "_order" in frame.columns else "_tombstone"
 
 
 def _row(frame: DataFrame, forms: list[Form], old: str | None) -> dict[str, Column]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import reduce
-from operator import and_
 from typing import Any, Protocol, cast
 
 import pyarrow as pa
@@ -24,18 +23,19 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 
 from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.unfit import Unfit
-from lakehouse.plan.expression import Named
+from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
 from lakehouse.plan.schema import PSEUDO_COLUMNS
 from lakehouse.plan.schema import Column as PlanColumn
-from lakehouse.plan.step import ChangesOf, Explode, Filter, Map, Merge, Rekey, Select, Source, TableJoin
+from lakehouse.plan.step import Map, Step
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.position import LEVEL_BITS
 from lakehouse.spark.expressions import column_of
-from lakehouse.spark.functions import mapped, over_arrow, spark_type
+from lakehouse.spark.functions import over_arrow
 from lakehouse.spark.kafka_times import kafka_said
 from lakehouse.spark.operators.joined import Tables, changes_as_records, joined
-from lakehouse.spark.years import any_time, computed, has_time, in_range, known, outside
+from lakehouse.spark.operators.step import OWN_COLUMNS, Flow, applied, numbered, ordinal
+from lakehouse.spark.years import any_time, has_time, in_range, outside
 
 
 class Count(Protocol):
@@ -48,7 +48,6 @@ class Count(Protocol):
         """Take the records behind a `map`, with the error where its function failed."""
 
 
-OWN_COLUMNS = ("_tombstone", "_null_key", "_position", "_topic_id")
 # What Python's json, and so the model, refuses too.
 JSON_OPTIONS = {
     "columnNameOfCorruptRecord": "_corrupt",
@@ -172,48 +171,6 @@ def _quoted(column: PlanColumn) -> str:
     return f"`{column.name}` {column.type}"
 
 
-def steps(stream: Stream, frame: DataFrame, count: Count | None = None) -> DataFrame:
-    """Apply a stream's steps to its source's columns, of which the bad records are left out. count: see `Count`."""
-    key = [c.name for c in stream.source.key] if isinstance(stream.source, Source) else [*stream.key]
-    for number, step in enumerate(stream.steps):
-        match step:
-            case Filter(predicate):
-                frame = frame.where(~F.col("_tombstone") & column_of(predicate))
-            case Select(columns):
-                made = [made.alias(name) for name, made in _named(frame, columns).items()]
-                frame = frame.select(*key, *made, *OWN_COLUMNS, *PSEUDO_COLUMNS)
-            case Rekey(columns):
-                key = [item.name for item in columns]
-                frame = frame.withColumns(_named(frame, columns))
-                frame = frame.withColumn("_null_key", reduce(and_, [F.col(name).isNull() for name in key]))
-            case Explode(column):
-                (array,) = computed(frame, [column.expression])
-                item = F.posexplode(array).alias("_number", column.name)
-                frame = frame.where(~F.col("_tombstone")).select("*", item)
-                frame = _numbered(frame, _ordinal() * (1 << LEVEL_BITS) + F.col("_number")).drop("_number")
-            case Map():
-                made_by = mapped(step)(F.struct(*[column_of(a).alias(f"_{n}") for n, a in enumerate(step.arguments)]))
-                frame = frame.withColumn("_mapped", F.when(~F.col("_tombstone"), made_by))
-                if count is not None:
-                    place = (stream.source, stream.steps[: number + 1])
-                    frame = count.mapped(place, f"map {step.name}", frame, F.col("_mapped.error"))
-                value = known(F.col("_mapped.value"), spark_type(step.type))
-                frame = frame.withColumn(step.name, value).drop("_mapped")
-    return frame
-
-
-def _named(frame: DataFrame, items: tuple[Named, ...]) -> dict[str, Column]:
-    return dict(zip([item.name for item in items], computed(frame, [item.expression for item in items]), strict=True))
-
-
-def _ordinal() -> Column:
-    return F.col("_position.ordinal")
-
-
-def _numbered(frame: DataFrame, ordinal: Column) -> DataFrame:
-    return frame.withColumn("_position", F.col("_position").withField("ordinal", ordinal.cast("bigint")))
-
-
 def stream_frame(
     stream: Stream, bronze: DataFrame, count: Count | None = None, tables: Tables | None = None
 ) -> DataFrame:
@@ -235,7 +192,16 @@ def stream_frame(
         case TableJoin(part):
             assert tables is not None
             rows = joined(stream.source, stream_frame(part, bronze, count, tables), tables)
-    return steps(stream, rows, count)
+    done: list[Step] = []
+
+    def failing(step: Map, rows: DataFrame, error: Column) -> DataFrame:
+        return count.mapped((stream.source, tuple(done)), f"map {step.name}", rows, error) if count else rows
+
+    flow = Flow(rows, stream.source.names_of_key, failing)
+    for item in stream.steps:
+        done.append(item)
+        flow = applied(item, flow)
+    return flow.frame
 
 
 def _merged(merge: Merge, frames: list[DataFrame]) -> DataFrame:
@@ -243,5 +209,5 @@ def _merged(merge: Merge, frames: list[DataFrame]) -> DataFrame:
     parts = []
     for number, frame in enumerate(frames):
         part = frame.select(*names, *OWN_COLUMNS, *PSEUDO_COLUMNS)
-        parts.append(_numbered(part, _ordinal() + (number << (LEVEL_BITS * (merge.levels - 1)))))
+        parts.append(numbered(part, ordinal() + (number << (LEVEL_BITS * (merge.levels - 1)))))
     return reduce(DataFrame.unionByName, parts)

@@ -26,6 +26,7 @@ from lakehouse.lake.moment.commits import Commit, ours
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.bronze import EVER
 from lakehouse.spark.open_lake import OpenTable
+from lakehouse.spark.operators.shown import is_final
 from lakehouse.spark.past import counts
 from lakehouse.spark.transaction import log_of
 
@@ -135,7 +136,7 @@ def _copied(opened: OpenTable, tick: int) -> Anchor:
         frame = opened.lake.read(f"{opened.layout.anchors(opened.name)}/{name}")
         return frame.where(F.col("_anchor") == tick).drop("_anchor")
 
-    return Anchor(tick, of("kept"), of("seen") if opened.table.is_final else None)
+    return Anchor(tick, of("kept"), of("seen") if is_final(opened.table) else None)
 
 
 def _last_tick_before(opened: OpenTable, cut: Cut) -> int:
@@ -179,7 +180,6 @@ def _version_of(opened: OpenTable, commit: Commit, before: Mapping[str, int] | N
     before: by path, the version from which on a table is not to be trusted. Raises AnalysisException where Delta has
     the version no longer.
     """
-    table = opened.table
     place, tick = opened.state, commit.tick
     visible = opened.visible
     # Others' commits after ours belong to it: OPTIMIZE, or somebody's UPDATE.
@@ -187,7 +187,7 @@ def _version_of(opened: OpenTable, commit: Commit, before: Mapping[str, int] | N
     if last is None:
         return None
     rows = opened.lake.read(place.path, last)
-    if not table.is_final:
+    if not is_final(opened.table):
         return Anchor(tick, rows)
     # What is seen is committed after what is kept: it may not be there yet.
     seen = [c for c in opened.lake.commits(visible, tick, tick) if c.tick == tick]

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.errors import NotFound
 from lakehouse.lake.in_effect import in_effect
-from lakehouse.plan.step import Source
+from lakehouse.plan.origin import Source
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.operators.streams import decoded

@@ -18,24 +18,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakehouse.errors import NotFound
 from lakehouse.lake.moment.cut import Cut, cut_of
 from lakehouse.plan.evolution.change import DECLARATION, declared
+from lakehouse.plan.operator import Latest
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.semantics.window import Span
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.bronze.interventions import Decision
-from lakehouse.spark.expressions import column_of
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.aggregates import same_key
 from lakehouse.spark.operators.clock import ClockState, Ticking, needs_watermark, timed
 from lakehouse.spark.operators.content import image
-from lakehouse.spark.operators.fold import ended, rows_after
+from lakehouse.spark.operators.fold import rows_after
 from lakehouse.spark.operators.merge import others
+from lakehouse.spark.operators.shown import closed, expired, is_final, is_visible, still_open
 from lakehouse.spark.past import anchors, counts, past, refold
 from lakehouse.spark.past.anchors import Anchor
 from lakehouse.spark.table import tables, travel
@@ -63,7 +63,7 @@ class Past:
         self._forms = tables.forms(spark, table)
         self._input = input_of(opened)
         self._decisions = [*interventions.of(opened.lake, opened.name), *also]
-        self._columns = tables.state_schema(spark, table) if table.has_state else tables.schema(spark, table)
+        self._columns = tables.state_schema(spark, table)
         self._visible_columns = tables.schema(spark, table)
         self._bases: dict[tuple[Cut, bool], Anchor] = {}
         self._nothing = spark.createDataFrame([], self._columns)
@@ -75,19 +75,14 @@ class Past:
         """
         state = self.state(cut, anchored=anchored)
         table, rows = self._table, state.rows
-        if table.is_final:
-            watermark = self._watermark(cut, anchored=anchored)
-            assert state.visible is not None
-            closed, later = state.visible.where(self._closed(watermark)), rows.where(self._closed(watermark))
-            rows = closed.unionByName(others(table.key, later, closed))
-        if table.order_by is not None:
-            rows = rows.where(~F.col("_deleted"))
-        if table.having is not None:
-            rows = rows.where(F.coalesce(column_of(table.having), F.lit(False)))
-        if table.window is not None and table.retention is not None:
-            watermark = self._watermark(cut, anchored=anchored)
-            rows = rows if watermark is None else rows.where(~ended(watermark - table.retention))
-        return _as(rows, self._visible_columns)
+        watermark = self._watermark(cut, anchored=anchored) if table.windows else None
+        if state.visible is not None:
+            has_closed = closed(table, watermark)
+            before, later = state.visible.where(has_closed), rows.where(has_closed)
+            rows = before.unionByName(others(table.key, later, before))
+        rows = rows.where(is_visible(table))
+        left = expired(table, watermark)
+        return _as(rows if left is None else rows.where(~left), self._visible_columns)
 
     def state(self, cut: Cut, *, anchored: bool = True) -> State:
         """Return all that the table keeps at a moment; nothing has expired since the anchor that it begins from."""
@@ -118,7 +113,7 @@ class Past:
         """Return the rows after that are not the same before, and `_tombstone` for those that are no more."""
         key = self._table.key
         # The position is what a row of `latest` shows which record it is by.
-        left_out = key if self._table.is_latest else (*key, "_position")
+        left_out = key if isinstance(self._table.fold, Latest) else (*key, "_position")
         values = [name for name in after.columns if name not in left_out]
         images = [image(side, values) for side in ("a", "b")]
         both = after.alias("a").join(before.alias("b"), same_key(key, "a", "b"), "left")
@@ -149,10 +144,9 @@ class Past:
             return self._replaced(at, cut, watermark, anchored=anchored)
         made = refold.refolded(self._opened, self._forms, self._decisions, at, cut)
         rows, keys, names = _as(made.rows, self._columns), made.keys, made.names
-        if not table.is_final:
+        if state.visible is None:
             return State(others(names, state.rows, keys).unionByName(rows))
-        assert state.visible is not None
-        parts = [rows.where(condition) for condition in (self._open(watermark), self._closed(watermark))]
+        parts = [rows.where(condition) for condition in (still_open(table, watermark), closed(table, watermark))]
         held = [others(names, frame, keys) for frame in (state.rows, state.visible)]
         return State(*[mine.unionByName(made) for mine, made in zip(held, parts, strict=True)])
 
@@ -166,16 +160,17 @@ class Past:
             past, to = Past(built(self._opened, at)), Cut(at.at - 1)
         to = to.within(cut)
         made = past.state(to, anchored=anchored)
-        if not self._table.is_final:
+        if made.visible is None:
             return made
-        return State(made.rows.where(self._open(watermark)), _as(past.visible(to, anchored=anchored), self._columns))
+        needed = made.rows.where(still_open(self._table, watermark))
+        return State(needed, _as(past.visible(to, anchored=anchored), self._columns))
 
     def _version(self, number: int | None) -> DataFrame | None:
         """A version by its number, which tells what somebody else wrote, too; None where there is none.
 
         What is kept and not seen has versions of its own.
         """
-        if number is None or self._table.has_state:
+        if number is None or self._opened.state != self._opened.visible:
             return None
         try:
             return _as(self._lake.read(self._opened.visible.path, number), self._columns)
@@ -203,7 +198,7 @@ class Past:
                     "read."
                 )
             if base is None:
-                base = Anchor(NO_TICK, self._nothing, self._nothing if self._table.is_final else None)
+                base = Anchor(NO_TICK, self._nothing, self._nothing if is_final(self._table) else None)
             else:
                 visible = None if base.visible is None else _as(base.visible, self._columns)
                 base = replace(base, rows=_as(base.rows, self._columns), visible=visible)
@@ -256,18 +251,6 @@ class Past:
         ticking = Ticking(clock)
         ticking.watch(timed(self._table, records, clock)).count()
         return ticking.after().watermark
-
-    def _closed(self, watermark: int | None) -> Column:
-        assert self._table.window is not None
-        bound = self._table.window.closes(Span(0, 0))
-        if watermark is None:
-            return F.lit(False)
-        return F.unix_millis("window_end") + bound <= watermark
-
-    def _open(self, watermark: int | None) -> Column:
-        """Which rows the state keeps: open windows, and those with which later ones begin."""
-        assert self._table.window is not None
-        return F.lit(True) if watermark is None else ~ended(watermark - self._table.window.needed)
 
 
 def built(opened: OpenTable, at: Decision) -> OpenTable:

@@ -23,8 +23,8 @@ from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Decision
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.aggregates import Form, same_key
-from lakehouse.spark.operators.arrivals import in_windows
-from lakehouse.spark.operators.clock import ALWAYS_MS, ClockState, timed
+from lakehouse.spark.operators.arrivals import timely
+from lakehouse.spark.operators.clock import ALWAYS_MS, timed
 from lakehouse.spark.operators.fold import rows_after
 from lakehouse.spark.past import anchors, counts, past
 from lakehouse.spark.table.input import input_of, not_skipped
@@ -69,7 +69,7 @@ class _Refold:
             # What they counted for until now, by an earlier fix or a schema that takes them, is folded without them.
             touched = touched.unionByName(_touched(table, self._before_fix(), F.lit(True))[1])
         touched = touched.distinct().persist()
-        groups = tuple(item.name for item in table.group_by) if table.group_by else table.key
+        groups = table.group
         keys = touched.select(*groups).distinct()
         began = _among(_began_with(self._opened), keys, groups) if self._input.skip else None
         rows = rows_after(table, forms, began, _among(records, keys, groups))
@@ -85,9 +85,9 @@ class _Refold:
             return self._counting(rows) if fixed is None else replaced(self._counting(rows), fixed)
 
         records = self._records(counting)
-        if not table.has_clock:
+        begin = past.clock_at(self._opened, NO_TICK)
+        if begin is None:
             return records
-        begin = past.clock_at(self._opened, NO_TICK) or ClockState()
         if fixed is None:
             records = timed(table, records, begin)
         else:
@@ -118,8 +118,7 @@ class _Refold:
             rows = rows.join(these, list(IDENTITY), "left_semi").select(*rows.columns)
             return self._counting(rows if earlier is None else replaced(rows, earlier))
 
-        records = self._records(counting)
-        return records.withColumn("_horizon", F.lit(ALWAYS_MS)) if self._table.has_clock else records
+        return self._records(counting).withColumn("_horizon", F.lit(ALWAYS_MS))
 
     def _about(self) -> Column | DataFrame:
         """Which records the intervention is about: a condition on them, or their places."""
@@ -191,10 +190,9 @@ def _touched(table: Table, records: DataFrame, about: Column | DataFrame) -> tup
         chosen = marked(records, about, places, "_chosen").where("_chosen").drop("_chosen")
     else:
         chosen = records.where(about)
-    if isinstance(table.window, Hopping):
-        return table.key, in_windows(table, chosen).where(~F.col("_late")).select(*table.key)
-    names = tuple(item.name for item in table.group_by) if table.group_by else table.key
-    return names, chosen.select(*names)
+    if isinstance(table.fold.window, Hopping):
+        return table.key, timely(table, chosen).select(*table.key)
+    return table.group, chosen.select(*table.group)
 
 
 def marked(records: DataFrame, some: DataFrame, names: tuple[str, ...], mark: str) -> DataFrame:

@@ -10,7 +10,7 @@ from typing import Protocol
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App
-from lakehouse.plan.step import Source
+from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.open_lake import OpenLake

@@ -16,12 +16,13 @@ from datetime import datetime
 
 from pyspark.sql import SparkSession
 
+from lakehouse.lake.place import Place
 from lakehouse.plan.app import App
 from lakehouse.plan.duration import duration_ms
 from lakehouse.settings.config import Upkeep
 from lakehouse.spark.bronze.bronze import EVER
 from lakehouse.spark.bronze.compaction import cluster
-from lakehouse.spark.open_lake import OpenLake, OpenTable, Place
+from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.past import anchors
 from lakehouse.spark.table import files
 from lakehouse.spark.table.files import DAY_MS, HOUR_MS
@@ -93,13 +94,13 @@ def upkeep(
     needed: dict[str, dict[str, int]] = {seen.path: {}}
     for topic, tick in (published or {}).items():
         needed[seen.path][f"topic {topic} has the changes up to tick {tick}"] = tick
-    if table.has_state:
+    if kept != seen:
         shown = opened.lake.progress(seen).tick
         needed[kept.path] = {f"what people see is at tick {shown}": shown}
     # Windows that end together begin together: the end would only halve what the other columns are worth.
     columns = [name for name in table.key if name != "window_end"]
     done = []
-    for place in dict.fromkeys((seen, kept)):
+    for place in opened.places:
         keep_ms, why = _kept(opened.lake, place, policy, needed[place.path], now_ms)
         done.append(_one(opened.lake, place.path, policy, keep_ms, why, columns))
     beside = [opened.late, *(f"{opened.layout.anchors(table.name)}/{name}" for name in ("kept", "seen", "index"))]

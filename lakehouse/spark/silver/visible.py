@@ -11,10 +11,9 @@ from pyspark.sql import functions as F
 
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.spark.changelog import changefeed
-from lakehouse.spark.expressions import column_of
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.clock import ClockState
-from lakehouse.spark.operators.fold import ended
+from lakehouse.spark.operators.shown import expired, is_final, is_visible
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.table import tables
 
@@ -32,7 +31,7 @@ def changed(
     clock: where the table's clock stands at `to`. decided: whether there is an intervention in these ticks.
     """
     table = opened.table
-    if table.is_final:
+    if is_final(table):
         return _final(opened, after, to, clock)
     if decided:
         # What somebody else wrote into what is seen is put right as well; what is kept does not know of it.
@@ -44,9 +43,7 @@ def changed(
     feed = reader.option("startingVersion", versions[0]).option("endingVersion", versions[-1]).load(place.path)
     kept = feed.where(F.col("_change_type") != "update_preimage")
     names = [field.name for field in tables.schema(opened.spark, table) if field.name not in table.key]
-    seen = F.col("_change_type") != "delete"
-    seen &= ~F.col("_deleted") if table.order_by is not None else F.lit(True)
-    seen &= F.coalesce(column_of(table.having), F.lit(False)) if table.having is not None else F.lit(True)
+    seen = (F.col("_change_type") != "delete") & is_visible(table)
     row = F.struct(*[F.col(f"`{name}`") for name in names], (~seen).alias("_tombstone"))
     last = kept.groupBy(*table.key).agg(F.max_by(row, "_commit_version").alias("_last"))
     return last.select(*table.key, "_last.*")
@@ -56,9 +53,9 @@ def _final(opened: OpenTable, after: int, to: int, clock: ClockState | None) -> 
     table = opened.table
     changes = changefeed.per_event(opened, after, to)
     rows = changes.withColumn("_event_time", F.timestamp_millis("_event_time_ms")).drop("_event_time_ms")
-    if table.retention is None or clock is None or clock.watermark is None:
+    left = expired(table, clock.watermark if clock is not None else None)
+    if left is None:
         return rows
-    expired = ended(clock.watermark - table.retention)
-    rows = rows.withColumn("_tombstone", F.col("_tombstone") | expired)
-    gone = opened.lake.read(opened.visible.path).where(expired)
+    rows = rows.withColumn("_tombstone", F.col("_tombstone") | left)
+    gone = opened.lake.read(opened.visible.path).where(left)
     return rows.unionByName(gone.select(*table.key, F.lit(True).alias("_tombstone")), allowMissingColumns=True)

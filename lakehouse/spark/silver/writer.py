@@ -10,19 +10,22 @@ from lakehouse.errors import LeaseHeld, PlanError
 from lakehouse.lake.failed import FAILED, by_log
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
+from lakehouse.lake.place import Place
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import DECLARATION, declared
-from lakehouse.plan.step import Source
+from lakehouse.plan.operator import Expire
+from lakehouse.plan.origin import Source
 from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.failures import Failed, added
 from lakehouse.spark import folders
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.bronze.interventions import Decision
-from lakehouse.spark.open_lake import OpenLake, OpenTable, Place
+from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.operators import fold
-from lakehouse.spark.operators.aggregates import Form, in_sql
+from lakehouse.spark.operators.aggregates import Form
 from lakehouse.spark.operators.bounds import Held, held
 from lakehouse.spark.operators.merge import merge
+from lakehouse.spark.operators.shown import is_final
 from lakehouse.spark.past import past
 from lakehouse.spark.past.moments import Past, built
 from lakehouse.spark.silver import visible
@@ -79,7 +82,7 @@ class SilverWriter:
             self._failed = by_log(log_of(self._spark, self._state.path), self._state.name)
             self._emitted: int | None = None
             self._late_epoch: int | None = None
-            if self.table.has_state:
+            if self._state != self._visible:
                 seen = open_epoch(self._spark, self._visible.path, self._visible.name)
                 self._visible_epoch, self._visible_tick = seen.epoch, seen.tick
                 self._show(self.applied)
@@ -121,7 +124,7 @@ class SilverWriter:
                 self._keep(folded, to)
         finally:
             folded.release()
-        if taken and self.table.has_state:
+        if taken:
             self._show(to)
         self.applied = to
         return folded.records
@@ -140,12 +143,11 @@ class SilverWriter:
         return self._late_epoch
 
     def _keep(self, folded: fold.Folded, to: int) -> None:
-        forms = self._forms if in_sql(self.table) else None
         first, last = folded.times or (None, None)
         through = max((time for time in (self._through, last) if time is not None), default=None)
         failed = added(self._failed, folded.failed)
         said = {**folded.counts(), "times": {"first": first, "last": last, "through": through}, **_failed(failed)}
-        self._commit(self._state, Progress(self._epoch, to), self.applied, said, folded.batch, forms)
+        self._commit(self._state, Progress(self._epoch, to), self.applied, said, folded.batch, folded.forms)
         self._clock, self._through, self._failed = folded.clock, through, failed
         self.failed = added(self.failed, folded.failed)
 
@@ -195,8 +197,7 @@ class SilverWriter:
         finally:
             batch.frame.unpersist()
         self.applied = at.at
-        if self.table.has_state:
-            self._show(at.at)
+        self._show(at.at)
 
     def _bring_along(self, at: Decision, bad: BadRecords) -> dict[str, int]:
         """Take over what belongs to a table that is swapped in: its clock, times, late records, its streams' bad ones.
@@ -248,11 +249,13 @@ class SilverWriter:
         return any(at.kind == "swap" and at.at > done and at.details["declaration"] == mine for at in self._decisions)
 
     def _show(self, to: int) -> None:
-        """Bring what people see to a tick that the state has."""
+        """Bring what people see to a tick that the state has, where these are two tables."""
+        if self._state == self._visible:
+            return
         if to > self._visible_tick:
             decided = any(self._visible_tick < at.at <= to for at in self._decisions)
             # Final results appear once: their keys are new, unless somebody corrected them.
-            fresh = self.table.is_final and self.table.retention is None and not decided
+            fresh = is_final(self.table) and self.table.find(Expire) is None and not decided
             made = visible.changed(self._opened, self._visible_tick, to, self._clock, decided=decided)
             batch = held(made, self.table.key)
             try:

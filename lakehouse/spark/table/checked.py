@@ -6,7 +6,6 @@ before the first tick, with the step and Spark's reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,8 @@ from sqlglot import exp
 from lakehouse.errors import PlanError
 from lakehouse.plan.app import App
 from lakehouse.plan.expression import Expression
-from lakehouse.plan.step import Explode, Filter, Map, Merge, Rekey, Select, Source
+from lakehouse.plan.operator import Having
+from lakehouse.plan.origin import Source
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.spark.table import clocked, tables
@@ -43,11 +43,11 @@ def check(spark: SparkSession, app: App) -> None:
 
 
 def _check_stream(spark: SparkSession, stream: Stream) -> None:
-    if isinstance(stream.source, Merge):
-        for part in stream.source.streams:
-            _check_stream(spark, part)
-    for item in _expressions(stream):
-        _check_patterns(spark, stream.what, item)
+    for part in stream.source.parts:
+        _check_stream(spark, part)
+    for step in stream.steps:
+        for item in step.expressions:
+            _check_patterns(spark, stream.what, item)
     try:
         tables.empty_stream(spark, stream)
     except AnalysisException as error:
@@ -55,8 +55,8 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
     if isinstance(stream.source, Source) and stream.source.event_time is not None:
         clocked.check(_before(spark, stream, 0), f"{stream.what}: event_time", [stream.source.event_time])
     for number, step in enumerate(stream.steps):
-        if any(not item.is_column for item in _of_step(step)):
-            clocked.check(_before(spark, stream, number), stream.what, _of_step(step))
+        if any(not item.is_column for item in step.expressions):
+            clocked.check(_before(spark, stream, number), stream.what, step.expressions)
 
 
 def _first_that_fails(spark: SparkSession, stream: Stream, error: AnalysisException) -> str:
@@ -65,7 +65,7 @@ def _first_that_fails(spark: SparkSession, stream: Stream, error: AnalysisExcept
         try:
             _before(spark, stream, number + 1)
         except AnalysisException as found:
-            texts = ", ".join(repr(item.text) for item in _of_step(step))
+            texts = ", ".join(repr(item.text) for item in step.expressions)
             return f"{stream.what}: {type(step).__name__.lower()}: Spark can't take {texts}: {_reason(found)}"
     return f"{stream.what}: Spark can't take it: {_reason(error)}"
 
@@ -77,9 +77,8 @@ def _before(spark: SparkSession, stream: Stream, number: int) -> DataFrame:
 
 def _check_table(spark: SparkSession, table: Table) -> None:
     what = f"table {table.name!r}"
-    arguments = [item.argument for item in table.aggregations]
-    of_stream = [*(item.expression for item in table.group_by), *filter(None, [*arguments, table.order_by])]
-    having = [table.having] if table.having is not None else []
+    of_stream = table.fold.expressions
+    having = [item.predicate for item in table.behind if isinstance(item, Having)]
     for item in [*of_stream, *having]:
         _check_patterns(spark, what, item)
     try:
@@ -87,24 +86,6 @@ def _check_table(spark: SparkSession, table: Table) -> None:
         clocked.check(spark.createDataFrame([], tables.schema(spark, table)), what, having)
     except AnalysisException as error:
         raise PlanError(f"{what}: Spark can't take one of its expressions: {_reason(error)}") from error
-
-
-def _expressions(stream: Stream) -> Iterator[Expression]:
-    for step in stream.steps:
-        yield from _of_step(step)
-
-
-def _of_step(step: object) -> list[Expression]:
-    match step:
-        case Filter(predicate):
-            return [predicate]
-        case Select(columns) | Rekey(columns):
-            return [item.expression for item in columns]
-        case Explode(column):
-            return [column.expression]
-        case Map():
-            return list(step.arguments)
-    return []
 
 
 def _check_patterns(spark: SparkSession, what: str, item: Expression) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import functions as F
 
-from lakehouse.spark.open_lake import OpenLake, Place
+from lakehouse.lake.place import Place
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import app_id, log_of
 
 COUNTS = ("records", "bad", "null_keys", "late")

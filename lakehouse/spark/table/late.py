@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from lakehouse.lake.keys import without_window
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.commits import before_swap
-from lakehouse.plan.table import WINDOW_COLUMNS
+from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.moment import time_ms
 from lakehouse.spark.key_column import is_key
@@ -74,7 +74,7 @@ def write(opened: OpenTable, rows: DataFrame, epoch: int, to: int) -> None:
     if done.tick >= to:
         return
     names = without_window(table.key)
-    windows = [F.col(n) if table.window is not None else F.lit(None).cast("timestamp") for n in WINDOW_COLUMNS]
+    windows = [F.col(n) if n in table.windows else F.lit(None).cast("timestamp") for n in WINDOW_COLUMNS]
     key = F.to_json(F.struct(*names), {"timestampFormat": TIMES}).alias("key")
     found = rows.where(F.col("_position.tick") > done.tick).select(
         *[F.col(f"_position.{name}") for name in PLACE], key,

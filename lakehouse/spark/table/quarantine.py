@@ -13,7 +13,7 @@ from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.unfit import Unfit
 from lakehouse.lake.layout import Layout
 from lakehouse.model.model import EVENT_TIME, time_refusal
-from lakehouse.plan.step import Source
+from lakehouse.plan.origin import Source
 from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.years import in_range
 from lakehouse.spark.bronze import bronze

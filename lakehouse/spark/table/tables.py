@@ -24,14 +24,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from lakehouse.errors import PlanError
+from lakehouse.lake.place import Place
 from lakehouse.plan.evolution.change import change_of, declared, refusal
+from lakehouse.plan.operator import Aggregate, LatestBy
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.stream import Stream
-from lakehouse.plan.table import WINDOW_COLUMNS, Table
+from lakehouse.plan.table import Table
 from lakehouse.spark.bronze.bronze import SCHEMA
 from lakehouse.spark.expressions import column_of
 from lakehouse.spark.folders import remove
-from lakehouse.spark.open_lake import OpenTable, Place
+from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.aggregates import Form, form_of
 from lakehouse.spark.operators.streams import stream_frame
 from lakehouse.spark.transaction import exists, properties, quoted, set_properties
@@ -76,11 +78,11 @@ def forms(spark: SparkSession, table: Table) -> list[Form]:
 
     Raises PlanError for an argument whose type does not fit.
     """
-    if table.is_latest:
+    if not table.fold.aggregations:
         return []
     frame = empty_stream(spark, table.stream)
     made = []
-    for item in table.aggregations:
+    for item in table.fold.aggregations:
         kind = ""
         if item.argument is not None:
             kind = frame.select(column_of(item.argument).alias("x")).schema["x"].dataType.simpleString()
@@ -95,11 +97,11 @@ def schema(spark: SparkSession, table: Table) -> StructType:
     """Return the schema of a silver table."""
     frame = empty_stream(spark, table.stream)
     hidden = _fields_of(HIDDEN)
-    if table.is_latest:
+    if not isinstance(table.fold, Aggregate):
         values = [c.name for c in table.stream.columns if c.name not in table.key]
         return StructType([*_fields(frame.select(*table.key, *values)), *hidden])
-    keys = _fields(frame.select(*[column_of(item.expression).alias(item.name) for item in table.group_by]))
-    windows = _fields_of(", ".join(f"{name} timestamp" for name in WINDOW_COLUMNS)) if table.window else []
+    keys = _fields(frame.select(*[column_of(item.expression).alias(item.name) for item in table.fold.by]))
+    windows = _fields_of(", ".join(f"{name} timestamp" for name in table.windows)) if table.windows else []
     made = forms(spark, table)
     shown = _fields_of(", ".join(f"`{form.name}` {form.bound.shown}" for form in made))
     kept = [f"`{form.accumulator}` {form.bound.accumulator}" for form in made if form.bound.accumulator]
@@ -108,7 +110,7 @@ def schema(spark: SparkSession, table: Table) -> StructType:
 
 def state_schema(spark: SparkSession, table: Table) -> StructType:
     """Return the schema of what a table keeps."""
-    extra = _fields_of(ORDER) if table.order_by is not None else []
+    extra = _fields_of(ORDER) if isinstance(table.fold, LatestBy) else []
     return StructType([*schema(spark, table), *extra])
 
 
@@ -132,7 +134,7 @@ def create(opened: OpenTable, *, swapped: bool = False) -> None:
         for path in (opened.layout.state(table.name), opened.late):
             remove(opened.spark, path)
     _create(opened, opened.visible, schema, swapped=swapped)
-    if table.has_state:
+    if opened.state != opened.visible:
         _create(opened, opened.state, state_schema, swapped=swapped)
 
 
@@ -208,7 +210,7 @@ def swap_refusal(opened: OpenTable) -> str | None:
     wanted = schema(opened.spark, table)
     gone = sorted(set(there.names) - set(wanted.names))
     other = [f.name for f in wanted if f.name in there.names and there[f.name].dataType != f.dataType]
-    state_differs = opened.lake.exists(opened.layout.state(table.name)) != table.has_state
+    state_differs = opened.lake.exists(opened.layout.state(table.name)) != (len(opened.places) > 1)
     if change.kind == "new_table" or gone or other or state_differs:
         said = [*change.reasons, *(f"column {n}: is no longer declared" for n in gone)]
         said += [f"column {n}: has another type" for n in other]

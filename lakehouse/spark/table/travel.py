@@ -8,17 +8,18 @@ from lakehouse.errors import NotFound
 from lakehouse.lake.moment import subject, timeline
 from lakehouse.lake.moment.subject import Reads
 from lakehouse.lake.moment.timeline import Timeline
+from lakehouse.lake.place import Place
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.bronze import bronze
-from lakehouse.spark.open_lake import OpenLake, OpenTable, Place
+from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.table.hadoop import Hadoop
 from lakehouse.spark.transaction import read_progress
 
 
 def line_of(opened: OpenTable, place: Place | None = None) -> Timeline:
-    """Return a table's past. place: of what it keeps (`tables.state`) instead of what is seen. Raises NotFound."""
+    """Return a table's past. place: of what it keeps (`OpenTable.state`) instead of what is seen. Raises NotFound."""
     table = opened.table
     reads = Reads.of(table.stream)
     seen = subject.visible(opened.layout, table.name, reads)
@@ -34,7 +35,7 @@ def _source(opened: OpenTable) -> Hadoop:
 def version_at_tick(opened: OpenTable, tick: int, place: Place | None = None) -> int:
     """Return the version that is the table at a tick. Raises NotFound, and says which ticks can be had.
 
-    place: where it lies; what it keeps (`tables.state`) instead of what is seen.
+    place: where it lies; what it keeps (`OpenTable.state`) instead of what is seen.
     """
     line = line_of(opened, place)
     version = line.version(AtTick(tick))

@@ -1,0 +1,218 @@
+"""The folds of tables in the model: one record after the other through the operators of `lakehouse.semantics`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import singledispatch
+from typing import Any
+
+from lakehouse.model.evaluate import evaluate
+from lakehouse.model.event import Event, Late, comparable, key_of, stream_change
+from lakehouse.plan.aggregation import rule
+from lakehouse.plan.operator import Aggregate, Expire, Final, Fold, Latest, LatestBy
+from lakehouse.plan.table import Table
+from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.clock import Clock
+from lakehouse.semantics.moment import milliseconds, moment
+from lakehouse.semantics.operators.cell import Cell, Cells, Input
+from lakehouse.semantics.position import Position
+from lakehouse.semantics.tombstone import Effect, Row, effect, takes_part_in_aggregates
+from lakehouse.semantics.window import Span
+
+
+@dataclass(slots=True)
+class Made:
+    """What became of a table: its rows, its changelog per event, what came too late, null keys that were ignored.
+
+    unseen: the changes that HAVING or `suppress` keep out of the changelog. unqualified: those of rows that HAVING does
+    not let be seen.
+    """
+
+    rows: dict[Key, Row] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+    unseen: list[Change] = field(default_factory=list)
+    unqualified: list[Change] = field(default_factory=list)
+    late: list[Late] = field(default_factory=list)
+    null_keys: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a table is folded from: its records, in position order. until, judged: see `keyed_table.run`."""
+
+    table: Table
+    events: Iterable[Event]
+    until: int | None = None
+    judged: Mapping[Position, int] | None = None
+
+    def counts(self, event: Event) -> bool:
+        return self.until is None or event.timestamp <= self.until
+
+
+@singledispatch
+def folded(fold: Fold, given: Given, made: Made) -> Iterator[Change]:
+    """Yield the changes of what a table keeps, in position order. made: is told of late records and null keys."""
+    raise NotImplementedError(type(fold))
+
+
+@folded.register
+def _latest(fold: Latest, given: Given, made: Made) -> Iterator[Change]:
+    for event in given.events:
+        if not given.counts(event):
+            continue
+        change = stream_change(given.table.stream, event)
+        if effect(change.key is None, change.value) is Effect.IGNORE:
+            made.null_keys += 1
+        else:
+            yield change
+
+
+@folded.register
+def _latest_by(fold: LatestBy, given: Given, made: Made) -> Iterator[Change]:
+    """The latest by an order of the records' own. A delete leaves its order behind, as a marker."""
+    orders: dict[Key, Any] = {}
+    clock = Clock()
+    for event in given.events:
+        change = stream_change(given.table.stream, event)
+        if change.key is None:
+            made.null_keys += 1
+            continue
+        order = evaluate(fold.order, event.values)
+        if isinstance(order, datetime):
+            order = milliseconds(order)
+        elif order is None and fold.is_time:
+            order = event.timestamp
+        if order is not None and fold.remembers is not None:
+            # Markers leave by the watermark: a partition that lags behind it must not bring deleted rows back.
+            judged = given.judged
+            now = judged[event.position] if judged is not None else _horizon(clock, event, order, given.table.lag)
+            order = order if order > now - fold.remembers else None
+        if order is None:
+            made.late.append(Late(event.record.identity, event.position, None))
+        elif given.counts(event) and (change.key not in orders or orders[change.key] <= order):
+            orders[change.key] = order
+            yield change
+
+
+@folded.register
+def _aggregate(fold: Aggregate, given: Given, made: Made) -> Iterator[Change]:
+    yield from _Groups(fold, given, made).changes()
+
+
+def _partition(event: Event) -> str:
+    """The partition that a clock knows a record by."""
+    return f"{event.record.topic}/{event.record.topic_id}/{event.record.partition}"
+
+
+def _horizon(clock: Clock, event: Event, time: int, lag: int | None) -> int:
+    """Let a record move a clock; return what it is judged by. lag: the table's."""
+    now = clock.observe(_partition(event), time, event.position.order_time)
+    assert clock.watermark is not None
+    return now if lag is None else max(now, clock.watermark - lag)
+
+
+@singledispatch
+def reached(fold: Fold, table: Table, event: Event) -> Key | None:
+    """Return the key that a record reaches, without the window; None for a record that takes no part."""
+    raise NotImplementedError(type(fold))
+
+
+@reached.register
+def _key(fold: Latest, table: Table, event: Event) -> Key | None:
+    return None if event.null_key else key_of(table.key, event.values)
+
+
+@reached.register
+def _group(fold: Aggregate, table: Table, event: Event) -> Key | None:
+    group = {item.name.lower(): evaluate(item.expression, event.values) for item in fold.by}
+    if not takes_part_in_aggregates(tuple(group.values()), None if event.tombstone else event.values):
+        return None
+    return key_of([item.name for item in fold.by], group)
+
+
+def horizons(table: Table, events: Iterable[Event]) -> dict[Position, int]:
+    """Return by which time each record of an aggregate is judged. events: all that reach it, in position order."""
+    clock = Clock(table.idle)
+    return {event.position: _horizon(clock, event, event.timestamp, table.lag) for event in events}
+
+
+class _Groups:
+    """The rows of an aggregate: by group, then by window."""
+
+    def __init__(self, fold: Aggregate, given: Given, made: Made) -> None:
+        self._fold, self._given, self._made, table = fold, given, made, given.table
+        self._rules = tuple(rule(item, table.stream.columns) for item in fold.aggregations)
+        self._operator = table.rule(self._rules)
+        # Where the records are not all that move the clock, nothing closes and nothing expires.
+        closes = given.judged is None
+        self._final, self._expire = (table.find(Final), table.find(Expire)) if closes else (None, None)
+        # Records are judged by the one; windows close, and rows expire, by the other, which only those that count move.
+        self._judge, self._clock = Clock(table.idle), Clock(table.idle)
+        self._groups: dict[Key, Cells] = {}
+
+    def changes(self) -> Iterable[Change]:
+        for event in self._given.events:
+            group = _group(self._fold, self._given.table, event)
+            if group is None:
+                self._made.null_keys += not event.tombstone
+                continue
+            yield from self._one(group, event)
+        self._leave()
+
+    def _one(self, group: Key, event: Event) -> Iterable[Change]:
+        judged, position = self._given.judged, event.position
+        if judged is not None:
+            horizon = judged[position]
+        else:
+            horizon = _horizon(self._judge, event, event.timestamp, self._given.table.lag)
+        if not self._given.counts(event):
+            return
+        before = self._clock.watermark
+        self._clock.observe(_partition(event), event.timestamp, position.order_time)
+        values = tuple(evaluate(i.argument, event.values) if i.argument else None for i in self._fold.aggregations)
+        cells = self._groups.setdefault(group, Cells())
+        steps, late = self._operator.apply(cells, Input(event.timestamp, horizon, position, values))
+        self._made.late += [Late(event.record.identity, position, span) for span in late]
+        if self._final is not None:
+            yield from self._closed(position, before)
+            return
+        for step in steps:
+            yield self._change(group, step.span, step.cell, step.time, position)
+
+    def _closed(self, position: Position, before: int | None) -> Iterable[Change]:
+        """The windows that this record has closed, the one that ended first to begin with; they are final."""
+        window, watermark = self._fold.window, self._clock.watermark
+        assert window is not None
+        assert watermark is not None
+        closed = [
+            (span, group)
+            for group, cells in self._groups.items()
+            for span in cells
+            if span is not None and window.closes(span) <= watermark
+        ]
+        for span, group in sorted(closed, key=lambda item: (item[0].end, item[0].start, comparable(item[1]))):
+            cell = self._groups[group][span]
+            if before is None or window.closes(span) > before:
+                yield self._change(group, span, cell, cell.time, position)
+            # A closed sliding window still tells what the next ones begin with.
+            if span.end + window.needed < watermark:
+                del self._groups[group][span]
+
+    def _change(self, group: Key, span: Span | None, cell: Cell | None, time: int, position: Position) -> Change:
+        names = [item.name for item in self._fold.aggregations]
+        row = None
+        if cell is not None:
+            shown = [rule.result(kept) for rule, kept in zip(self._rules, cell.accumulators, strict=True)]
+            row = dict(zip(names, shown, strict=True))
+        bounds = () if span is None else (moment(span.start), moment(span.end))
+        return Change((*group, *bounds), row, time, position)
+
+    def _leave(self) -> None:
+        """At the end: rows past their retention are gone, without a change (they expire, as a store's segments do)."""
+        watermark = self._clock.watermark
+        if self._expire is not None and watermark is not None:
+            bound = watermark - self._expire.after
+            for key in [key for key in self._made.rows if milliseconds(key[-1]) < bound]:
+                del self._made.rows[key]

@@ -1,0 +1,57 @@
+"""The steps of a stream in the model: what becomes of one record. One function a step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import singledispatch
+from typing import Any
+
+from lakehouse.model.evaluate import evaluate
+from lakehouse.model.event import Event
+from lakehouse.model.map import mapped
+from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Step
+from lakehouse.semantics.position import LEVEL_BITS
+
+
+@singledispatch
+def applied(step: Step, event: Event) -> list[Event]:
+    """Return the records that a step makes of one, in their order."""
+    raise NotImplementedError(type(step))
+
+
+@applied.register
+def _filter(step: Filter, event: Event) -> list[Event]:
+    return [event] if not event.tombstone and evaluate(step.predicate, event.values) is True else []
+
+
+@applied.register
+def _select(step: Select, event: Event) -> list[Event]:
+    return [_with(event, {item.name.lower(): evaluate(item.expression, event.values) for item in step.columns})]
+
+
+@applied.register
+def _rekey(step: Rekey, event: Event) -> list[Event]:
+    made = {item.name.lower(): evaluate(item.expression, event.values) for item in step.columns}
+    return [replace(_with(event, made), null_key=all(value is None for value in made.values()))]
+
+
+@applied.register
+def _explode(step: Explode, event: Event) -> list[Event]:
+    name = step.column.name.lower()
+    items = [] if event.tombstone else evaluate(step.column.expression, event.values) or []
+    first = event.position.ordinal << LEVEL_BITS
+    return [event_at(_with(event, {name: item}), first + number) for number, item in enumerate(items)]
+
+
+@applied.register
+def _map(step: Map, event: Event) -> list[Event]:
+    return [_with(event, {step.name.lower(): None if event.tombstone else mapped(step, event.values)})]
+
+
+def _with(event: Event, made: dict[str, Any]) -> Event:
+    return replace(event, values={**event.values, **made})
+
+
+def event_at(event: Event, ordinal: int) -> Event:
+    """Return a record with another number among those that were made of one."""
+    return replace(event, position=event.position._replace(ordinal=ordinal))

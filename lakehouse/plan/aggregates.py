@@ -1,0 +1,148 @@
+"""The aggregates that a declaration can name: count, sum, latest and the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lakehouse.errors import PlanError
+from lakehouse.plan.fitted import Fitted
+from lakehouse.plan.function import function_text
+from lakehouse.plan.schema import parse_schema
+
+Options = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """An aggregate of a declaration: its kind, the expression that it reads (None for COUNT(*)), and its options."""
+
+    kind: str
+    argument: str | None = None
+    options: Options = ()
+
+    @property
+    def can_merge(self) -> bool:
+        """True where two accumulators can become one, which sessions need."""
+        return self.kind != "aggregate" or dict(self.options)["merge"] is not None
+
+    def __str__(self) -> str:
+        return as_text(self.kind, self.argument, self.options)
+
+
+def as_text(kind: str, argument: object, options: Options) -> str:
+    """Return an aggregate as text; a function as its name and digest."""
+    shown = [f"{name}={function_text(v) if callable(v) else repr(v)}" for name, v in options if v is not None]
+    return f"{kind}({', '.join([str(argument or '*'), *shown])})"
+
+
+def count(column: str | None = None) -> Aggregation:
+    """COUNT(*), or COUNT(column): the records in which the expression is not null."""
+    return Aggregation("count", column)
+
+
+def count_distinct(column: str) -> Aggregation:
+    """COUNT_DISTINCT(column): how many different values that are not null. Exact; the row keeps them all."""
+    return Aggregation("count_distinct", column)
+
+
+def sum(column: str) -> Aggregation:
+    """SUM(column): exact over integers and decimals; over only nulls it is 0. Doubles: see SumDoubles."""
+    return Aggregation("sum", column)
+
+
+def avg(column: str) -> Aggregation:
+    """AVG(column), as a double; over only nulls it is 0.0."""
+    return Aggregation("avg", column)
+
+
+def min(column: str) -> Aggregation:
+    """MIN(column); over only nulls it is null."""
+    return Aggregation("min", column)
+
+
+def max(column: str) -> Aggregation:
+    """MAX(column); over only nulls it is null."""
+    return Aggregation("max", column)
+
+
+def latest(column: str, *, ignore_nulls: bool = True) -> Aggregation:
+    """LATEST_BY_OFFSET(column): the last record's value, in the order of arrival; nulls are skipped unless told."""
+    return Aggregation("latest", column, (("ignore_nulls", ignore_nulls),))
+
+
+def earliest(column: str, *, ignore_nulls: bool = True) -> Aggregation:
+    """EARLIEST_BY_OFFSET(column): the first record's value, in the order of arrival; nulls are skipped unless told."""
+    return Aggregation("earliest", column, (("ignore_nulls", ignore_nulls),))
+
+
+def collect_list(column: str, *, limit: int | None = None) -> Aggregation:
+    """COLLECT_LIST(column): every value, nulls too, in first-seen order; `limit` of them at the most."""
+    return Aggregation("collect_list", column, (("limit", _least(limit, "collect_list: limit")),))
+
+
+def collect_set(column: str, *, limit: int | None = None) -> Aggregation:
+    """COLLECT_SET(column): every different value, null too, in first-seen order; `limit` of them at the most."""
+    return Aggregation("collect_set", column, (("limit", _least(limit, "collect_set: limit")),))
+
+
+def top_k(column: str, k: int, *, distinct: bool = False) -> Aggregation:
+    """TOPK(column, k), or TOPKDISTINCT: the k largest values, the largest first; nulls are skipped."""
+    return Aggregation("top_k", column, (("k", _least(k, "top_k: k")), ("distinct", distinct)))
+
+
+def stddev(column: str) -> Aggregation:
+    """STDDEV_SAMPLE(column): the sample standard deviation; over fewer than two values it is 0.0."""
+    return Aggregation("stddev", column)
+
+
+def histogram(column: str) -> Aggregation:
+    """HISTOGRAM(column): how often each text came, as map<string, bigint>; nulls are skipped."""
+    return Aggregation("histogram", column)
+
+
+def reduce(column: str, function: Callable[[Any, Any], Any]) -> Aggregation:
+    """Fold the values that are not null with function(so far, value), beginning with the first of them.
+
+    The function must give the same again for the same input, and be associative where the window is a session. A value
+    on which it raises, or gives what does not fit the column's type, is left out as a null is.
+    """
+    return Aggregation("reduce", column, (("function", function),))
+
+
+def aggregate(
+    column: str,
+    *,
+    zero: Any,
+    add: Callable[[Any, Any], Any],
+    accumulator: str,
+    result: Callable[[Any], Any] | None = None,
+    returns: str | None = None,
+    merge: Callable[[Any, Any], Any] | None = None,
+    undo: Callable[[Any, Any], Any] | None = None,
+) -> Aggregation:
+    """A user-defined aggregate: begin with `zero`, add(accumulator, value) each record (nulls too), show `result`.
+
+    accumulator, returns: their Spark types ("struct<n: bigint, total: double>"); without `result` the accumulator is
+    what people see. merge(earlier, later): needed for sessions. undo(accumulator, value): takes a value out again, for
+    aggregates over tables. The functions must give the same again, and not change their arguments. A record on which
+    `add` raises, or gives what does not fit, is left out; a `result` that raises shows null.
+    """
+    if (result is None) != (returns is None):
+        raise PlanError("aggregate: result and returns go together: the function, and the type that it gives.")
+    for what, kind in (("accumulator", accumulator), ("returns", returns)):
+        if kind is not None:
+            parse_schema(f"x {kind}", f"aggregate: {what}")
+    try:
+        Fitted(accumulator)(zero)
+    except (ValueError, ArithmeticError) as error:
+        raise PlanError(f"aggregate: zero={zero!r} does not fit accumulator={accumulator!r}; expected one.") from error
+    options = {"zero": zero, "add": add, "accumulator": accumulator, "result": result, "returns": returns}
+    return Aggregation("aggregate", column, (*options.items(), ("merge", merge), ("undo", undo)))
+
+
+def _least(value: int | None, what: str) -> int | None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        raise PlanError(f"{what}={value!r}; expected a whole number from 1.")
+    return value

@@ -1,0 +1,295 @@
+"""Where a stream begins: a topic, other streams, a table's changes, or a stream and a table. Frozen values.
+
+An origin is a node of the graph. `inputs` are the streams and tables that it reads, `decodes` the topics whose records
+reach it as they are, `reads` the tables that it reads, `levels` how often it numbers records anew.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from lakehouse.errors import PlanError
+from lakehouse.plan.expression import Expression, Json, expression, expression_type, name_text, read_by, sql
+from lakehouse.plan.schema import Column, base_type, check_distinct, check_name
+
+if TYPE_CHECKING:
+    from lakehouse.plan.step import Shape
+    from lakehouse.plan.stream import Stream
+    from lakehouse.plan.table import Table
+
+How = Literal["inner", "left"]
+HOW = ("inner", "left")
+
+
+class Node(ABC):
+    """What all origins tell."""
+
+    __slots__ = ()
+
+    @property
+    def parts(self) -> tuple[Stream, ...]:
+        """The streams among its inputs."""
+        return ()
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables among its inputs."""
+        return ()
+
+    @property
+    def inputs(self) -> tuple[Stream | Table, ...]:
+        return (*self.parts, *self.tables)
+
+    @property
+    def names_of_key(self) -> tuple[str, ...]:
+        """The key that its records begin with."""
+        return self.inputs[0].key
+
+    @property
+    def decodes(self) -> tuple[Source, ...]:
+        return tuple(dict.fromkeys(source for part in self.parts for source in part.decodes))
+
+    @property
+    def reads(self) -> tuple[Table, ...]:
+        return tuple(dict.fromkeys((*(table for part in self.parts for table in part.reads), *self.tables)))
+
+    @property
+    def levels(self) -> int:
+        return max((part.levels for part in self.parts), default=0)
+
+    @abstractmethod
+    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Origin:
+        """Return the same over other inputs, as many."""
+
+    @abstractmethod
+    def lines(self) -> list[str]:
+        """Return it as lines of the plan's text."""
+
+    @abstractmethod
+    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
+        """Return it, as far as the columns `read` (in lower case) are made of it. keyed: see `Step.fingerprint`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source(Node):
+    """A topic read through a schema. Key and value columns come from the record's key and value bytes."""
+
+    name: str
+    topic: str
+    key: tuple[Column, ...]
+    value: tuple[Column, ...]
+    key_format: str
+    value_format: str
+    event_time: Expression | None = None
+    own_table: bool = False
+
+    @property
+    def names_of_key(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.key)
+
+    @property
+    def decodes(self) -> tuple[Source, ...]:
+        return (self,)
+
+    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Origin:
+        return self
+
+    def lines(self) -> list[str]:
+        time = f", event time {self.event_time}" if self.event_time else ""
+        return [
+            f"FROM topic {self.topic} (stream {self.name}{time})",
+            f"  key   {self.key_format}: {', '.join(map(str, self.key))}",
+            f"  value {self.value_format}: {', '.join(map(str, self.value))}",
+        ]
+
+    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
+        read = read | read_by([self.event_time] if self.event_time is not None else [])
+        # A JSON field is found by its name; in a line of CSV the place counts, and one field more is another line.
+        beside: Json = {"name": self.name}
+        value: Any = [[column.name, column.type] for column in self.value]
+        if self.value_format == "json":
+            value = {column.name: column.type for column in self.value if column.name.lower() in read}
+            beside["unread"] = {column.name: column.type for column in self.value if column.name.lower() not in read}
+        return {
+            "topic": self.topic,
+            "key_format": self.key_format,
+            "key": [[column.name, column.type] for column in self.key],
+            "value_format": self.value_format,
+            "value": value,
+            "event_time": sql(self.event_time) if self.event_time is not None else None,
+            "beside": beside,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Merge(Node):
+    """Several streams with the same columns as one. Their records stand in position order, as all records do."""
+
+    streams: tuple[Stream, ...]
+
+    @classmethod
+    def declared(cls, streams: tuple[Stream, ...]) -> Merge:
+        """Raise PlanError for a stream that has another key, or other columns, than the first."""
+        first, *others = streams
+        for other in others:
+            for found, expected in ((other.key, first.key), (_signature(other), _signature(first))):
+                if found != expected:
+                    raise PlanError(
+                        f"{first.what}: merge with {other.what}: the columns differ. Found {_shown(other)}; expected "
+                        f"{_shown(first)}. Use select, rename, cast or rekey."
+                    )
+        return cls(streams)
+
+    @property
+    def name(self) -> str:
+        return " + ".join(stream.source.name for stream in self.streams)
+
+    @property
+    def parts(self) -> tuple[Stream, ...]:
+        return self.streams
+
+    @property
+    def levels(self) -> int:
+        return max(stream.levels for stream in self.streams) + 1
+
+    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Origin:
+        return Merge(tuple(parts))
+
+    def lines(self) -> list[str]:
+        return ["MERGE", *(f"  {line}" for part in self.streams for line in part.lines())]
+
+    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
+        return {"merge": [part.fingerprint(read, keyed=keyed) for part in self.streams]}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesOf(Node):
+    """A table's changelog per event, as records: the row's key, its values after the change, null for a delete."""
+
+    table: Table
+
+    @property
+    def name(self) -> str:
+        return self.table.name
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return (self.table,)
+
+    @property
+    def levels(self) -> int:
+        return self.table.stream.levels + 1
+
+    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Origin:
+        return ChangesOf(*tables)
+
+    def lines(self) -> list[str]:
+        return [f"CHANGES OF TABLE {self.table.name}"]
+
+    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
+        return _upstream("changes_of", self.table)
+
+
+@dataclass(frozen=True, slots=True)
+class TableJoin(Node):
+    """Each record of a stream with the row that a table has when the record arrives (SEMANTICS.md, rule 20).
+
+    on: the table's key, in its order, made of the stream's columns. prefix: stands before the names of the table's
+    columns. A change of the table that the same record makes comes first.
+    """
+
+    stream: Stream
+    table: Table
+    on: tuple[Expression, ...]
+    how: How
+    prefix: str = ""
+
+    @classmethod
+    def declared(
+        cls, stream: Stream, table: Table, on: Sequence[str] | None, how: How, prefix: str
+    ) -> tuple[TableJoin, Shape]:
+        """Return the join, and what comes out. The rest: see `Stream.join`."""
+        what = f"{stream.what}: join with table {table.name!r}"
+        if how not in HOW:
+            raise PlanError(f"{what}: how={how!r}; expected 'inner' or 'left'.")
+        if table.windows:
+            raise PlanError(
+                f"{what}: its rows belong to windows, so a key has many. Expected a table without a window, "
+                "such as the latest value of each key."
+            )
+        by = _on(stream, table, on, what)
+        added = tuple(Column(prefix + c.name, c.type) for c in table.columns if c.name not in table.key)
+        for column in added:
+            check_name(column.name, f"{what}: prefix")
+        columns = (*stream.columns, *added)
+        try:
+            check_distinct((column.name for column in columns), what)
+        except PlanError as error:
+            raise PlanError(f'{error} Give the table\'s columns another beginning: prefix="{table.name}_".') from None
+        return cls(stream, table, by, how, prefix), stream.shape.with_columns(columns)
+
+    @property
+    def name(self) -> str:
+        return f"{self.stream.source.name} + {self.table.name}"
+
+    @property
+    def parts(self) -> tuple[Stream, ...]:
+        return (self.stream,)
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return (self.table,)
+
+    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Origin:
+        (stream,), (table,) = parts, tables
+        return replace(self, stream=stream, table=table)
+
+    def lines(self) -> list[str]:
+        join = f"{self.how.upper()} JOIN TABLE {self.table.name} ON {', '.join(map(str, self.on))}"
+        return [join, *(f"  {line}" for line in self.stream.lines())]
+
+    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
+        inner = self.stream.fingerprint(read | read_by(self.on), keyed=keyed)
+        by = {"on": [sql(item) for item in self.on], "how": self.how, "prefix": self.prefix}
+        return {**_upstream("join", self.table), "stream": inner, **by}
+
+
+Origin = Source | Merge | ChangesOf | TableJoin
+
+
+def _upstream(what: str, table: Table) -> Json:
+    """A table that is read: its name. What its declaration changes reaches the reader as changes of its rows."""
+    above = [upstream.name for upstream in (*table.stream.tables, table)]
+    beside = {"name": table.name, "topics": sorted(table.stream.topics), "tables": sorted(above)}
+    return {what: table.name, "key": [[c.name, c.type] for c in table.columns if c.name in table.key], "beside": beside}
+
+
+def _on(stream: Stream, table: Table, on: Sequence[str] | None, what: str) -> tuple[Expression, ...]:
+    """The expressions that make the table's key, checked against its types."""
+    texts = [*on] if on is not None else [name_text(name) for name in stream.key]
+    if len(texts) != len(table.key):
+        raise PlanError(
+            f"{what}: found {len(texts)} expressions ({', '.join(texts)}) for its key {', '.join(table.key)}. Name one "
+            "for each of the key's columns: on=..."
+        )
+    by = tuple(expression(text, stream.columns, what) for text in texts)
+    kinds = {column.name: column.type for column in table.columns}
+    for item, name in zip(by, table.key, strict=True):
+        mine, theirs = expression_type(item, stream.columns), kinds[name]
+        if mine and theirs and base_type(mine) != base_type(theirs):
+            raise PlanError(
+                f"{what}: {item.text!r} is a {mine}, and the table's key {name!r} a {theirs}: they are never equal. "
+                f"Write cast({item.text} AS {theirs})."
+            )
+    return by
+
+
+def _signature(stream: Stream) -> list[tuple[str, str]]:
+    return sorted((column.name.lower(), column.type) for column in stream.columns)
+
+
+def _shown(stream: Stream) -> str:
+    return f"key {', '.join(stream.key)} of {', '.join(map(str, stream.columns))}"

@@ -1,0 +1,89 @@
+"""What is seen of what a table keeps, and which rows leave with time: told from the table's operators."""
+
+from __future__ import annotations
+
+from functools import reduce, singledispatch
+from operator import and_
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from lakehouse.plan.operator import Expire, Final, Having, LatestBy, Operator
+from lakehouse.plan.table import Table
+from lakehouse.semantics.window import Span
+from lakehouse.spark.expressions import column_of
+
+
+def is_visible(table: Table) -> Column:
+    """Return which of the rows of a state are visible, as far as the row alone tells."""
+    return reduce(and_, map(_seen, table.operators))
+
+
+@singledispatch
+def _seen(operator: Operator) -> Column:
+    return F.lit(True)
+
+
+@_seen.register
+def _no_marker(operator: LatestBy) -> Column:
+    return ~F.col("_deleted")
+
+
+@_seen.register
+def _qualifies(operator: Having) -> Column:
+    return qualifying(operator)
+
+
+def qualifying(having: Having) -> Column:
+    """Return which rows qualify; one for which that can't be told does not."""
+    return F.coalesce(column_of(having.predicate), F.lit(False))
+
+
+def is_final(table: Table) -> bool:
+    """Say whether final results are seen: rows of windows that have closed. They have a history of their own."""
+    return table.find(Final) is not None
+
+
+def expired(table: Table, watermark: int | None) -> Column | None:
+    """Return which of the rows that are seen have left by the watermark; None for none."""
+    expire = table.find(Expire)
+    return None if expire is None or watermark is None else ended(watermark - expire.after)
+
+
+def leaving(table: Table, watermark: int | None, emitted: int | None) -> Column | None:
+    """Return which of the rows that are kept are not needed any more; None for none.
+
+    emitted: the watermark up to which final results are out.
+    """
+    if is_final(table):
+        return None if emitted is None else ended(emitted - _needed(table))
+    fold = table.fold
+    if isinstance(fold, LatestBy) and fold.remembers is not None and watermark is not None:
+        return F.col("_deleted") & (F.col("_order") <= watermark - fold.remembers)
+    return expired(table, watermark)
+
+
+def still_open(table: Table, watermark: int | None) -> Column:
+    """Return which rows final results still need: open windows, and those with which later ones begin."""
+    return F.lit(True) if watermark is None else ~ended(watermark - _needed(table))
+
+
+def _needed(table: Table) -> int:
+    assert table.fold.window is not None
+    return table.fold.window.needed
+
+
+def closed(table: Table, watermark: int | None) -> Column:
+    """Return which windows have closed by the watermark."""
+    return F.lit(False) if watermark is None else F.unix_millis("window_end") + closes_after(table) <= watermark
+
+
+def closes_after(table: Table) -> int:
+    """Return how long after its end a window closes, in milliseconds of stream time."""
+    assert table.fold.window is not None
+    return table.fold.window.closes(Span(0, 0))
+
+
+def ended(bound_ms: int) -> Column:
+    """The rows of windows that ended before `bound_ms`; the literal lets Delta leave files out."""
+    return F.col("window_end") < F.timestamp_millis(F.lit(bound_ms))

@@ -1,0 +1,92 @@
+"""The steps of a stream on Spark, over the frame that `lakehouse.spark.operators.streams` describes.
+
+One function a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce, singledispatch
+from operator import and_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.plan.expression import Named
+from lakehouse.plan.schema import PSEUDO_COLUMNS
+from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Step
+from lakehouse.semantics.position import LEVEL_BITS
+from lakehouse.spark.expressions import column_of
+from lakehouse.spark.functions import mapped, spark_type
+from lakehouse.spark.years import computed, known
+
+OWN_COLUMNS = ("_tombstone", "_null_key", "_position", "_topic_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A stream's records, and the names of their key. failing: is given a map's records, with the error of each."""
+
+    frame: DataFrame
+    key: tuple[str, ...]
+    failing: Callable[[Map, DataFrame, Column], DataFrame]
+
+    def of(self, frame: DataFrame) -> Flow:
+        return Flow(frame, self.key, self.failing)
+
+
+@singledispatch
+def applied(step: Step, flow: Flow) -> Flow:
+    """Return what a step makes of a stream's records."""
+    raise NotImplementedError(type(step))
+
+
+@applied.register
+def _filter(step: Filter, flow: Flow) -> Flow:
+    return flow.of(flow.frame.where(~F.col("_tombstone") & column_of(step.predicate)))
+
+
+@applied.register
+def _select(step: Select, flow: Flow) -> Flow:
+    made = [made.alias(name) for name, made in _named(flow.frame, step.columns).items()]
+    return flow.of(flow.frame.select(*flow.key, *made, *OWN_COLUMNS, *PSEUDO_COLUMNS))
+
+
+@applied.register
+def _rekey(step: Rekey, flow: Flow) -> Flow:
+    key = tuple(item.name for item in step.columns)
+    frame = flow.frame.withColumns(_named(flow.frame, step.columns))
+    frame = frame.withColumn("_null_key", reduce(and_, [F.col(name).isNull() for name in key]))
+    return Flow(frame, key, flow.failing)
+
+
+@applied.register
+def _explode(step: Explode, flow: Flow) -> Flow:
+    (array,) = computed(flow.frame, [step.column.expression])
+    item = F.posexplode(array).alias("_number", step.column.name)
+    frame = flow.frame.where(~F.col("_tombstone")).select("*", item)
+    return flow.of(numbered(frame, ordinal() * (1 << LEVEL_BITS) + F.col("_number")).drop("_number"))
+
+
+@applied.register
+def _map(step: Map, flow: Flow) -> Flow:
+    made_by = mapped(step)(F.struct(*[column_of(a).alias(f"_{n}") for n, a in enumerate(step.arguments)]))
+    frame = flow.frame.withColumn("_mapped", F.when(~F.col("_tombstone"), made_by))
+    frame = flow.failing(step, frame, F.col("_mapped.error"))
+    value = known(F.col("_mapped.value"), spark_type(step.type))
+    return flow.of(frame.withColumn(step.name, value).drop("_mapped"))
+
+
+def _named(frame: DataFrame, items: tuple[Named, ...]) -> dict[str, Column]:
+    return dict(zip([item.name for item in items], computed(frame, [item.expression for item in items]), strict=True))
+
+
+def ordinal() -> Column:
+    """The number of a record among those that were made of one."""
+    return F.col("_position.ordinal")
+
+
+def numbered(frame: DataFrame, ordinal: Column) -> DataFrame:
+    """Return records with other numbers among those that were made of one."""
+    return frame.withColumn("_position", F.col("_position").withField("ordinal", ordinal.cast("bigint")))
