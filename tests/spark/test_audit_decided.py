@@ -236,13 +236,14 @@ def test_every_kind_of_table_is_audited_truly_after_fix_revert_and_correction(be
     app = lh.app(*tables)
     bench.write(tables[0], history([*LATE[:4], ("a", 2), *LATE[4:]], bad=(0, 5)))
     from lakehouse.run.repair.fix import replay
+    from lakehouse.run.repair.intervene import Why
     from lakehouse.spark.past.fixed import Fix
     from lakehouse.spark.silver.query import Silver
 
     with Silver(bench.lake, app, lambda tick, records: None) as silver:
         silver.catch_up()
     value = json.dumps({"n": 7}).encode()
-    at = replay(bench.lake, app, EVENTS.sources[0], [Fix("id", 0, 0, b"a", value)], by="ann")
+    at = replay(bench.lake, app, EVENTS.sources[0], [Fix("id", 0, 0, b"a", value)], why=Why(by="ann"))
     assert at == 5
     for table in tables:
         assert bench.audit(table, app).fates.get("quarantined", 0) == 1, table.name

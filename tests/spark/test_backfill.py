@@ -102,6 +102,7 @@ def expected(app: App, records: list[Record], table: str) -> dict[Any, Any]:
 @pytest.mark.slow
 def test_a_damaged_table_is_made_anew_and_new_logic_is_swapped_in(bench: Bench) -> None:
     from lakehouse.run.repair.backfill import Range, backfill, backfill_range, revert
+    from lakehouse.run.repair.intervene import Why
     from lakehouse.semantics.difference import Difference
     from lakehouse.spark.bronze import interventions
     from lakehouse.spark.changelog import changefeed
@@ -121,7 +122,7 @@ def test_a_damaged_table_is_made_anew_and_new_logic_is_swapped_in(bench: Bench) 
     assert (planned.tick, planned.differing) == (None, Difference(0, 0, 1))
     assert backfill_range(bench.lake.open(SUMS), ALONE, one).tick == 4
     assert bench.rows(SUMS) == {**good, ("b",): {"n": 2, "total": 99}}
-    done = backfill(bench.lake.open(SUMS), ALONE, reason="a wrong UPDATE")
+    done = backfill(bench.lake.open(SUMS), ALONE, why=Why("a wrong UPDATE"))
     assert (done.tick, done.differing) == (5, Difference(0, 0, 1))
     assert bench.rows(SUMS) == good
     assert bench.rows(SUMS, AtTick(4))[("b",)] == {"n": 2, "total": 99}, "the history keeps what was"
@@ -154,6 +155,7 @@ def test_a_damaged_table_is_made_anew_and_new_logic_is_swapped_in(bench: Bench) 
 def test_a_table_goes_back_and_goes_on_from_there(bench: Bench) -> None:
     """Plain aggregates, an order of the records' own (a delete leaves a marker), final results."""
     from lakehouse.run.repair.backfill import revert
+    from lakehouse.run.repair.intervene import Why
     from lakehouse.spark.past import reading
 
     records = history("abacbd")
@@ -169,7 +171,7 @@ def test_a_table_goes_back_and_goes_on_from_there(bench: Bench) -> None:
         assert planned.tick is None
         assert not planned.differing.equal
         tick += 1
-        assert revert(bench.lake.open(table), APP, cut, reason="a bad release").tick == tick
+        assert revert(bench.lake.open(table), APP, cut, why=Why("a bad release")).tick == tick
         assert bench.rows(table) == before[table.name], table.name
         assert bench.folded(table, tick) == before[table.name], table.name
     more = history("ae", 6, tick + 1)

@@ -57,6 +57,7 @@ def changed(frame: Any) -> list[tuple[Any, ...]]:
 def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.lake.layout import Layout
     from lakehouse.run.repair.correct import Corrected, correct
+    from lakehouse.run.repair.intervene import Why
     from lakehouse.run.scenario.replay import write_bronze
     from lakehouse.spark.bronze import interventions
     from lakehouse.spark.changelog import changefeed
@@ -87,7 +88,7 @@ def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: 
         OpenLake(spark, layout).open(COUNTS), APP, key="a", start=first, end=after, dry_run=True
     ) == Corrected(None, 2)
 
-    done = correct(OpenLake(spark, layout).open(COUNTS), APP, key="a", reason="the gate's clock was behind")
+    done = correct(OpenLake(spark, layout).open(COUNTS), APP, key="a", why=Why("the gate's clock was behind"))
     assert (done.tick, done.records) == (3, 2)
     assert table("counts") == [("a", 0, 4, 11), ("a", 20, 1, 3), ("b", 0, 1, 2)], "b was not asked for"
     with pytest.raises(NotFound, match="was not taken in yet"):

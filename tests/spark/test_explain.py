@@ -136,6 +136,7 @@ def test_interventions_are_steps_and_bronze_is_laid_out_by_key(spark: SparkSessi
     from deltalake import DeltaTable
 
     from lakehouse.run.repair.correct import correct
+    from lakehouse.run.repair.intervene import Why
     from lakehouse.spark.bronze import bronze, compaction
     from lakehouse.spark.transaction import METADATA, read_progress
 
@@ -162,7 +163,7 @@ def test_interventions_are_steps_and_bronze_is_laid_out_by_key(spark: SparkSessi
     assert spark.read.format("delta").load(layout.records).count() == len(SENT)
 
     assert "late" in [step.did for row in lake.explain(LATE, "a") for step in row.steps]
-    assert correct(OpenLake(spark, layout).open(LATE), FEW, key="a", reason="a slow phone").records > 0
+    assert correct(OpenLake(spark, layout).open(LATE), FEW, key="a", why=Why("a slow phone")).records > 0
     rows = lake.explain(LATE, "a")
     assert all(row.agrees for row in rows)
     (step,) = [step for row in rows for step in row.steps if step.record is None][:1]

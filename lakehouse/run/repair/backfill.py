@@ -17,13 +17,13 @@ from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import DECLARATION, declared
 from lakehouse.plan.schema import check_name
-from lakehouse.run.repair.intervene import intervene
+from lakehouse.run.repair.intervene import UNSAID, Why, intervene
 from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark import folders
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.bronze.interventions import Decision, Kind, Wanted, person
+from lakehouse.spark.bronze.interventions import Decision, Kind
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.content import difference
 from lakehouse.spark.past import anchors, reading
@@ -78,8 +78,7 @@ class Range:
 
 
 def backfill_range(
-    opened: OpenTable, app: App, of: Range, *, reason: str = "", by: str | None = None,
-    dry_run: bool = False,
+    opened: OpenTable, app: App, of: Range, *, why: Why = UNSAID, dry_run: bool = False
 ) -> Backfilled:  # fmt: skip
     """Refold the keys that a range's records touch.
 
@@ -103,7 +102,7 @@ def backfill_range(
         records = _records(opened, NO_TICK, applied)
         if dry_run or found.equal:
             return Backfilled(found, None, records, applied)
-        wanted = Wanted("refold", (table.name,), of.details(), reason, by=person(by))
+        wanted = why.wanted("refold", [table.name], of.details())
         return _done(Backfilled(found, intervene(opened.lake, app, wanted), records))
 
 
@@ -111,8 +110,7 @@ def backfill(
     opened: OpenTable,
     app: App,
     *,
-    reason: str = "",
-    by: str | None = None,
+    why: Why = UNSAID,
     dry_run: bool = False,
     listen: Progress = silent,
 ) -> Backfilled:
@@ -148,9 +146,9 @@ def backfill(
         listen("swap", records, records)
         if changed:
             _check_free(opened)
-        anchors.keep(opened, applied, f"before {reason or 'a backfill'}")
+        anchors.keep(opened, applied, f"before {why.reason or 'a backfill'}")
         details = {"beside": beside.layout.beside, "declaration": declared(table)[DECLARATION], "changed": changed}
-        at = intervene(opened.lake, app, Wanted("swap", (table.name,), details, reason, by=person(by)))
+        at = intervene(opened.lake, app, why.wanted("swap", [table.name], details))
         folders.remove(opened.spark, beside.layout.tables)
         return _done(Backfilled(found, at, records, changed=changed))
 
@@ -208,8 +206,7 @@ def revert(
     to: Cut,
     *,
     version: int | None = None,
-    reason: str = "",
-    by: str | None = None,
+    why: Why = UNSAID,
     dry_run: bool = False,
 ) -> Backfilled:
     """Make the live table what it was at a moment; what comes later goes on from there.
@@ -225,8 +222,8 @@ def revert(
         applied = _applied(opened)
         if dry_run or found.equal:
             return Backfilled(found, None, before=applied)
-        anchors.keep(opened, applied, f"before {reason or 'a revert'}")
-        wanted = Wanted("revert", (opened.name,), details, reason, by=person(by))
+        anchors.keep(opened, applied, f"before {why.reason or 'a revert'}")
+        wanted = why.wanted("revert", [opened.name], details)
         return _done(Backfilled(found, intervene(opened.lake, app, wanted)))
 
 

@@ -7,9 +7,8 @@ from datetime import datetime
 
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.plan.app import App
-from lakehouse.run.repair.intervene import intervene
+from lakehouse.run.repair.intervene import UNSAID, Why, intervene
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.bronze.interventions import Wanted, person
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.past import refold
 from lakehouse.spark.table import late
@@ -30,8 +29,7 @@ def correct(
     key: str | None = None,
     start: datetime | None = None,
     end: datetime | None = None,
-    reason: str = "",
-    by: str | None = None,
+    why: Why = UNSAID,
     dry_run: bool = False,
 ) -> Corrected:
     """Take late records of a windowed table in after all; its next version holds them.
@@ -62,5 +60,5 @@ def correct(
         number = interventions.keep_records(opened.lake, records)
     finally:
         records.unpersist()
-    wanted = Wanted("late", (table.name,), reason=reason, id=number, by=person(by))
+    wanted = why.wanted("late", [table.name], {}, number)
     return Corrected(intervene(opened.lake, app, wanted), count)

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
-from lakehouse.run.repair.intervene import intervene
+from lakehouse.run.repair.intervene import UNSAID, Why, intervene
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.bronze.interventions import Wanted, person
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.past import fixed, refold
 from lakehouse.spark.past.fixed import Fix, Identity
@@ -30,8 +29,7 @@ def replay(
     source: Source,
     fixes: Iterable[Fix],
     *,
-    reason: str = "",
-    by: str | None = None,
+    why: Why = UNSAID,
     again: bool = False,
     instead: bool = False,
 ) -> int | None:
@@ -69,11 +67,11 @@ def replay(
                 raise PlanError(f"stream {source.name!r}: record {_shown(sorted(done))} was fixed before; {how}.")
             if not left:
                 return None
-            return replay(lake, app, source, left, reason=reason, by=by, again=again, instead=instead)
+            return replay(lake, app, source, left, why=why, again=again, instead=instead)
         number = interventions.keep_records(lake, rows)
     finally:
         rows.unpersist()
-    wanted_here = Wanted("fixed", tuple(readers), {"stream": source.name}, reason, number, person(by))
+    wanted_here = why.wanted("fixed", readers, {"stream": source.name}, number)
     return intervene(lake, app, wanted_here)
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from lakehouse.durable import write_durably
 from lakehouse.errors import LeaseHeld, StorageError
@@ -20,7 +22,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.bronze.interventions import Wanted
+from lakehouse.spark.bronze.interventions import Kind, Wanted, person
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.writer import latest_complete_tick
@@ -29,6 +31,21 @@ from lakehouse.spark.transaction import read_progress
 POLL_SECONDS = 0.5
 STANDSTILL_SECONDS = 600.0
 REFUSED = ".refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why an intervention is decided, and who decides it, beside the operating system's user; both are kept with it."""
+
+    reason: str = ""
+    by: str | None = None
+
+    def wanted(self, kind: Kind, tables: Iterable[str], details: Mapping[str, Any], id: str | None = None) -> Wanted:
+        """Return the intervention to ask for. id: of the records that were kept for it, if it has any."""
+        return Wanted(kind, tuple(tables), details, self.reason, id or uuid.uuid4().hex, person(self.by))
+
+
+UNSAID = Why()
 
 
 def intervene(lake: OpenLake, app: App, wanted: Wanted) -> int:

@@ -44,10 +44,11 @@ class Repairs(Opened):
         See `lakehouse.run.repair.correct`. Raises PlanError, NotFound, LeaseHeld.
         """
         from lakehouse.run.repair.correct import correct
+        from lakehouse.run.repair.intervene import Why
 
         return correct(
             self._lake.open(table), app,
-            key=key, start=start, end=end, reason=reason, by=by, dry_run=dry_run,
+            key=key, start=start, end=end, why=Why(reason, by), dry_run=dry_run,
         )  # fmt: skip
 
     def backfill(
@@ -68,14 +69,15 @@ class Repairs(Opened):
         LeaseHeld where another backfill, or a job with another declaration, holds it.
         """
         from lakehouse.run.repair import backfill
+        from lakehouse.run.repair.intervene import Why
 
         if of is not None:
             return backfill.backfill_range(
-                self._lake.open(table), app, of, reason=reason, by=by, dry_run=dry_run
+                self._lake.open(table), app, of, why=Why(reason, by), dry_run=dry_run
             )  # fmt: skip
         return backfill.backfill(
             self._lake.open(table), app,
-            reason=reason, by=by, dry_run=dry_run, listen=listen or backfill.silent,
+            why=Why(reason, by), dry_run=dry_run, listen=listen or backfill.silent,
         )  # fmt: skip
 
     def discard(self, table: Table) -> bool:
@@ -112,6 +114,7 @@ class Repairs(Opened):
         """
         from lakehouse.run.repair.fix import replay
         from lakehouse.run.repair.fixes import source_of
+        from lakehouse.run.repair.intervene import Why
         from lakehouse.spark.past.fixed import Fix
 
         records = [(one.was.record, one) for one in fixed]
@@ -121,8 +124,7 @@ class Repairs(Opened):
             app,
             source_of(app, stream),
             fixes,
-            reason=reason,
-            by=by,
+            why=Why(reason, by),
             again=again,
             instead=instead,
         )
@@ -132,12 +134,13 @@ class Repairs(Opened):
     ) -> Backfilled:
         """Make the live table what it was at a moment; its job goes on from there. Raises NotFound, ConfigError."""
         from lakehouse.run.repair.backfill import revert
+        from lakehouse.run.repair.intervene import Why
         from lakehouse.spark.past import reading
 
         cut = reading.cut(self._lake.open(table), at)
         version = reading.version_meant(self._lake.open(table), at)
         return revert(
-            self._lake.open(table), app, cut, version=version, reason=reason, by=by, dry_run=dry_run
+            self._lake.open(table), app, cut, version=version, why=Why(reason, by), dry_run=dry_run
         )  # fmt: skip
 
     def checkout(self, table: Table, name: str, at: At | None = None, *, again: bool = False) -> Content:
