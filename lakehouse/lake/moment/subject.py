@@ -36,7 +36,7 @@ class Subject:
     """A Delta table whose past is asked for. table: the name by which interventions in it are kept.
 
     what: how people are told of it. path, name: where it lies, and the name under which its progress stands in its log.
-    state: path and name of what it keeps, where that is more than what is seen. reads: what it is made from, if that is
+    state: path and name of its state, where that is more than what is visible. reads: what it is made from, if that is
     known; otherwise its properties tell.
     """
 

@@ -1,7 +1,7 @@
 """Anchors: what reads of the past begin from. The versions that Delta still has, and copies that are kept longer.
 
 A copy is made by policy (upkeep), and before a table is replaced as a whole; it holds what the table keeps, and of
-final results also what is seen. Below <lake>/anchors/<table>:
+final results also what is visible. Below <lake>/anchors/<table>:
 
     kept, seen   the rows, by `_anchor`, the tick
     index        a row an anchor, written last: its tick, the largest event time of its records, its clock
@@ -38,7 +38,7 @@ INDEX = "tick bigint, made_at timestamp, reason string, through bigint, clock st
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """What a table keeps at a tick; of final results also what is seen."""
+    """A table's state at a tick; of final results also what is visible."""
 
     tick: int
     rows: DataFrame
@@ -175,7 +175,7 @@ def _versions(opened: OpenTable, last: int, event_ms: int | None = None) -> Iter
 
 
 def _version_of(opened: OpenTable, commit: Commit, before: Mapping[str, int] | None = None) -> Anchor | None:
-    """Open a version of what is kept, with the version of what is seen; None where one is not there, or not trusted.
+    """Open a version of the state, with that of what is visible; None where one is not there, or not trusted.
 
     before: by path, the version from which on a table is not to be trusted. Raises AnalysisException where Delta has
     the version no longer.

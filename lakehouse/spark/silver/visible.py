@@ -1,7 +1,7 @@
-"""What people see of a table that keeps more: derived from what it keeps, commit by commit.
+"""The visible rows of a table that keeps more: derived from its state, commit by commit.
 
-The state is committed first. What is seen follows, from its own last tick to the state's: so a crash in between leaves
-it behind, never ahead, and the next writer brings it up.
+The state is committed first. What is visible follows, from its own last tick to the state's: so a crash in between
+leaves it behind, never ahead, and the next writer brings it up.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def changed(
     if is_final(table):
         return _final(opened, after, to, clock)
     if decided:
-        # What somebody else wrote into what is seen is put right as well; what is kept does not know of it.
+        # What somebody else wrote into the visible table is put right as well; the state does not know of it.
         past = Past(opened)
         return past.changes_between(opened.lake.read(opened.visible.path), past.visible(Cut(to)))
     place = opened.state

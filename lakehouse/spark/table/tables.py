@@ -6,7 +6,7 @@ A row has the key columns, the value columns, and hidden columns, which start wi
     _event_time   the largest event time of the row's records (latest: of the last one)
     _position     the position of the last record that was applied to the row (final results: that closed its window)
 
-Where what is kept is more than what is seen (open windows of final results, groups that HAVING leaves out, markers of
+Where a table keeps more than what is visible (open windows of final results, groups that HAVING leaves out, markers of
 deletes), the rows are kept in a table of their own, the state, below the lake's folder `state`; a state of `order_by`
 has these, too:
 

@@ -19,7 +19,7 @@ from lakehouse.spark.transaction import read_progress
 
 
 def line_of(opened: OpenTable, place: Place | None = None) -> Timeline:
-    """Return a table's past. place: of what it keeps (`OpenTable.state`) instead of what is seen. Raises NotFound."""
+    """Return a table's past. place: of its state (`OpenTable.state`), not of what is visible. Raises NotFound."""
     table = opened.table
     reads = Reads.of(table.stream)
     seen = subject.visible(opened.layout, table.name, reads)
@@ -35,7 +35,7 @@ def _source(opened: OpenTable) -> Hadoop:
 def version_at_tick(opened: OpenTable, tick: int, place: Place | None = None) -> int:
     """Return the version that is the table at a tick. Raises NotFound, and says which ticks can be had.
 
-    place: where it lies; what it keeps (`OpenTable.state`) instead of what is seen.
+    place: of its state (`OpenTable.state`), not of what is visible.
     """
     line = line_of(opened, place)
     version = line.version(AtTick(tick))
