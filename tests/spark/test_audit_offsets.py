@@ -10,7 +10,7 @@ from lakehouse.kafka.holes import Explained
 from lakehouse.run.audit import missing
 from lakehouse.run.audit.finding import TEXTS, Audit, Missing, Partition, Problem, faults
 from lakehouse.spark.audit.fates import FATES, FAULTS
-from lakehouse.spark.audit.offsets import Partition as Known
+from lakehouse.spark.audit.offsets import Extent as Known
 from lakehouse.spark.audit.offsets import without
 
 

@@ -21,7 +21,7 @@ from lakehouse.run.audit.finding import REBUILD, Audit, Missing, Partition, Prob
 from lakehouse.run.audit.missing import Asked, explained
 from lakehouse.semantics.window import Sliding
 from lakehouse.spark.audit import fates, offsets, refolded
-from lakehouse.spark.audit.marks import Subject
+from lakehouse.spark.audit.marks import Scope
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.content import content, difference
@@ -83,12 +83,12 @@ def audit(
         )
     decisions = [at for at in every if at.at <= tick]
     redeclared = said.redeclared or change.kind != "same"
-    subject = Subject(opened, tick, version, known, deep, redeclared, skip, decisions)
+    scope = Scope(opened, tick, version, known, deep, redeclared, skip, decisions)
     listen("fates")
-    told = fates.fates(subject)
+    told = fates.fates(scope)
     listen("missing offsets")
-    missing = explained(subject, told, kafka)
-    made = _Audited(subject, told, said)
+    missing = explained(scope, told, kafka)
+    made = _Audited(scope, told, said)
     listen("sums")
     rows, sums = made.sums()
     result = Audit(
@@ -132,15 +132,15 @@ def _differing(table: Table, here: DataFrame, there: DataFrame) -> Iterator[Prob
 class _Audited:
     """One table's marks, told: what they say is compared with what else says it."""
 
-    def __init__(self, subject: Subject, told: list[fates.Told], said: counted.Counted) -> None:
-        self._subject, self._opened, self._lake = subject, subject.opened, subject.opened.lake
-        self._table, self._told, self._said = subject.table, told, said
+    def __init__(self, scope: Scope, told: list[fates.Tally], said: counted.Counted) -> None:
+        self._scope, self._opened, self._lake = scope, scope.opened, scope.opened.lake
+        self._table, self._told, self._said = scope.table, told, said
         self._rebuild = REBUILD.format(table=self._table.name)
 
     def partitions(self, missing: dict[int, Missing]) -> list[Partition]:
         by_part = {told.part: told for told in self._told}
         found = []
-        for number, item in enumerate(self._subject.known):
+        for number, item in enumerate(self._scope.known):
             told = by_part.get(number)
             found.append(
                 Partition(
@@ -155,7 +155,7 @@ class _Audited:
         for told in sorted(self._told, key=lambda told: -1 if told.part is None else told.part):
             where = "a partition that bronze does not know"
             if told.part is not None:
-                item = self._subject.known[told.part]
+                item = self._scope.known[told.part]
                 where = f"topic {item.topic} (id {item.topic_id}) partition {item.partition}"
             yield from faults(self._table.name, where, told.faults)
 
@@ -166,7 +166,7 @@ class _Audited:
         readers = {topic: sum(s.topic == topic for s in self._table.stream.sources) for topic in self._topics()}
         numbered = [told for told in self._told if told.part is not None]
         found = {
-            "records": sum(told.records * readers[self._subject.known[told.part or 0].topic] for told in numbered),
+            "records": sum(told.records * readers[self._scope.known[told.part or 0].topic] for told in numbered),
             "bad": sum(told.bad for told in numbered),
             "null_keys": sum(told.null_keys for told in numbered),
             "late": sum(told.late for told in numbered),
@@ -181,17 +181,17 @@ class _Audited:
     def sums(self) -> tuple[int, list[Problem]]:
         """The table's rows; and the counts of all records in what it keeps, which must be the records applied."""
         table = self._table
-        rows, _ = counted.by_rows(self._lake, self._opened.visible.path, self._subject.version, ())
+        rows, _ = counted.by_rows(self._lake, self._opened.visible.path, self._scope.version, ())
         names = [item.name for item in table.fold.aggregations if item.kind == "count" and item.argument is None]
         # Of these the rows do not hold all records that were applied, or hold them more than once.
         leave = any(isinstance(operator, Final | Expire) for operator in table.behind)
         partial = leave or isinstance(table.fold.window, Sliding)
-        if not names or partial or self._subject.skip or self._subject.put_right:
+        if not names or partial or self._scope.skip or self._scope.put_right:
             return rows, []
         kept = self._opened.state
         version, progress = standing(self._lake.spark, kept.path, kept.name)
-        if progress.tick != self._subject.tick:  # the job went on meanwhile
-            version = travel.version_at_tick(self._opened, self._subject.tick, kept)
+        if progress.tick != self._scope.tick:  # the job went on meanwhile
+            version = travel.version_at_tick(self._opened, self._scope.tick, kept)
         _, sums = counted.by_rows(self._lake, kept.path, version, names)
         applied = sum(told.applied for told in self._told)
         what = "records applied" if not table.windows else "records applied, each once for a window"
@@ -203,38 +203,38 @@ class _Audited:
 
     def content(self) -> Iterator[Problem]:
         """The table's rows against those that a refold from bronze and the interventions gives."""
-        if self._subject.skip:
+        if self._scope.skip:
             return
-        here = self._lake.read(self._opened.visible.path, self._subject.version)
-        there = refolded.refolded(self._opened, self._subject.tick)
+        here = self._lake.read(self._opened.visible.path, self._scope.version)
+        there = refolded.refolded(self._opened, self._scope.tick)
         yield from _differing(self._table, here, there)
 
     def notes(self) -> Iterator[str]:
         if not self._said.whole:
             yield "the table's log no longer has all its commits: what they counted was not compared"
-        if self._subject.redeclared:
+        if self._scope.redeclared:
             yield (
                 "the declaration has changed since the table was made: what was judged under an earlier one is "
                 "compared with what this one says"
             )
-        if self._subject.put_right:
-            of_rows = "" if self._subject.is_latest else "; only --deep compares them"
+        if self._scope.put_right:
+            of_rows = "" if self._scope.is_latest else "; only --deep compares them"
             yield (
                 "the table was reverted, or has fixed records: its rows are not what the records alone lead to"
                 + of_rows
             )
-        kinds = [at.kind for at in self._subject.in_effect]
+        kinds = [at.kind for at in self._scope.in_effect]
         if "revert" in kinds and not {*kinds[kinds.index("revert") :]}.isdisjoint(REFOLDS):
             yield (
                 "after the revert some keys were rebuilt, with all their records: the rows of these keys may contain "
                 "records that are called taken back"
             )
-        if self._subject.skip:
+        if self._scope.skip:
             yield (
                 "the table was restored from a topic: this lake's bronze does not have the restored rows, and they "
                 "were not checked"
             )
-        if not self._subject.judges_in_sql and not self._subject.deep:
+        if not self._scope.judges_in_sql and not self._scope.deep:
             yield (
                 "what is late for sessions and sliding windows was read from late/ and compared with the commits' "
                 "counts only; --deep judges it again"

@@ -12,8 +12,8 @@ from lakehouse.kafka.holes import Explained, Holes
 from lakehouse.kafka.topics import Cluster
 from lakehouse.run.audit.finding import Missing, Problem
 from lakehouse.spark.audit import offsets
-from lakehouse.spark.audit.fates import Told
-from lakehouse.spark.audit.marks import Subject
+from lakehouse.spark.audit.fates import Tally
+from lakehouse.spark.audit.marks import Scope
 
 if TYPE_CHECKING:
     pass
@@ -43,12 +43,12 @@ class Explanation:
     notes: list[str] = field(default_factory=list)
 
 
-def explained(subject: Subject, told: list[Told], kafka: Asked) -> Explanation:
+def explained(scope: Scope, told: list[Tally], kafka: Asked) -> Explanation:
     """Explain the offsets, up to the next one, that bronze does not have: by bronze/gaps, then by asking Kafka."""
     made = Explanation()
     have = {item.part: item.offsets for item in told}
     lacking = {
-        number: item for number, item in enumerate(subject.known) if item.next > have.get(number, 0)
+        number: item for number, item in enumerate(scope.known) if item.next > have.get(number, 0)
     }  # fmt: skip
     if not lacking:
         return made
@@ -57,11 +57,11 @@ def explained(subject: Subject, told: list[Told], kafka: Asked) -> Explanation:
         for number, item in lacking.items()
     )
     numbers = {item.place: number for number, item in lacking.items()}
-    noted = offsets.noted(subject.opened.lake)
+    noted = offsets.noted(scope.opened.lake)
     with ExitStack() as stack:
         asking = _Asking(kafka, stack)
         found = offsets.holes(
-            subject.opened.lake, subject.table.stream, subject.tick, lacking.values(), interior
+            scope.opened.lake, scope.table.stream, scope.tick, lacking.values(), interior
         )  # fmt: skip
         for item, holes in found:
             number = numbers[item.place]
@@ -95,7 +95,7 @@ class _Asking:
         if kafka.servers is not None:
             self._cluster = Cluster(kafka.servers, kafka.options, PATIENCE_SECONDS)
 
-    def about(self, item: offsets.Partition, holes: _Counted) -> tuple[Explained, str]:
+    def about(self, item: offsets.Extent, holes: _Counted) -> tuple[Explained, str]:
         """Return what Kafka says about a partition's holes; where it says nothing of some of them, why."""
         try:
             said, why = self._asked(item, holes)
@@ -107,7 +107,7 @@ class _Asking:
             pass
         return said, why
 
-    def _asked(self, item: offsets.Partition, holes: _Counted) -> tuple[Explained, str]:
+    def _asked(self, item: offsets.Extent, holes: _Counted) -> tuple[Explained, str]:
         if self._cluster is None:
             return Explained(), self._why
         if self._cluster.topics([item.topic])[item.topic].id != item.topic_id:

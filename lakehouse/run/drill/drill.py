@@ -24,7 +24,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.app import App
-from lakehouse.run.drill.logbook import Case, Drill, Restored, remember
+from lakehouse.run.drill.logbook import Case, Drill, Recovery, remember
 from lakehouse.run.repair.restore import Published, changelog
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.audit import damage
@@ -114,7 +114,7 @@ class _Running:
         }
         done = work[name]()
         if done is None:
-            nothing = Restored("version", 0.0, equal=True, lost=0, reason="the table has nothing to damage this way")
+            nothing = Recovery("version", 0.0, equal=True, lost=0, reason="the table has nothing to damage this way")
             return Case(name, "nothing", "nothing was damaged", 0.0, (nothing,))
         began = time.monotonic()
         finding = inspect(lake.lake, place, self.truth, self._versions)
@@ -126,19 +126,19 @@ class _Running:
         )
         return Case(name, done, finding.what if finding is not None else None, seconds, ways)
 
-    def _timed(self, way: str, work: Callable[[OpenTable], DataFrame]) -> Restored:
+    def _timed(self, way: str, work: Callable[[OpenTable], DataFrame]) -> Recovery:
         """Restore into an empty lake; compare."""
         into, began = self._lake(), time.monotonic()
         try:
             made = work(into)
             found = content(made)
         except LakehouseError as error:
-            return Restored(way, round(time.monotonic() - began, 2), reason=str(error))
+            return Recovery(way, round(time.monotonic() - began, 2), reason=str(error))
         seconds = round(time.monotonic() - began, 2)
         if found == self.truth:
-            return Restored(way, seconds, found.rows, True, 0)
+            return Recovery(way, seconds, found.rows, True, 0)
         lost = difference(self._table.key, self._expected, made).keys
-        return Restored(way, seconds, found.rows, False, lost)
+        return Recovery(way, seconds, found.rows, False, lost)
 
     def _from_version(self, damaged: OpenTable, into: OpenTable, finding: Finding | None) -> DataFrame:
         # Moved to a new place: Spark remembers a log that it has seen, and must see this one as it is now.

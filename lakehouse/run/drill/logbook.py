@@ -15,7 +15,7 @@ from lakehouse.lake.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class Recovery:
     """One way of restoring: its time, what came out, and how many keys are lost or wrong. equal: None if impossible."""
 
     way: str
@@ -34,7 +34,7 @@ class Case:
     done: str
     found_by: str | None
     found_seconds: float
-    restored: tuple[Restored, ...]
+    restored: tuple[Recovery, ...]
 
     @property
     def ok(self) -> bool:

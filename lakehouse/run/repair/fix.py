@@ -13,10 +13,11 @@ from lakehouse.errors import NotFound, PlanError
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
 from lakehouse.run.repair.intervene import UNSAID, Why, intervene
+from lakehouse.semantics.position import Identity
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.past import fixed, refold
-from lakehouse.spark.past.fixed import Fix, Identity
+from lakehouse.spark.past.fixed import Fix
 from lakehouse.spark.table.input import skipped
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def replay(
     readers = [table.name for table in app.tables if source in table.stream.decodes]
     if not readers:
         raise PlanError(f"no table of the application reads stream {source.name!r}; there is nothing to refold.")
-    wanted = {(fix.topic_id, fix.partition, fix.offset): fix for fix in fixes}
+    wanted = {Identity(fix.topic_id, fix.partition, fix.offset): fix for fix in fixes}
     rows = fixed.rows(lake, source, list(wanted.values())).persist()
     try:
         if missing := sorted(set(wanted) - set(fixed.identities(rows))):

@@ -35,7 +35,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.semantics.window import Session
-from lakehouse.spark.audit.marks import KINDS, Subject, marks
+from lakehouse.spark.audit.marks import KINDS, Scope, marks
 
 FATES = (
     "current", "applied", "superseded", "taken_back", "taken_in", "late", "null_key", "tombstone", "fixed",
@@ -60,7 +60,7 @@ FAULTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Tally:
     """What became of the offsets of a partition.
 
     part: its number among the known ones; None for what is said of offsets of no partition that bronze has. offsets:
@@ -82,30 +82,30 @@ class Told:
     faults: Mapping[str, tuple[int, int]]
 
 
-def fates(subject: Subject) -> list[Told]:
+def fates(scope: Scope) -> list[Tally]:
     """Tell the fates of a table's offsets, by partition: one pass over all marks, grouped by offset."""
-    said = reduce(DataFrame.unionByName, marks(subject))
+    said = reduce(DataFrame.unionByName, marks(scope))
     counts = [F.count_if(F.col("kind") == number).alias(f"n_{kind}") for number, kind in enumerate(KINDS)]
     hashes = [
         F.coalesce(F.sum(F.when(F.col("kind") == KINDS.index(kind), F.col("hash"))), F.lit(0)).alias(f"h_{kind}")
         for kind in ("row", "quarantined", "late", "forced", "kept", "last", "shown")
     ]
     offsets = said.groupBy("_part", "offset").agg(*counts, *hashes)
-    judged = subject.judges_in_sql or subject.judges_in_python
+    judged = scope.judges_in_sql or scope.judges_in_python
     # Where only the rules in Python can tell what is late, and were not asked, late/<table> is believed.
     windows = "n_late + n_forced" if judged else "n_kept"
     applied = "n_taken + n_forced"
-    if isinstance(subject.table.fold.window, Session):
+    if isinstance(scope.table.fold.window, Session):
         applied = f"n_taken - ({windows})"
     offsets = offsets.withColumns(
         {
             "judged": F.lit(judged),
-            "from_changelog": F.lit(bool(subject.skip)),
+            "from_changelog": F.lit(bool(scope.skip)),
             "windows_late": F.expr(windows),
             "applied": F.expr(applied),
         }
     )
-    offsets = offsets.withColumn("fate", F.expr(_fate(subject)))
+    offsets = offsets.withColumn("fate", F.expr(_fate(scope)))
     rows = offsets.groupBy("_part").agg(
         F.count_if(F.expr("n_row > 0")).alias("offsets"),
         *[F.count_if((F.col("fate") == fate) & (F.col("n_row") > 0)).alias(f"fate_{fate}") for fate in FATES],
@@ -121,15 +121,15 @@ def fates(subject: Subject) -> list[Told]:
     return [_told(row.asDict()) for row in rows.collect()]
 
 
-def _fate(subject: Subject) -> str:
+def _fate(scope: Scope) -> str:
     """The fate of an offset, as SQL over the numbers of its marks: the first that fits."""
-    session = isinstance(subject.table.fold.window, Session)
+    session = isinstance(scope.table.fold.window, Session)
     cases = [
         ("n_restored > 0", "restored"),
         (FAULTS["lost"], "lost"),
         ("n_forced > 0", "taken_in"),
         ("n_last > 0", "current"),
-        ("applied > 0", "superseded" if subject.is_latest else "applied"),
+        ("applied > 0", "superseded" if scope.is_latest else "applied"),
         ("n_expired > 0", "superseded"),
         # Of sessions late records are marked as taken, too.
         ("n_taken_back > windows_late" if session else "n_taken_back > 0", "taken_back"),
@@ -143,8 +143,8 @@ def _fate(subject: Subject) -> str:
     return " ".join(["CASE", *[f"WHEN {when} THEN '{fate}'" for when, fate in cases], "ELSE 'left_out' END"])
 
 
-def _told(row: dict[str, Any]) -> Told:
-    return Told(
+def _told(row: dict[str, Any]) -> Tally:
+    return Tally(
         row["_part"], row["offsets"], {fate: row[f"fate_{fate}"] for fate in FATES}, row["partly_late"],
         row["records"], row["bad"], row["null_keys"], row["late"], row["applied"],
         {name: (row[f"fault_{name}"], row[f"first_{name}"]) for name in FAULTS if row[f"fault_{name}"]},

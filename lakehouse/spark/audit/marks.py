@@ -36,7 +36,7 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.window import Hopping, Session, Sliding
 from lakehouse.semantics.years import FIRST_MS
-from lakehouse.spark.audit.offsets import Partition, numbered, topic_id_at
+from lakehouse.spark.audit.offsets import Extent, numbered, topic_id_at
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.bronze.interventions import Decision
 from lakehouse.spark.open_lake import OpenTable
@@ -61,7 +61,7 @@ PUT_RIGHT = ("revert", "fixed")
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class Scope:
     """What is audited: a table at its tick and version, the partitions of its stream, and how thoroughly.
 
     deep: what came too late is judged anew also where only the rules in Python can tell (sessions, sliding windows).
@@ -71,7 +71,7 @@ class Subject:
     opened: OpenTable
     tick: int
     version: int
-    known: list[Partition]
+    known: list[Extent]
     deep: bool = False
     redeclared: bool = False
     skip: str | None = None
@@ -106,34 +106,34 @@ class Subject:
         return any(at.kind in PUT_RIGHT for at in self.in_effect)
 
 
-def marks(subject: Subject) -> Iterator[DataFrame]:
+def marks(scope: Scope) -> Iterator[DataFrame]:
     """Yield the marks, frame by frame."""
-    made = _Marks(subject)
+    made = _Marks(scope)
     yield from made.rows()
     yield from made.bad()
     yield from made.seen()
     yield from made.written()
-    if subject.is_latest:
+    if scope.is_latest:
         yield from made.current()
 
 
 class _Marks:
     """The marks of one table; of bronze's rows those that the table has taken in itself."""
 
-    def __init__(self, subject: Subject) -> None:
-        self._subject, self._opened, self._table = subject, subject.opened, subject.table
-        self._lake = subject.opened.lake
-        self._input = Input(self._lake, self._table.stream, subject.skip)
-        self._all = replace(self._input, skip=None).rows(NO_TICK, subject.tick)
-        self._own = self._input.rows(NO_TICK, subject.tick)
-        self._stream = self._input.frame(NO_TICK, subject.tick)
-        self._decided = self._places("late", subject.in_effect)
-        self._held = held(subject.decisions, subject.tick)
+    def __init__(self, scope: Scope) -> None:
+        self._scope, self._opened, self._table = scope, scope.opened, scope.table
+        self._lake = scope.opened.lake
+        self._input = Input(self._lake, self._table.stream, scope.skip)
+        self._all = replace(self._input, skip=None).rows(NO_TICK, scope.tick)
+        self._own = self._input.rows(NO_TICK, scope.tick)
+        self._stream = self._input.frame(NO_TICK, scope.tick)
+        self._decided = self._places("late", scope.in_effect)
+        self._held = held(scope.decisions, scope.tick)
 
     def rows(self) -> Iterator[DataFrame]:
         yield self._of_rows(self._all, "row")
-        if self._subject.skip:
-            yield self._of_rows(self._all.where(skipped(self._subject.skip)), "restored")
+        if self._scope.skip:
+            yield self._of_rows(self._all.where(skipped(self._scope.skip)), "restored")
 
     def bad(self) -> Iterator[DataFrame]:
         """The records that do not fit, and those that stand in the quarantines of the stream's sources."""
@@ -144,14 +144,14 @@ class _Marks:
             before = F.col("_position.tick") <= begins
             yield self._of_positions(flagged, F.when(before, _code("bad_before")).otherwise(_code("bad")))
             if self._lake.exists(path):
-                rows = self._lake.read(path).where(F.col("tick") <= self._subject.tick)
-                yield self._of_rows(not_skipped(rows, self._subject.skip), "quarantined")
-        if (fixed := self._decided_records("fixed", self._subject.in_effect)) is not None:
+                rows = self._lake.read(path).where(F.col("tick") <= self._scope.tick)
+                yield self._of_rows(not_skipped(rows, self._scope.skip), "quarantined")
+        if (fixed := self._decided_records("fixed", self._scope.in_effect)) is not None:
             yield self._of_rows(fixed, "fixed")
 
     def _quarantine_begins(self, source: Source, path: str) -> int:
         """The tick after which a quarantine has the stream's bad records; an earlier name's quarantine has the rest."""
-        if not self._subject.redeclared or not self._lake.exists(path):
+        if not self._scope.redeclared or not self._lake.exists(path):
             return NO_TICK
         commits = self._lake.commits(Place(path, quarantine.name_of(source)))
         return min((commit.from_tick for commit in commits if "from_tick" in commit.said), default=NO_TICK)
@@ -161,7 +161,7 @@ class _Marks:
         table = self._table
         ignored = null_key(table, self._stream)
         outside = F.when(ignored, _code("null_key"))
-        if not self._subject.is_latest:
+        if not self._scope.is_latest:
             outside = F.when(F.col("_tombstone"), _code("tombstone")).when(ignored, _code("null_key"))
         name = F.concat_ws("/", "_position.topic", "_topic_id", "_position.partition")
         if not isinstance(table.fold, LatestBy) and not isinstance(table.fold.window, Hopping | Sliding):
@@ -170,14 +170,14 @@ class _Marks:
             left_out = self._stream.withColumn("_kind", outside).where("_kind IS NOT NULL")
             yield self._of_positions(left_out, F.col("_kind"), name)
             yield self._judged()
-        if self._subject.judges_in_python:
+        if self._scope.judges_in_python:
             forms = tables.forms(self._lake.spark, table)
             found = keyed.late(table, keyed.keyed(table, forms, self._arrived(forms), None))
             yield self._of_positions(found, _code("late"))
 
     def _arrived(self, forms: list[Form]) -> DataFrame:
         begin = past.clock_at(self._opened, NO_TICK)
-        return self._input.records(self._table, forms, begin, NO_TICK, self._subject.tick)
+        return self._input.records(self._table, forms, begin, NO_TICK, self._scope.tick)
 
     def _judged(self) -> DataFrame:
         """The records that reach the table, judged by what SQL can tell."""
@@ -190,7 +190,7 @@ class _Marks:
             is_late = closed | ~F.col("_time").between(*window.room)
             bounds = (F.greatest(F.col("_time") - window.difference, F.lit(FIRST_MS)), F.col("_time"))
             rows = rows.withColumns(dict(zip(WINDOW_COLUMNS, map(F.timestamp_millis, bounds), strict=True)))
-            if self._subject.judges_in_python:
+            if self._scope.judges_in_python:
                 rows = rows.where(~is_late)
         else:
             rows = judged(table, rows)
@@ -207,19 +207,19 @@ class _Marks:
         return F.when(self._held, _code("taken")).otherwise(_code("taken_back"))
 
     def _watermark(self) -> int | None:
-        clock = past.clock_at(self._opened, self._subject.tick)
+        clock = past.clock_at(self._opened, self._scope.tick)
         return None if clock is None else clock.watermark
 
     def written(self) -> Iterator[DataFrame]:
         """What stands in late/<table> and in the interventions."""
-        subject = self._subject
+        scope = self._scope
         swaps = [at.at for at in interventions.of(self._lake, self._table.name) if at.kind == "swap"]
-        rows = late.rows_at(self._opened, subject.tick, swaps)
+        rows = late.rows_at(self._opened, scope.tick, swaps)
         if rows is not None:
             yield self._of_positions(_with_position(rows), _code("kept"))
         # What came too late by earlier logic may be in time by the present one.
-        begin = max((at.at for at in subject.decisions if at.details.get("changed")), default=NO_TICK)
-        decided = self._places("late", [at for at in subject.in_effect if at.at > begin])
+        begin = max((at.at for at in scope.decisions if at.details.get("changed")), default=NO_TICK)
+        decided = self._places("late", [at for at in scope.in_effect if at.at > begin])
         if decided is not None:
             yield self._of_positions(_with_position(decided), _code("decided"))
 
@@ -230,18 +230,18 @@ class _Marks:
         order = F.struct(*[name for name in ("_order", "_position") if name in rows.columns])
         last = rows.groupBy(*self._table.key).agg(F.max(F.struct(order.alias("at"), "_tombstone")).alias("_last"))
         kept = last.where("NOT _last._tombstone").select(F.col("_last.at._position").alias("_position"))
-        found = self._lake.read(self._opened.visible.path, self._subject.version)
+        found = self._lake.read(self._opened.visible.path, self._scope.version)
         found = found.select("_position")
-        if self._subject.put_right:
+        if self._scope.put_right:
             # What a restored table began with is in no bronze: its rows are believed.
-            kept = found if self._subject.skip else self._refolded()
+            kept = found if self._scope.skip else self._refolded()
         yield self._of_positions(kept, _code("last"))
         yield self._of_positions(found, _code("shown"))
 
     def _refolded(self) -> DataFrame:
         """The positions that the rows have by bronze and the interventions."""
         past = Past(self._opened)
-        return past.visible(Cut(self._subject.tick), anchored=False).select("_position")
+        return past.visible(Cut(self._scope.tick), anchored=False).select("_position")
 
     def _decided_records(self, kind: str, decisions: Iterable[Decision]) -> DataFrame | None:
         return interventions.records(self._lake, [at for at in decisions if at.kind == kind])
@@ -259,13 +259,13 @@ class _Marks:
         """Marks of rows with `_position`, and with windows where they have some; name: of their partition."""
         at = F.col("_position")
         if name is None:
-            topic_id = topic_id_at(self._subject.known, at["topic"], at["tick"])
+            topic_id = topic_id_at(self._scope.known, at["topic"], at["tick"])
             name = F.concat(at["topic"], F.lit("/"), topic_id, F.lit("/"), at["partition"].cast("string"))
         windows = [name for name in self._table.windows if name in rows.columns]
         return self._marks(rows, name, at["offset"], kind, F.xxhash64(at["tick"], at["ordinal"], *windows))
 
     def _marks(self, rows: DataFrame, name: Column, offset: Column, kind: Column | str, hashed: Column) -> DataFrame:
-        part = numbered(self._subject.known, name)
+        part = numbered(self._scope.known, name)
         code = _code(kind) if isinstance(kind, str) else kind
         return rows.select(part.alias("_part"), offset.alias("offset"), code.alias("kind"), hashed.alias("hash"))
 

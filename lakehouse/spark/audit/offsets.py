@@ -23,7 +23,7 @@ Range = tuple[int, int]  # half-open
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class Extent:
     """A partition's rows in bronze, and the ticks that they came in; first and last are None where it has no row."""
 
     topic: str
@@ -45,7 +45,7 @@ class Partition:
         return f"{self.topic}/{self.topic_id}/{self.partition}"
 
 
-def partitions(lake: OpenLake, stream: Stream, tick: int) -> list[Partition]:
+def partitions(lake: OpenLake, stream: Stream, tick: int) -> list[Extent]:
     """Return the partitions that bronze has of a stream's topics, up to a complete tick."""
     rows = bronze.between(bronze.of_stream(lake, stream), 0, tick)
     groups = rows.groupBy("topic", "topic_id", "partition").agg(
@@ -61,19 +61,19 @@ def partitions(lake: OpenLake, stream: Stream, tick: int) -> list[Partition]:
     found = []
     for topic, topic_id, number, records, first, last, first_tick, last_tick in map(tuple, groups.collect()):
         end = max(ends.pop((topic, topic_id, number), 0), last + 1)
-        found.append(Partition(topic, topic_id, number, records, first, last, end, first_tick, last_tick))
-    found += [Partition(*place, 0, None, None, end) for place, end in ends.items()]
+        found.append(Extent(topic, topic_id, number, records, first, last, end, first_tick, last_tick))
+    found += [Extent(*place, 0, None, None, end) for place, end in ends.items()]
     return sorted(found, key=lambda item: (item.topic, item.first_tick, item.topic_id, item.partition))
 
 
-def numbered(known: list[Partition], name: Column) -> Column:
+def numbered(known: list[Extent], name: Column) -> Column:
     """Return a partition's number in `known` from its name, "topic/topic id/partition"; null for another one."""
     return F.element_at(literal_map({item.name: number for number, item in enumerate(known)}, "int"), name)
 
 
-def topic_id_at(known: list[Partition], topic: Column, tick: Column) -> Column:
+def topic_id_at(known: list[Extent], topic: Column, tick: Column) -> Column:
     """Return the id that a topic had at a tick, from the rows that bronze has; null where it has none."""
-    ticks: dict[tuple[str, str], list[Partition]] = {}
+    ticks: dict[tuple[str, str], list[Extent]] = {}
     for item in known:
         if item.records:
             ticks.setdefault((item.topic, item.topic_id), []).append(item)
@@ -89,8 +89,8 @@ def topic_id_at(known: list[Partition], topic: Column, tick: Column) -> Column:
 
 
 def holes(
-    lake: OpenLake, stream: Stream, tick: int, known: Iterable[Partition], interior: bool
-) -> Iterator[tuple[Partition, Iterator[Range]]]:
+    lake: OpenLake, stream: Stream, tick: int, known: Iterable[Extent], interior: bool
+) -> Iterator[tuple[Extent, Iterator[Range]]]:
     """Yield the partitions with their holes, in order; read one partition's to their end before the next one.
 
     interior: whether any of them has holes between its rows; looking for them reads and sorts all offsets.
@@ -108,7 +108,7 @@ def holes(
         yield item, _around(item, ())
 
 
-def _around(item: Partition, between: Iterable[Range]) -> Iterator[Range]:
+def _around(item: Extent, between: Iterable[Range]) -> Iterator[Range]:
     """The holes of a partition: before its rows, between them, and after them."""
     first = item.next if item.first is None else item.first
     if first > 0:

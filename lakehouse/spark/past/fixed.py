@@ -11,13 +11,13 @@ from pyspark.sql import functions as F
 from lakehouse.errors import NotFound
 from lakehouse.lake.in_effect import in_effect
 from lakehouse.plan.origin import Source
+from lakehouse.semantics.position import Identity
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.operators.streams import decoded
 from lakehouse.spark.past.refold import IDENTITY
 
 BYTES = "topic_id string, partition int, offset bigint, key binary, value binary"
-Identity = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def rows(lake: OpenLake, source: Source, fixes: Sequence[Fix]) -> DataFrame:
 
 def identities(rows: DataFrame) -> list[Identity]:
     """Return the identities of rows of bronze, sorted."""
-    return sorted((row[0], row[1], row[2]) for row in rows.select(*IDENTITY).collect())
+    return sorted(Identity(*row) for row in rows.select(*IDENTITY).collect())
 
 
 def unfit(source: Source, rows: DataFrame) -> list[Identity]:
