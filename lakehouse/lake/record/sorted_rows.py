@@ -77,4 +77,4 @@ def _read(file: Path) -> Iterator[Row]:
 
 
 def _rows(batch: pa.RecordBatch) -> list[Row]:
-    return list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    return list(zip(*(column.to_pylist(maps_as_pydicts="strict") for column in batch.columns), strict=True))

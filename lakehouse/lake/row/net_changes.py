@@ -1,17 +1,24 @@
-"""A table's net changes without Spark, in order: read some versions at a time, so that a long feed needs no memory."""
+"""A table's net changes without Spark, in order, more of them than memory holds.
+
+Some versions are read at a time, so that the first changes come soon; those of one version are sorted on disk where
+they are many.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
+
 from lakehouse.lake import reader
 from lakehouse.lake.keys import key_condition
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.sql import engine
+from lakehouse.lake.record.sorted_rows import in_order
+from lakehouse.lake.sql import engine, quote
 
 KINDS = ("insert", "update_postimage", "delete")
-# So many changes of several versions are read at once; of one version all.
+# So many changes of several versions are read at once.
 ROWS_A_READ = 50_000
 VERSIONS_A_READ = 64
 
@@ -31,12 +38,46 @@ def rows(
         reader.changes(layout, name, first, last)  # says what is wrong
     while at <= end:
         until = min(at + count - 1, end)
-        feed = reader.changes(layout, name, at, until)
-        connection = engine()
-        connection.register("arrow", feed)
-        connection.execute("CREATE TEMP TABLE feed AS SELECT * FROM arrow")  # its texts are of a type without filters
-        order = "_commit_version" + (", _position NULLS FIRST" if "_position" in feed.column_names else "")
-        told = connection.sql(f"SELECT * FROM feed WHERE _change_type IN {KINDS} AND {condition} ORDER BY {order}")
-        yield from told.to_arrow_table().to_pylist(maps_as_pydicts="strict")
-        count = min(count * 2, VERSIONS_A_READ) if feed.num_rows < ROWS_A_READ else max(count // 2, 1)
+        feed = _Feed(reader.change_batches(layout, name, at, until))
+        yield from feed.changes(condition)
+        count = min(count * 2, VERSIONS_A_READ) if feed.read < ROWS_A_READ else max(count // 2, 1)
         at = until + 1
+
+
+class _Feed:
+    """Delta's feed of some versions; `read` counts its rows."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._columns = next(batches).schema  # the first one is empty
+        self.read = 0
+
+    def changes(self, condition: str) -> Iterator[dict[str, Any]]:
+        """Yield what a condition, in SQL, leaves of it, in order."""
+        order = self._order()
+        names = self._columns.names
+        for some in in_order(self._left(condition, order), len(order) + 1):
+            for row in some:
+                yield dict(zip(names, row[len(order) + 1 :], strict=True))
+
+    def _order(self) -> list[str]:
+        """By which the changes are sorted, none of them null: those without a position first."""
+        if "_position" not in self._columns.names:
+            return ["_commit_version"]
+        parts = []
+        for field in self._columns.field("_position").type:
+            nothing = 0 if pa.types.is_integer(field.type) else "''"
+            parts.append(f"coalesce(_position.{quote(field.name)}, {nothing})")
+        return ["_commit_version", "_position IS NOT NULL", *parts]
+
+    def _left(self, condition: str, order: list[str]) -> Iterator[pa.RecordBatch]:
+        connection = engine()
+        first = ", ".join(f"{part} AS _by_{number}" for number, part in enumerate(order))
+        for batch in self._batches:
+            connection.register("arrow", pa.Table.from_batches([batch]))
+            # Its texts are of a type without filters.
+            connection.execute("CREATE OR REPLACE TEMP TABLE feed AS SELECT * FROM arrow")
+            number = f"rowid + {self.read} AS _by_number"
+            told = f"SELECT {first}, {number}, * FROM feed WHERE _change_type IN {KINDS} AND {condition}"
+            yield from connection.sql(told).to_arrow_table().to_batches()
+            self.read += batch.num_rows
