@@ -90,6 +90,10 @@ class Layout:
         return f"{self.root}/control/careful.json"
 
     @property
+    def restoring(self) -> str:
+        return f"{self.root}/control/restoring"
+
+    @property
     def upkeep(self) -> str:
         return f"{self.root}/control/upkeep"
 

@@ -57,7 +57,7 @@ class Lease:
             self._handle = None
 
     def __enter__(self) -> Lease:
-        return self.acquire()
+        return self if self._handle is not None else self.acquire()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -73,7 +73,8 @@ def test_what_crashes_left_is_removed_when_it_is_old_and_nobodys(tmp_path: Path)
     layout = Layout(str(tmp_path))
     names = [
         "requests/a.refused", "requests/b.new", "published/topic.new", "checkpoints/silver-gone/commits/0",
-        "checkpoints/silver-live/commits/0", "checkpoints/ingest/commits/0", "requests/c.json", "drills/history.jsonl",
+        "restoring/0/part-0", "restoring/1/part-0", "checkpoints/silver-live/commits/0", "checkpoints/ingest/commits/0",
+        "requests/c.json", "drills/history.jsonl",
     ]  # fmt: skip
     for name in names:
         file = tmp_path / "control" / name
@@ -86,15 +87,15 @@ def test_what_crashes_left_is_removed_when_it_is_old_and_nobodys(tmp_path: Path)
         files = (path for path in (tmp_path / "control").rglob("*") if path.is_file())
         return {str(path.relative_to(tmp_path / "control")) for path in files if path.suffix != ".lock"}
 
-    with Lease(layout.lease("checkpoint-silver-live"), "checkpoint"):
+    with Lease(layout.lease("checkpoint-silver-live"), "checkpoint"), Lease(layout.lease("restoring-1"), "restore"):
         assert upkeep_control(layout, policy, soon) == []
         assert upkeep_control(layout, replace(policy, vacuum=False), later) == []
         (planned,) = upkeep_control(layout, replace(policy, dry_run=True), later)
-        assert (planned.files_before, planned.files_after) == (4, 4)
+        assert (planned.files_before, planned.files_after) == (5, 5)
         assert left() == set(names)
         (done,) = upkeep_control(layout, policy, later)
-    assert (done.files_before, done.files_after, done.bytes_before) == (4, 0, 8)
-    assert left() == set(names[4:])
+    assert (done.files_before, done.files_after, done.bytes_before) == (5, 0, 10)
+    assert left() == set(names[5:])
     assert upkeep_control(Layout("s3a://bucket/lake"), policy, later) == []
 
 
@@ -128,3 +129,24 @@ def test_upkeep_is_done_when_due_and_its_failure_stops_nothing(tmp_path: Path) -
     broken.after(1)
     broken.after(4)
     assert failed == ["ZeroDivisionError: integer division or modulo by zero"]
+
+
+def test_what_a_killed_restore_left_is_removed_by_the_next_one(spark: SparkSession, tmp_path: Path) -> None:
+    """Its rows stayed below control/restoring for ever; those of a restore that runs stay where they are."""
+    from lakehouse.lake.layout import Layout
+    from lakehouse.lake.lease import Lease
+    from lakehouse.run.repair.newest import handed
+    from lakehouse.spark.open_lake import OpenLake
+
+    layout, restoring = Layout(str(tmp_path)), tmp_path / "control" / "restoring"
+    for name in ("0", "1", "2", "3f2a"):
+        (restoring / name).mkdir(parents=True)
+        (restoring / name / "part-0").write_text("of another restore")
+    schema = spark.createDataFrame([], "n int").schema
+    with Lease(layout.lease("restoring-1"), "restore"):
+        with handed(OpenLake(spark, layout), schema, ((1, (n,)) for n in range(3))) as rows:
+            assert sorted(row.n for row in rows.collect()) == [0, 1, 2]
+            assert sorted(path.name for path in restoring.iterdir()) == ["0", "1"]
+            with handed(OpenLake(spark, layout), schema, [(1, (7,))]) as more:
+                assert (rows.count(), more.count()) == (3, 1), "two at once"
+        assert [path.name for path in restoring.iterdir()] == ["1"]

@@ -8,15 +8,18 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
-from itertools import groupby, islice
+from itertools import count, groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakehouse.errors import LeaseHeld
 from lakehouse.kafka.headers import Said
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.lease import Lease
 from lakehouse.lake.record.sorted_rows import in_order
 from lakehouse.semantics.position import Position
 from lakehouse.spark import folders
@@ -78,14 +81,47 @@ def _batches(records: Iterable[tuple[Said, bytes, bytes | None]]) -> Iterator[pa
 @contextmanager
 def handed(lake: OpenLake, schema: StructType, rows: Iterable[tuple[int, tuple[Any, ...]]]) -> Iterator[DataFrame]:
     """Give rows, each with its bytes, as a frame of Spark; what they need on the lake's disk is removed at the end."""
-    path = f"{lake.layout.root}/control/restoring/{uuid.uuid4().hex}"
-    try:
-        lake.spark.createDataFrame([], schema).write.parquet(path)
-        for some in _together(rows):
-            lake.spark.createDataFrame(some, schema).write.mode("append").parquet(path)
-        yield lake.spark.read.schema(schema).parquet(path)
-    finally:
-        folders.remove(lake.spark, path)
+    with _folder(lake) as path:
+        try:
+            lake.spark.createDataFrame([], schema).write.parquet(path)
+            for some in _together(rows):
+                lake.spark.createDataFrame(some, schema).write.mode("append").parquet(path)
+            yield lake.spark.read.schema(schema).parquet(path)
+        finally:
+            folders.remove(lake.spark, path)
+
+
+@contextmanager
+def _folder(lake: OpenLake) -> Iterator[str]:
+    """Give a folder that nobody else uses, with nothing in it. What killed processes left in such folders is removed.
+
+    On an object store no lease tells which are in use: what a killed process left stays there.
+    """
+    layout, root = lake.layout, lake.layout.restoring
+    if "://" in layout.root:
+        yield f"{root}/{uuid.uuid4().hex}"
+        return
+    number, lease = _first_free(layout)
+    with lease:
+        for name in folders.names(lake.spark, root):
+            try:
+                with nullcontext() if name == number else _lease(layout, name):
+                    folders.remove(lake.spark, f"{root}/{name}")
+            except LeaseHeld:
+                continue  # of a restore that runs
+        yield f"{root}/{number}"
+
+
+def _first_free(layout: Layout) -> tuple[str, Lease]:
+    """The first number whose folder nobody uses, and its lease."""
+    for number in map(str, count()):
+        with suppress(LeaseHeld):
+            return number, _lease(layout, number).acquire()
+    raise AssertionError("numbers end nowhere")
+
+
+def _lease(layout: Layout, name: str) -> Lease:
+    return Lease(Layout(layout.root).lease(f"restoring-{name}"), f"folder {name} of a restore")
 
 
 def _together(rows: Iterable[tuple[int, tuple[Any, ...]]]) -> Iterator[list[tuple[Any, ...]]]:

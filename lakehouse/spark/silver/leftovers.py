@@ -2,6 +2,7 @@
 
 requests/*.refused   requests that a job could not read, whose askers ended before they heard of it
 **/*.new             files that a killed process had not put in their place yet
+restoring/*           rows of a restore that was killed; the next restore removes them too
 checkpoints/silver-* of an application's tables and sinks: a changed set of them has a checkpoint of another name
 """
 
@@ -46,12 +47,21 @@ def _left(layout: Layout, held: ExitStack) -> Iterator[Path]:
     control = Path(layout.root, "control")
     yield from sorted(Path(layout.requests).glob("*.refused"))
     yield from sorted(path for path in control.rglob("*.new") if path.is_file())
+    for path in sorted(Path(layout.restoring).glob("*")):
+        if _is_free(layout, f"restoring-{path.name}", held):
+            yield path
     for path in sorted(Path(layout.checkpoints("silver")).parent.glob("silver-*")):
-        try:
-            held.enter_context(Lease(layout.lease(f"checkpoint-{path.name}"), f"checkpoint {path.name}"))
-        except LeaseHeld:
-            continue  # a running job's
-        yield path
+        if _is_free(layout, f"checkpoint-{path.name}", held):
+            yield path
+
+
+def _is_free(layout: Layout, name: str, held: ExitStack) -> bool:
+    """Whether nobody holds a lease; it is then held as long as others are."""
+    try:
+        held.enter_context(Lease(Layout(layout.root).lease(name), name))
+    except LeaseHeld:
+        return False
+    return True
 
 
 def _files(path: Path) -> list[Path]:
