@@ -92,7 +92,9 @@ def timed(table: Table, rows: DataFrame, state: ClockState, moves: Column | None
     if (lag := table.lag) is None:
         return rows.withColumn("_watermark", F.lit(None).cast("bigint"))
     # The watermark looks at all partitions, record by record in the order of the lake: one task does.
-    rows = rows.withColumn("_watermark", F.lit(0).cast("bigint")).repartition(1).sortWithinPartitions("_position")
+    # A null, so that the column may have one: before the first record that moves the clock there is no watermark.
+    nothing = F.lit(None).cast("bigint")
+    rows = rows.withColumn("_watermark", nothing).repartition(1).sortWithinPartitions("_position")
     rows = rows.mapInArrow(_watermarks(table.idle, state), rows.schema)
     # What leaves by the watermark must not be begun anew by a partition that lags behind it.
     return rows.withColumn("_horizon", F.greatest("_horizon", F.col("_watermark") - lag))
