@@ -90,8 +90,8 @@ def rebuild(
     """Make a new table of a table's content at a moment, from one origin alone; return its content.
 
     version: Delta's own time travel. bronze: records and interventions, folded from the first one. changelog: what was
-    published. into: where the new table lies, the lake
-    if left out. Raises ConfigError for an origin that can't tell the moment.
+    published. into: where the new table lies, the lake if left out. Raises ConfigError for an origin that can't tell
+    the moment.
     """
     into = into or opened.layout
     if origin not in ORIGINS:

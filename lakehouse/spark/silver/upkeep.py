@@ -88,15 +88,15 @@ def upkeep(
     if not opened.exists:
         return []
     opened, table = opened.own_session(), opened.table
-    seen, kept = opened.visible, opened.state
+    visible, state = opened.visible, opened.state
     now_ms = int(now.timestamp() * 1000)
     anchor, thinned = _anchors(opened, policy, now_ms)
-    needed: dict[str, dict[str, int]] = {seen.path: {}}
+    needed: dict[str, dict[str, int]] = {visible.path: {}}
     for topic, tick in (published or {}).items():
-        needed[seen.path][f"topic {topic} has the changes up to tick {tick}"] = tick
-    if kept != seen:
-        shown = opened.lake.progress(seen).tick
-        needed[kept.path] = {f"what people see is at tick {shown}": shown}
+        needed[visible.path][f"topic {topic} has the changes up to tick {tick}"] = tick
+    if state != visible:
+        shown = opened.lake.progress(visible).tick
+        needed[state.path] = {f"what people see is at tick {shown}": shown}
     # Windows that end together begin together: the end would only halve what the other columns are worth.
     columns = [name for name in table.key if name != "window_end"]
     done = []
