@@ -9,22 +9,23 @@ import typer
 
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import FAILED
-from lakehouse.cli.terminal.options import (
-    AppArgument,
+from lakehouse.cli.terminal.moments import (
     AtOption,
     ClockOption,
-    Clocks,
-    ConfigOption,
-    JsonOption,
-    LakeOption,
     OffsetsOption,
     TickOption,
     VersionOption,
+    asked_moment,
     required,
+)
+from lakehouse.cli.terminal.options import (
+    AppArgument,
+    ConfigOption,
+    JsonOption,
+    LakeOption,
     settings_of,
 )
 from lakehouse.errors import ConfigError
-from lakehouse.semantics.moment import moment_of
 
 if TYPE_CHECKING:
     from lakehouse.plan.app import App
@@ -54,7 +55,7 @@ def checkout(
     version: VersionOption = None,
     tick: TickOption = None,
     at: AtOption = None,
-    clock: ClockOption = Clocks.event,
+    clock: ClockOption = None,
     offsets: OffsetsOption = None,
     again: Annotated[
         bool, typer.Option("--again", help="NEW may exist, if it was made of this moment of this table: it is kept.")
@@ -70,10 +71,7 @@ def checkout(
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    application, moment = (
-        load_app(app),
-        required(moment_of(at, clock=clock.value, version=version, tick=tick, offsets=offsets)),
-    )
+    application, moment = load_app(app), required(asked_moment(at, clock, version, tick, offsets))
     wanted, name = application.table(table), free_name(application, new)
     made = Lake(settings=settings_of(config, lake)).checkout(wanted, name, moment, again=again)
     _say_made(name, f"{table} at {moment}", made, json)
@@ -91,7 +89,7 @@ def rebuild(
     version: VersionOption = None,
     tick: TickOption = None,
     at: AtOption = None,
-    clock: ClockOption = Clocks.event,
+    clock: ClockOption = None,
     offsets: OffsetsOption = None,
     config: ConfigOption = None,
     lake: LakeOption = None,
@@ -107,7 +105,7 @@ def rebuild(
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    application, moment = load_app(app), moment_of(at, clock=clock.value, version=version, tick=tick, offsets=offsets)
+    application, moment = load_app(app), asked_moment(at, clock, version, tick, offsets)
     wanted = application.table(table)
     one = Lake(settings=settings_of(config, lake))
     if prove:

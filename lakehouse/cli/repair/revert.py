@@ -8,24 +8,25 @@ import typer
 
 from lakehouse.cli.repair.backfill import as_object, say
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import (
-    AppArgument,
+from lakehouse.cli.terminal.moments import (
     AtOption,
     ClockOption,
-    Clocks,
+    OffsetsOption,
+    TickOption,
+    VersionOption,
+    asked_moment,
+    required,
+)
+from lakehouse.cli.terminal.options import (
+    AppArgument,
     ConfigOption,
     DecidedByOption,
     JsonOption,
     LakeOption,
-    OffsetsOption,
     PlanOption,
     ReasonOption,
-    TickOption,
-    VersionOption,
-    required,
     settings_of,
 )
-from lakehouse.semantics.moment import moment_of
 
 
 def revert(
@@ -34,7 +35,7 @@ def revert(
     version: VersionOption = None,
     tick: TickOption = None,
     at: AtOption = None,
-    clock: ClockOption = Clocks.event,
+    clock: ClockOption = None,
     offsets: OffsetsOption = None,
     reason: ReasonOption = "",
     decided_by: DecidedByOption = None,
@@ -52,10 +53,7 @@ def revert(
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    application, moment = (
-        load_app(app),
-        required(moment_of(at, clock=clock.value, version=version, tick=tick, offsets=offsets)),
-    )
+    application, moment = load_app(app), required(asked_moment(at, clock, version, tick, offsets))
     one = Lake(settings=settings_of(config, lake))
     done = one.revert(application, application.table(table), moment, reason=reason, by=decided_by, dry_run=plan)
     if json:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakehouse.lake.moment.rows_at import Fold
 
 AtOption = Annotated[
-    str | None, typer.Option("--at", metavar="TIME", help="The tables at this time: 2013-06-01T18:00Z, or a date.")
+    str | None, typer.Option("--at", metavar="TIME", help="At this time: 2013-06-01T18:00Z, or a date.")
 ]
 ClockOption = Annotated[
     str | None,
@@ -26,12 +26,12 @@ ClockOption = Annotated[
     ),
 ]
 VersionOption = Annotated[
-    int | None, typer.Option("--version", min=0, help="The table at this version; for a query over one table.")
+    int | None, typer.Option("--version", min=0, help="At this version of the table; of one table only.")
 ]
-TickOption = Annotated[int | None, typer.Option("--tick", min=0, help="The tables after this tick.")]
+TickOption = Annotated[int | None, typer.Option("--tick", min=0, help="After this tick.")]
 OffsetsOption = Annotated[
     str | None,
-    typer.Option(metavar="TOPIC/PARTITION=OFFSET,...", help="The tables with the records before these offsets."),
+    typer.Option(metavar="TOPIC/PARTITION=OFFSET,...", help="With the records before these offsets."),
 ]
 FoldOption = Annotated[
     str | None,
@@ -46,6 +46,13 @@ def asked_moment(
     if clock is not None and time is None:
         raise ConfigError(f"--clock {clock} says what --at means; name a time with --at.")
     return moment_of(time, clock=cast(Clock, clock or "event"), version=version, tick=tick, offsets=offsets)
+
+
+def required(at: At | None) -> At:
+    """Return the moment; ConfigError where none was given."""
+    if at is None:
+        raise ConfigError("expected a moment: --version, --tick, --at (with --clock commit) or --offsets.")
+    return at
 
 
 def fold_of(settings: Settings, app: str | None) -> Fold | None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakehouse.errors import ConfigError
 from lakehouse.settings.config import Settings
 
 if TYPE_CHECKING:
-    from lakehouse.semantics.moment import At
+    pass
 
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Settings; lakehouse.toml of this folder if left out.")
@@ -42,31 +40,6 @@ DecidedByOption = Annotated[
     ),
 ]  # fmt: skip
 PlanOption = Annotated[bool, typer.Option("--plan", help="Only say what would change, and how much; apply nothing.")]
-
-
-class Clocks(StrEnum):
-    """By which clock a time is meant."""
-
-    event = "event"
-    commit = "commit"
-
-
-VersionOption = Annotated[int | None, typer.Option("--version", help="A version of the Delta table.")]
-TickOption = Annotated[int | None, typer.Option("--tick", help="After this tick.")]
-AtOption = Annotated[str | None, typer.Option("--at", metavar="TIME", help="A time, see --clock.")]
-ClockOption = Annotated[
-    Clocks, typer.Option("--clock", help="--at by event time (the world then), or by commit time (what we knew then).")
-]
-OffsetsOption = Annotated[
-    str | None, typer.Option("--offsets", metavar="TOPIC/P=N,...", help="The first offsets that do not count.")
-]
-
-
-def required(at: At | None) -> At:
-    """Return the moment; ConfigError where none was given."""
-    if at is None:
-        raise ConfigError("expected a moment: --version, --tick, --at (with --clock commit) or --offsets.")
-    return at
 
 
 def settings_of(config: Path | None, lake: str | None) -> Settings:
