@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import Expression, Json, expression, expression_type, name_text, read_by, sql
-from lakehouse.plan.schema import Column, base_type, check_distinct, check_name
+from lakehouse.plan.schema import Column, base_type, check_distinct, check_name, distinct
 
 if TYPE_CHECKING:
     from lakehouse.plan.step import Shape
@@ -54,7 +54,7 @@ class Node(ABC):
 
     @property
     def reads(self) -> tuple[Table, ...]:
-        return tuple(dict.fromkeys((*(table for part in self.parts for table in part.reads), *self.tables)))
+        return distinct((*(table for part in self.parts for table in part.reads), *self.tables))
 
     @property
     def levels(self) -> int:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import sqlglot
 from sqlglot import exp
 
 from lakehouse.errors import PlanError
+
+Item = TypeVar("Item")
 
 IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -55,6 +58,15 @@ def check_topic(name: str) -> str:
     if not isinstance(name, str) or not TOPIC.fullmatch(name) or name in {".", ".."}:
         raise PlanError(f"topic {name!r}: Kafka allows at most 249 letters, digits, '.', '_' and '-'.")
     return name
+
+
+def distinct(items: Iterable[Item]) -> tuple[Item, ...]:
+    """Return every item once. They need not be hashable: a declaration may hold a list, such as an aggregate's zero."""
+    found: list[Item] = []
+    for item in items:
+        if item not in found:
+            found.append(item)
+    return tuple(found)
 
 
 def check_distinct(names: Iterable[str], what: str) -> None:

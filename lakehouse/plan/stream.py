@@ -11,7 +11,7 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.expression import Expression, Json, expression, expression_type, name_text, named
 from lakehouse.plan.expression import predicate as condition
 from lakehouse.plan.origin import How, Merge, Origin, Source, TableJoin
-from lakehouse.plan.schema import Column, check_distinct, check_pseudo, check_topic, parse_schema
+from lakehouse.plan.schema import Column, check_distinct, check_pseudo, check_topic, distinct, parse_schema
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Shape, Step
 from lakehouse.plan.table import Grouped, Sink, Table, check_partitions, latest_table
 
@@ -60,7 +60,7 @@ class Stream:
     @property
     def tables(self) -> tuple[Table, ...]:
         """The tables that it reads, also through others; each stands behind those that it reads itself."""
-        return tuple(dict.fromkeys(table for read in self.reads for table in (*read.stream.tables, read)))
+        return tuple(node for node in walk(self) if isinstance(node, Table))
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -258,3 +258,8 @@ class Stream:
             if kind not in (None, "tinyint", "smallint", "int", "bigint"):
                 raise PlanError(f"{self.what}: partition_by={partition_by!r} is a {kind}; expected a whole number.")
         return Sink(check_topic(topic), self, "event", check_partitions(partitions, topic), by)
+
+
+def walk(end: Stream | Table) -> tuple[Stream | Table, ...]:
+    """Return a stream or a table, last, and all that it is made of; each stands behind what it reads itself."""
+    return (*distinct(node for item in end.inputs for node in walk(item)), end)

@@ -32,6 +32,18 @@ def test_a_table_over_a_table_counts_its_changes() -> None:
     assert result.row("again", "b") == result.row("totals", "b") == {"customer": "b", "orders": 2, "total": 6}
 
 
+def test_a_table_that_is_read_may_begin_with_a_list() -> None:
+    """What a user's aggregate begins with can't be hashed."""
+    numbers = lh.aggregate("amount", zero=[], add=lambda so_far, n: [*so_far, n], accumulator="array<bigint>")
+    listed = ORDERS.group_by("customer").agg(all=numbers).table("listed")
+    app = lh.app(listed.to_stream().latest("copy"), ORDERS.join(listed, on="customer", prefix="t_").latest("joined"))
+    assert [table.name for table in app.tables] == ["listed", "copy", "joined"]
+    replay = Replay(app)
+    replay.send("orders", key="1", value={"customer": "a", "amount": 5}, timestamp=0)
+    result = replay.run()
+    assert (result.row("copy", "a")["all"], result.row("joined", "1")["t_all"]) == ([5], [5])
+
+
 def test_a_delete_is_a_record_without_a_value() -> None:
     replay = Replay(lh.app(CUSTOMER, CUSTOMER.to_stream().latest("copy"), CUSTOMER.to_stream().group_by("city").agg(
         n=lh.count()).table("moves")))  # fmt: skip

@@ -70,19 +70,20 @@ class Counting(Failing):
 
     def __init__(self) -> None:
         super().__init__()
-        self._sources: dict[Source | Table, Observation] = {}
+        self._decoded: dict[tuple[type, str], tuple[Source | Table, Observation]] = {}
 
     def __call__(self, source: Source | Table, rows: DataFrame) -> DataFrame:
-        if source in self._sources:
+        if (place := (type(source), source.name)) in self._decoded:
             return rows
-        self._sources[source] = Observation()
-        return rows.observe(self._sources[source], F.count(F.lit(1)).alias("records"), F.count_if("_bad").alias("bad"))
+        seen = Observation()
+        self._decoded[place] = source, seen
+        return rows.observe(seen, F.count(F.lit(1)).alias("records"), F.count_if("_bad").alias("bad"))
 
     def records(self) -> tuple[int, dict[Source, int]]:
         """Return the records, and the bad ones by source."""
-        found = {source: seen.get for source, seen in self._sources.items()}
-        bad = {s: f["bad"] for s, f in found.items() if isinstance(s, Source) and f["bad"]}
-        return sum(f["records"] for f in found.values()), bad
+        found = [(source, seen.get) for source, seen in self._decoded.values()]
+        bad = {source: counts["bad"] for source, counts in found if isinstance(source, Source) and counts["bad"]}
+        return sum(counts["records"] for _, counts in found), bad
 
 
 def fold(

@@ -193,9 +193,10 @@ def stream_frame(
             assert tables is not None
             rows = joined(stream.source, stream_frame(part, bronze, count, tables), tables)
     done: list[Step] = []
+    begins = "\n".join(stream.source.lines())
 
     def failing(step: Map, rows: DataFrame, error: Column) -> DataFrame:
-        return count.mapped((stream.source, tuple(done)), f"map {step.name}", rows, error) if count else rows
+        return count.mapped((begins, tuple(done)), f"map {step.name}", rows, error) if count else rows
 
     flow = Flow(rows, stream.source.names_of_key, failing)
     for item in stream.steps:

@@ -18,6 +18,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.operator import Having
 from lakehouse.plan.origin import Source
+from lakehouse.plan.schema import distinct
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.spark.table import clocked, tables
@@ -34,10 +35,9 @@ PATTERNS = (
 
 def check(spark: SparkSession, app: App) -> None:
     """Raise PlanError for an application with an expression that Spark can't take."""
-    streams = dict.fromkeys([*(table.stream for table in app.tables), *(s.of for s in app.sinks)])
-    for stream in streams:
-        if isinstance(stream, Stream):
-            _check_stream(spark, stream)
+    published = (sink.of for sink in app.sinks if isinstance(sink.of, Stream))
+    for stream in distinct((*(table.stream for table in app.tables), *published)):
+        _check_stream(spark, stream)
     for table in app.tables:
         _check_table(spark, table)
 
