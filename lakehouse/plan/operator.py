@@ -35,8 +35,7 @@ class Operator:
     """What operators tell of themselves.
 
     keeps_more: what is kept is then more than what is seen. looks_back: what is seen of a change depends on the row
-    before it. Its `fingerprint` is in two parts: what decides which
-    values rows have, and what stands beside that (`lakehouse.plan.evolution.fingerprint`).
+    before it.
     """
 
     __slots__ = ()
@@ -57,6 +56,7 @@ class Operator:
         return []
 
     def fingerprint(self) -> tuple[Json, Json]:
+        """Return its parts of a fingerprint: what decides which values rows have, and what stands beside that."""
         return {}, {}
 
 
@@ -75,6 +75,10 @@ class Latest(Operator):
     @property
     def window(self) -> None:
         return None
+
+    @property
+    def windows(self) -> tuple[str, ...]:
+        return ()
 
     @property
     def has_clock(self) -> bool:

@@ -183,7 +183,7 @@ class Table:
     @property
     def windows(self) -> tuple[str, ...]:
         """The columns of its key that name a window; none without windows."""
-        return WINDOW_COLUMNS if self.fold.window is not None else ()
+        return self.fold.windows
 
     def rule(self, rules: Rules) -> Rule:
         """Return what applies a record to the rows of one group of an aggregate, for these rules."""
