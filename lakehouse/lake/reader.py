@@ -20,6 +20,7 @@ from deltalake.exceptions import TableNotFoundError
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.lake.commit_log import covers, local_log
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.properties import KEY
 from lakehouse.lake.sql import answer, engine, register
 from lakehouse.semantics.epoch import NO_TICK, Progress, progress
 
@@ -124,7 +125,7 @@ def facts(layout: Layout, layer: str, name: str) -> TableFacts:
     else:
         done, rows = read_progress(table, name if layer == "silver" else f"{layer}.{name}"), count_rows(table)
     settings = table.metadata().configuration
-    key = tuple(filter(None, (settings.get("lakehouse.key") or "").split(",")))
+    key = tuple(filter(None, (settings.get(KEY) or "").split(",")))
     last = table.history(1)
     moment = time_ms(last[0]) if last else None
     plan = settings.get("lakehouse.plan")

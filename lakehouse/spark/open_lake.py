@@ -14,11 +14,10 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import commits
 from lakehouse.lake.moment.commits import Commit
 from lakehouse.lake.place import Place, places, state_of, visible_of
+from lakehouse.lake.properties import SKIP
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import Progress
 from lakehouse.spark.transaction import exists, log_of, properties, read_progress
-
-SKIP = "lakehouse.skip"  # offsets that a restored table holds already: {topic id: {partition: first offset to apply}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,13 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import LeaseHeld, PlanError
 from lakehouse.lake.lease import Lease
+from lakehouse.lake.properties import SKIP
 from lakehouse.plan.table import Table
 from lakehouse.semantics.moment import AtVersion
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.open_lake import SKIP, OpenLake
+from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,6 +15,7 @@ from lakehouse.lake.moment import files, offsets, subject
 from lakehouse.lake.moment.subject import Subject
 from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.lake.moment.version import Version
+from lakehouse.lake.properties import KEY
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, written
 
@@ -30,7 +31,7 @@ class History:
         self.path = reader.path_of(layout, self.layer, self.name)
         self.timeline = Timeline(self._files, self._subject())
         self.newest, self.topics = self.timeline.newest, self.timeline.topics
-        self.key = tuple(filter(None, (self.timeline.properties.get("lakehouse.key") or "").split(",")))
+        self.key = tuple(filter(None, (self.timeline.properties.get(KEY) or "").split(",")))
 
     def _subject(self) -> Subject:
         match self.layer:

@@ -31,7 +31,8 @@ from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.moment.offsets import Bounds
 from lakehouse.lake.moment.source import Opened, Source
 from lakehouse.lake.moment.subject import Reads, Subject, reads_of
-from lakehouse.lake.moment.version import SKIP, Version, versions
+from lakehouse.lake.moment.version import Version, versions
+from lakehouse.lake.properties import SKIP
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, written
 

@@ -9,7 +9,6 @@ from typing import Literal
 from lakehouse.lake.commit_log import CommitLog, Said
 from lakehouse.lake.moment.commits import is_ours
 
-SKIP = "lakehouse.skip"  # of a restored table: what it began from is in no commit, see `lakehouse.spark.table.tables`
 QUIET = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES")
 
 

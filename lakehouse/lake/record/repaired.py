@@ -15,11 +15,11 @@ import pyarrow as pa
 from lakehouse.lake import intervention_log, reader
 from lakehouse.lake.in_effect import in_effect
 from lakehouse.lake.layout import Layout
+from lakehouse.semantics.epoch import EVER
 
 SCHEMA = pa.schema(
     {"topic_id": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "fixed_at": pa.int64()}
 )  # fmt: skip
-EVER = 2**62
 
 
 @dataclass(frozen=True, slots=True)

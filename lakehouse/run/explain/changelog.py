@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.properties import SKIP
 from lakehouse.model.event import key_of
 from lakehouse.plan.table import Table
 from lakehouse.run.explain.explanation import Effect, written
@@ -22,7 +23,6 @@ from lakehouse.semantics.record import Record
 if TYPE_CHECKING:
     from lakehouse.spark.open_lake import OpenTable
 
-SKIP = "lakehouse.skip"
 KINDS = {
     "late": "late records taken in", "fixed": "fixed records taken in", "refold": "rebuilt from bronze",
     "revert": "reverted", "swap": "swapped in",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Listen = Callable[[int], None]
 LATE_A_READ = 20_000
-EVER = 2**62  # judged by this time every record is late, by the other none
+ALWAYS_MS = 2**62  # judged by this time every record is late, by the other none
 
 
 def explain(
@@ -155,11 +155,11 @@ def _late(layout: Layout, table: Table, places: set[tuple[Any, ...]]) -> dict[tu
 def _horizon(table: Table, late: list[Span | None] | None) -> int:
     """A time by which a record is late for just these windows."""
     if late is None:
-        return -EVER
+        return -ALWAYS_MS
     window = table.fold.window
     assert window is not None or late == [None]
     closed = [window.closes(span) for span in late if span is not None and window is not None]
-    return max(closed, default=EVER)
+    return max(closed, default=ALWAYS_MS)
 
 
 def _steps(table: Table, events: Iterable[Event], made: Made) -> dict[Key, tuple[Effect, ...]]:

@@ -13,6 +13,7 @@ from lakehouse.kafka.covers import Cover
 from lakehouse.kafka.drain import drain
 from lakehouse.kafka.publish import Publisher
 from lakehouse.kafka.topics import TO_COME, Cluster
+from lakehouse.lake.properties import RESTORED
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Sink, Table
 from lakehouse.run.job.transactions import Transaction, cut_changes
@@ -22,7 +23,6 @@ from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog import published
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.writer import latest_complete_tick, own_topics
-from lakehouse.spark.table import tables
 from lakehouse.spark.transaction import properties, table_id
 
 if TYPE_CHECKING:
@@ -141,5 +141,5 @@ class _Open:
         if not isinstance(of, Table) or not (opened := self._lake.open(of)).exists:
             return Mine(of, origin, tick)
         path = opened.visible.path
-        restored = restored_of(properties(opened.spark, path).get(tables.RESTORED))
+        restored = restored_of(properties(opened.spark, path).get(RESTORED))
         return Mine(of, origin, tick, table_id(opened.spark, path), restored)

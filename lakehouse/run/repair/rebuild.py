@@ -16,6 +16,7 @@ from lakehouse.errors import ConfigError, NotFound, StorageError
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.moment.cut import Cut
+from lakehouse.lake.properties import KEY
 from lakehouse.plan.schema import check_name
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.backfill import Progress, build, silent
@@ -28,7 +29,6 @@ from lakehouse.spark.operators.content import Content, content, difference
 from lakehouse.spark.past import reading
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.silver.writer import latest_complete_tick
-from lakehouse.spark.table import tables
 from lakehouse.spark.transaction import properties, quoted
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def _made(opened: OpenTable, name: str, frame: DataFrame, said: Mapping[str, str
             raise StorageError(f"table {name!r} exists in {opened.layout.root}. Give the new table another name.")
         seen = frame.select(*[f"`{column}`" for column in frame.columns if not column.startswith("_")])
         writer = seen.writeTo(f"delta.{quoted(path)}").using("delta")
-        writer.tableProperty(tables.KEY, ",".join(opened.table.key)).tableProperty(
+        writer.tableProperty(KEY, ",".join(opened.table.key)).tableProperty(
             MADE_OF, _made_of(opened.table, said)
         ).create()
     return content(opened.lake.read(path))

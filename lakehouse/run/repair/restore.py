@@ -26,6 +26,7 @@ from lakehouse.kafka.drain import drain
 from lakehouse.kafka.headers import LIMIT, Said, said_by
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.lease import Lease
+from lakehouse.lake.properties import CLOCK, RESTORED, SKIP
 from lakehouse.plan.evolution.change import DECLARATION, change_of
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.newest import Newest, handed, newest
@@ -36,7 +37,7 @@ from lakehouse.spark import folders
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.changelog import changefeed
 from lakehouse.spark.changelog.published import accumulators_of, columns_of, key_format, origin_of
-from lakehouse.spark.open_lake import SKIP, OpenTable
+from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.table import tables
 from lakehouse.spark.transaction import properties
 
@@ -95,9 +96,9 @@ def restore(opened: OpenTable, published: Published) -> int:
         schema = tables.schema(opened.spark, table)
         cover = found.cover
         restored = Restored(cover.topic, (*cover.before, (cover.origin, cover.tick)))
-        begins = {SKIP: json.dumps(cover.next), tables.RESTORED: restored.text()}
+        begins = {SKIP: json.dumps(cover.next), RESTORED: restored.text()}
         if cover.clock is not None:
-            begins[tables.CLOCK] = json.dumps(cover.clock)
+            begins[CLOCK] = json.dumps(cover.clock)
         with handed(opened.lake, schema, _rows(opened.spark, table, found, schema, going_on=True)) as rows:
             tables.create_filled(rows, opened, begins)
             return rows.count()
@@ -114,7 +115,7 @@ def changelog(opened: OpenTable, published: Published, tick: int) -> Iterator[Da
     topic, options = published.topic, published.options
     cluster = Cluster(published.servers, options)
     cover = _newest(cluster, options, topic)
-    restored = restored_of(properties(opened.spark, opened.visible.path).get(tables.RESTORED))
+    restored = restored_of(properties(opened.spark, opened.visible.path).get(RESTORED))
     ends, mine = dict(cover.before) | {cover.origin: cover.tick}, origin_of(opened.lake, table)
     if restored is not None and restored.before == tuple(ends.items()):
         ends[mine] = NO_TICK  # nothing was published since the restore

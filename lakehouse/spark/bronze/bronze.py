@@ -44,9 +44,6 @@ PROPERTIES = {
 }
 
 
-EVER = 2**62  # a tick after all ticks
-
-
 @dataclass(frozen=True, slots=True)
 class TopicState:
     """How far bronze is with one topic. Offsets and ticks by partition; order times in milliseconds."""

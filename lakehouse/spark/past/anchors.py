@@ -23,8 +23,8 @@ from pyspark.sql import functions as F
 
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.commits import Commit, ours
+from lakehouse.semantics.epoch import EVER
 from lakehouse.spark.bronze import bronze
-from lakehouse.spark.bronze.bronze import EVER
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.shown import is_final
 from lakehouse.spark.past import counts

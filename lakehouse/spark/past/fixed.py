@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from lakehouse.errors import NotFound
 from lakehouse.lake.in_effect import in_effect
 from lakehouse.plan.origin import Source
+from lakehouse.semantics.epoch import EVER
 from lakehouse.semantics.position import Identity
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.open_lake import OpenLake
@@ -53,7 +54,7 @@ def unfit(source: Source, rows: DataFrame) -> list[Identity]:
 
 def fixed_before(lake: OpenLake, table: str, rows: DataFrame, *, alike: bool = False) -> list[Identity]:
     """Return which of the rows count with other bytes in a table already, not taken back; alike: with these."""
-    done = interventions.fixes(lake, in_effect(interventions.of(lake, table), bronze.EVER))
+    done = interventions.fixes(lake, in_effect(interventions.of(lake, table), EVER))
     if done is None:
         return []
     names = (*IDENTITY, "key", "value") if alike else IDENTITY

@@ -8,11 +8,12 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
+from lakehouse.lake.properties import CLOCK
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.clock import ClockState, Ticking, state_of
 from lakehouse.spark.past import anchors
-from lakehouse.spark.table import tables, travel
+from lakehouse.spark.table import travel
 from lakehouse.spark.table.input import input_of
 from lakehouse.spark.transaction import properties
 
@@ -28,7 +29,7 @@ def clock_at(opened: OpenTable, tick: int, since: tuple[int, Mapping[str, Any]] 
     place = opened.state
     is_there = opened.lake.exists(place.path)
     # A restored table's clock goes on from where the changelog's stood.
-    text = properties(opened.spark, place.path).get(tables.CLOCK) if is_there else None
+    text = properties(opened.spark, place.path).get(CLOCK) if is_there else None
     begin, after = state_of(json.loads(text)) if text else ClockState(), NO_TICK
     if tick == NO_TICK:
         return begin

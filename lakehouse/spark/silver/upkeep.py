@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 from lakehouse.lake.place import Place
 from lakehouse.plan.app import App
 from lakehouse.plan.duration import duration_ms
+from lakehouse.semantics.epoch import EVER
 from lakehouse.settings.config import Upkeep
-from lakehouse.spark.bronze.bronze import EVER
 from lakehouse.spark.bronze.compaction import cluster
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.past import anchors

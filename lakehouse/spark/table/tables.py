@@ -25,6 +25,7 @@ from pyspark.sql.types import StructField, StructType
 
 from lakehouse.errors import PlanError
 from lakehouse.lake.place import Place
+from lakehouse.lake.properties import KEY
 from lakehouse.plan.evolution.change import change_of, declared, refusal
 from lakehouse.plan.operator import Aggregate, LatestBy
 from lakehouse.plan.schema import POSITION_TYPE
@@ -48,9 +49,6 @@ PROPERTIES = {
     # What we knew at a time must not depend on when a log's files were copied.
     "delta.enableInCommitTimestamps": "true",
 }
-KEY = "lakehouse.key"
-RESTORED = "lakehouse.restored"  # of which topic, up to where: see `lakehouse.run.start.standing`
-CLOCK = "lakehouse.clock"  # where a restored table's clock stood; see `lakehouse.spark.operators.clock`
 
 
 def empty_stream(spark: SparkSession, stream: Stream) -> DataFrame:
