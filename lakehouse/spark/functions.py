@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import sysconfig
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +25,14 @@ def over_arrow(function: Callable[[pa.Array], pa.Array], result: DataType | str)
     """Return a column function that runs a Python function over Arrow batches."""
     # The hints decide the kind of function; as text (PEP 563) Spark does not find them.
     function.__annotations__ = {"batch": pa.Array, "return": pa.Array}
+    return cast(Callable[[Column], Column], cast(Any, arrow_udf)(function, result))
+
+
+def over_arrow_in_turn(
+    function: Callable[[Iterator[pa.Array]], Iterator[pa.Array]], result: DataType | str
+) -> Callable[[Column], Column]:
+    """Return a column function that runs a Python function over all Arrow batches of a task, one after the other."""
+    function.__annotations__ = {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]}
     return cast(Callable[[Column], Column], cast(Any, arrow_udf)(function, result))
 
 

@@ -31,6 +31,8 @@ DEFAULTS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Without it a flipped bit in Parquet is read in silence.
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
+    # Rows of several topics are written to several files at once; with one at a time a task sorts every byte by topic.
+    "spark.sql.maxConcurrentOutputFileWriters": "32",
     # Ingest and silver share the cores: a long job of one must not starve the other.
     "spark.scheduler.mode": "FAIR",
     # It cuts the observed part out of a plan whose result turns out to be empty, and the counts with it.

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.errors import Fenced
 from lakehouse.lake.commit_log import CommitLog, local_log
 from lakehouse.semantics.epoch import Progress, progress
+from lakehouse.spark.delta_log import commit_number, numbers, snapshot, tell_numbers
 from lakehouse.spark.folders import lines
 
 APP_ID = "spark.databricks.delta.write.txnAppId"
@@ -36,14 +37,9 @@ def read_progress(spark: SparkSession, path: str, name: str) -> Progress:
     """Return how far the table at `path` is; epoch 0, tick 0 if nothing was ever applied."""
     now = snapshot(spark, path)
     # The checksum beside a commit lists them; without it Spark has to put the table's state together, half a second.
-    checksum = now.checksumOpt()
-    listed = checksum.get().setTransactions() if checksum.isDefined() else checksum
-    if listed.isDefined():
-        known = listed.get()
-        for number in range(known.size()):
-            if known.apply(number).appId() == app_id(name):
-                return progress(known.apply(number).version())
-        return Progress(0, 0)
+    known = numbers(now)
+    if known is not None:
+        return progress(known[app_id(name)]) if app_id(name) in known else Progress(0, 0)
     found = now.transactions().get(app_id(name))
     return progress(found.get()) if found.isDefined() else Progress(0, 0)
 
@@ -109,13 +105,6 @@ def log_of(spark: SparkSession, path: str) -> CommitLog:
     return CommitLog(lambda version: lines(spark, f"{path}/_delta_log/{version:020}.json"), newest)
 
 
-def snapshot(spark: SparkSession, path: str) -> Any:
-    """The table's newest snapshot: Delta's own Java object."""
-    jvm: Any = spark._jvm
-    none = jvm.scala.Option.empty()
-    return jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path).update(False, none, none)
-
-
 def _commit_text(name: str, target: Progress, nonce: str, metadata: Mapping[str, Any]) -> str:
     """What a numbered commit says of itself in its user metadata."""
     said = {"app": app_id(name), "epoch": target.epoch, "tick": target.tick, NONCE: nonce}
@@ -140,6 +129,7 @@ class Numbered:
         self._spark.conf.set(APP_ID, app_id(self._name))
         self._spark.conf.set(APP_VERSION, str(self._target.version))
         self._spark.conf.set(METADATA, self._metadata)
+        tell_numbers(self._spark, self._path)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         for name in (APP_ID, APP_VERSION, METADATA):
@@ -160,6 +150,7 @@ def append(
     nonce = uuid.uuid4().hex
     text = _commit_text(name, target, nonce, metadata)
     writer = frame.write.format("delta").mode("overwrite" if instead else "append").option("userMetadata", text)
+    tell_numbers(frame.sparkSession, path)
     try:
         writer.option("txnAppId", app_id(name)).option("txnVersion", str(target.version)).save(path)
     except ConcurrentTransactionException as error:
@@ -169,7 +160,12 @@ def append(
 
 def append_nothing(spark: SparkSession, path: str, name: str, target: Progress, metadata: Mapping[str, Any]) -> None:
     """Make a numbered commit without rows: it only says how far the table is, and under which epoch."""
-    append(spark.read.format("delta").load(path).limit(0), path, name, target, metadata)
+    nonce = uuid.uuid4().hex
+    try:
+        commit_number(spark, path, app_id(name), target.version, _commit_text(name, target, nonce, metadata))
+    except ConcurrentTransactionException as error:
+        raise _fenced(spark, path, name, target) from error
+    check_progress(spark, path, name, target, nonce)
 
 
 def open_epoch(spark: SparkSession, path: str, name: str, epoch: int | None = None) -> Progress:

@@ -79,7 +79,7 @@ def write_bronze(lake: OpenLake, app: App, records: Iterable[Record]) -> int:
         ends: dict[str, dict[int, int]] = {}
         for record in rows:
             ends.setdefault(record.topic, {})[record.partition] = record.offset + 1
-        frame = lake.spark.createDataFrame([_kafka_row(record) for record in rows], KAFKA_SCHEMA)
+        frame = lake.spark.createDataFrame([_kafka_row(record) for record in rows], KAFKA_SCHEMA).coalesce(1)
         state, _ = append_tick(frame, lake.layout, state, ends, "replay", own)
         if state.tick != tick:
             raise ValueError(f"tick {tick} follows tick {state.tick - 1}: expected ticks from 1 on, without a hole")

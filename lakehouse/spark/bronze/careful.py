@@ -26,8 +26,8 @@ GONE = (
     "memory ([spark] memory). Nothing was skipped. Start again: what it was reading is then read record by record, and "
     "one that is too large is named."
 )
-# Before the first tick of a run nothing is known of the records' size.
-FIRST_RECORDS = 1_000
+# Before the first tick of a run nothing is known of the records' size: where it may have more, some are looked at.
+FIRST_RECORDS, SAMPLE = 1_000, 200
 TOO_LARGE = "lakehouse: a record is larger than max_record_bytes"
 # What Spark says where a record is what it can't take in; everything else is no matter of records.
 REASONS = (TOO_LARGE, "long overflow", "OutOfMemoryError", "Requested array size exceeds VM limit")
@@ -74,6 +74,12 @@ def records_of(feed: Feed, record_bytes: float | None) -> int:
     return max(1, min(feed.max_records_per_tick, int(feed.max_bytes_per_tick / max(record_bytes, 1.0))))
 
 
+def sampled(feed: Feed, starts: Offsets, ends: Offsets) -> float | None:
+    """Return how many bytes a record has, by the first ones of each range; None where there are none."""
+    sizes = [record.size for record in feed.read(starts, first_of(starts, ends, SAMPLE))]
+    return sum(sizes) / len(sizes) if sizes else None
+
+
 def count(starts: Offsets, ends: Offsets) -> int:
     """Return how many offsets lie in ranges."""
     return sum(end - starts[topic][p] for topic, of in ends.items() for p, end in of.items())
@@ -118,7 +124,8 @@ def frame_of(spark: SparkSession, records: Iterable[Raw]) -> DataFrame:
                 "key": record.key, "value": record.value,
             }
         )  # fmt: skip
-    return spark.createDataFrame(pa.Table.from_pylist(rows, _SCHEMA))
+    # One task: a partition's rows stay together, and in their order.
+    return spark.createDataFrame(pa.Table.from_pylist(rows, _SCHEMA)).coalesce(1)
 
 
 def first_of(starts: Offsets, ends: Offsets, records: int) -> Offsets:

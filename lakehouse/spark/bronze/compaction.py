@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.plan.schema import check_topic
+from lakehouse.spark.delta_log import snapshot
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.transaction import quoted, snapshot
+from lakehouse.spark.transaction import quoted
 
 FILE_BYTES = 32 * 2**20
 GROUP_BYTES = 2**20  # of a row group: the least that one key makes a reader read

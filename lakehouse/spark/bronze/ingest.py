@@ -226,6 +226,8 @@ class Ingest:
         """Yield a batch in parts of so many bytes as a tick may have: as a whole, if it does not seem to have more."""
         whole = True
         while (moved := self._moved(ends))[1]:
+            if self._record_bytes is None and careful.count(*moved) > careful.FIRST_RECORDS:
+                self._record_bytes = careful.sampled(self._feed, *moved)
             records = careful.records_of(self._feed, self._record_bytes)
             if careful.count(*moved) > records:
                 whole, moved = False, (moved[0], careful.first_of(*moved, records))

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, Observation, Window
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from lakehouse.errors import StorageError
 from lakehouse.lake.layout import Layout
 from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.years import FIRST_MS
 from lakehouse.spark.bronze import bronze
-from lakehouse.spark.functions import literal_map
+from lakehouse.spark.functions import literal_map, over_arrow_in_turn
 from lakehouse.spark.kafka_times import kafka_said, with_times
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import append, read_progress
@@ -28,23 +32,73 @@ class Written(NamedTuple):
     bytes: int
 
 
+NO_TIME = -(2**63)
+# So many records, or partitions of Kafka, are worth a task of their own: each task writes a file for each topic it has.
+RECORDS_PER_TASK, PARTITIONS_PER_TASK = 25_000, 8
+
+
 def stamp(frame: DataFrame, state: bronze.BronzeState, tick: int) -> DataFrame:
-    """Give rows from Kafka (with headers) their topic id, tick and order time."""
+    """Give rows from Kafka (with headers) their topic id, tick and order time. Their order: see `order_times`."""
     ids = {name: topic.id for name, topic in state.topics.items()}
-    carried = {f"{name}/{p}": order for name, topic in state.topics.items() for p, order in topic.order.items()}
     frame = with_times(frame)
-    counted = F.when(kafka_said("timestamp", "headers").isNull(), F.col("timestamp"))
-    partition = Window.partitionBy("topic", "partition").orderBy("offset")
-    carry = F.element_at(literal_map(carried, "bigint"), F.concat_ws("/", "topic", "partition"))
-    order = F.greatest(F.timestamp_millis(carry), F.max(counted).over(partition))
-    order = F.coalesce(order, F.timestamp_millis(F.lit(FIRST_MS)))
+    said = F.when(kafka_said("timestamp", "headers").isNull(), F.unix_millis("timestamp"))
+    record = F.struct("topic", "partition", "offset", said.alias("time"))
+    frame = frame.withColumn("_order", order_times({name: topic.order for name, topic in state.topics.items()})(record))
     return frame.select(
         "topic", F.element_at(literal_map(ids, "string"), F.col("topic")).alias("topic_id"),
         "partition", "offset", "timestamp",
         F.col("timestampType").alias("timestamp_type"), "headers", "key", "value",
-        F.lit(tick).cast("bigint").alias("tick"), order.alias("order_time"),
-        F.lead("offset").over(partition).alias("_next"),
+        F.lit(tick).cast("bigint").alias("tick"), F.timestamp_millis("_order.time").alias("order_time"),
+        F.col("_order.last").alias("_last"),
     )  # fmt: skip
+
+
+def order_times(carried: Mapping[str, Mapping[int, int]]) -> Callable[[Column], Column]:
+    """Return the running maximum of the records' times, over struct(topic, partition, offset, time in milliseconds).
+
+    The rows of a partition come in one task, in the order of their offsets, as Kafka's source reads them; so nothing is
+    sorted, and what a record holds stays where it is. carried: the order times before these rows. The result is
+    struct(time, last): `last` is true for the last row of a partition that is handed over together.
+    """
+    kind = StructType([StructField("time", LongType()), StructField("last", BooleanType())])
+
+    def run(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        reached: dict[tuple[str, int], tuple[int, int]] = {}  # the largest offset and time of a partition
+        for batch in batches:
+            names, (topics, partitions, offsets, times) = places(batch)
+            made, last = np.empty(len(batch), np.int64), np.zeros(len(batch), bool)
+            moves = (np.diff(topics) != 0) | (np.diff(partitions) != 0)
+            edges = [0, *(np.flatnonzero(moves) + 1).tolist(), len(batch)]
+            for start, end in pairwise(edges):
+                if start == end:
+                    continue
+                topic, partition = names[int(topics[start])], int(partitions[start])
+                before, time = reached.get((topic, partition), (-1, carried.get(topic, {}).get(partition, NO_TIME)))
+                if offsets[start] <= before or np.any(np.diff(offsets[start:end]) <= 0):
+                    raise ValueError(f"the offsets of {topic}/{partition} don't rise, after {before}")
+                made[start:end] = np.maximum.accumulate(np.maximum(times[start:end], time))
+                last[end - 1] = True
+                reached[topic, partition] = int(offsets[end - 1]), int(made[end - 1])
+            yield pa.StructArray.from_arrays([pa.array(np.maximum(made, FIRST_MS)), pa.array(last)], ["time", "last"])
+
+    def places(batch: pa.Array) -> tuple[list[str], list[Any]]:
+        topic, *numbers = batch.flatten()
+        coded = topic.dictionary_encode()
+        columns = [coded.indices, numbers[0], numbers[1], numbers[2].fill_null(NO_TIME)]
+        return coded.dictionary.to_pylist(), [column.to_numpy(zero_copy_only=False) for column in columns]
+
+    return over_arrow_in_turn(run, kind)
+
+
+def _in_few_tasks(frame: DataFrame, state: bronze.BronzeState, ends: Mapping[str, Mapping[int, int]]) -> DataFrame:
+    """Rows from Kafka, read by as many tasks as they are worth: a small tick is written to few files."""
+    new = [
+        end - state.topics[name].next.get(partition, 0)
+        for name, of in ends.items() if name in state.topics
+        for partition, end in of.items() if end > state.topics[name].next.get(partition, 0)
+    ]  # fmt: skip
+    worth = max(-(-sum(new) // RECORDS_PER_TASK), -(-len(new) // PARTITIONS_PER_TASK), 1)
+    return frame.coalesce(min(worth, frame.sparkSession.sparkContext.defaultParallelism))
 
 
 def append_tick(
@@ -57,14 +111,15 @@ def append_tick(
 ) -> tuple[bronze.BronzeState, Written]:
     """Append one tick: its own tables first, the main table last. Return the state after it, and what was written.
 
-    frame: rows as Spark's Kafka source gives them, with headers. ends: the first offset after the tick, by topic and
-    partition. A table that has the tick already is skipped by Delta. Raises Fenced when another writer has taken over.
+    frame: rows as Spark's Kafka source gives them, with headers: each partition's in one task, by offset. ends: the
+    first offset after the tick, by topic and partition. A table that has the tick already is skipped by Delta. Raises
+    Fenced when another writer has taken over.
     """
     tick = state.tick + 1
     covered = _advance(state, ends, tick)
     metadata = {**covered.covers(), "run": run}
     number = Progress(state.epoch, tick)
-    stamped = stamp(frame, state, tick)
+    stamped = stamp(_in_few_tasks(frame, state, ends), state, tick)
     own = [topic for topic in own if topic in ends]
     if own:
         # Several writes, one reading of Kafka; and one that fails does so before the first of them.
@@ -84,7 +139,7 @@ def _write(
     stamped: DataFrame, layout: Layout, own: list[str], number: Progress, metadata: dict[str, Any]
 ) -> tuple[list[Any] | None, Written]:
     """Append a tick's rows to their tables; return the last order times, None if a table had the tick already."""
-    last = F.when(F.col("_next").isNull(), F.struct("topic", "partition", F.unix_millis("order_time").alias("order")))
+    last = F.when(F.col("_last"), F.struct("topic", "partition", F.unix_millis("order_time").alias("order")))
     size = F.coalesce(F.length("key"), F.lit(0)).cast("bigint") + F.coalesce(F.length("value"), F.lit(0))
     orders: list[Any] = []
     rows = bytes_ = 0

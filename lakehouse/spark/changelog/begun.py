@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.spark.delta_log import snapshot
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators import keyed
 from lakehouse.spark.operators.aggregates import same_key
@@ -22,7 +23,6 @@ from lakehouse.spark.operators.clock import ClockState
 from lakehouse.spark.operators.shown import closes_after
 from lakehouse.spark.past import past
 from lakehouse.spark.past.moments import Past
-from lakehouse.spark.transaction import snapshot
 
 SMALL_BYTES = 8 << 20  # some hundred thousand rows
 

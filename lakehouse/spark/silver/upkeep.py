@@ -22,11 +22,11 @@ from lakehouse.plan.duration import duration_ms
 from lakehouse.semantics.epoch import EVER
 from lakehouse.settings.config import Upkeep
 from lakehouse.spark.bronze.compaction import cluster
+from lakehouse.spark.delta_log import snapshot
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.past import anchors
 from lakehouse.spark.table import files
 from lakehouse.spark.table.files import DAY_MS, HOUR_MS
-from lakehouse.spark.transaction import snapshot
 
 REASON = "upkeep"
 FOREVER = "forever"

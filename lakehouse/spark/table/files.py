@@ -13,9 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, BinaryType, BooleanType
 
+from lakehouse.spark.delta_log import snapshot
 from lakehouse.spark.folders import opened
 from lakehouse.spark.operators.merge import ROWS_PER_FILE
-from lakehouse.spark.transaction import properties, quoted, set_properties, snapshot
+from lakehouse.spark.transaction import properties, quoted, set_properties
 
 SMALL_BYTES = 16 * 2**20
 LARGE_BYTES = 128 * 2**20
