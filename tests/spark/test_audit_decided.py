@@ -184,6 +184,7 @@ def test_after_a_revert_records_that_rows_show_are_current(bench: Bench, order: 
 SUMS = EVENTS.group_by("id").agg(n=lh.count(), total=lh.sum("n")).table("sums")
 
 
+@pytest.mark.timeout(1800)  # many audits: 632 s beside other suites
 def test_a_fix_may_be_taken_back_and_made_again_with_other_bytes(bench: Bench) -> None:
     """Offsets 1 and 4 are bad; the first is fixed for `a`, then taken back, then for `b`, then for `a` again."""
     from lakehouse.errors import PlanError
@@ -220,6 +221,7 @@ def test_a_fix_may_be_taken_back_and_made_again_with_other_bytes(bench: Bench) -
     assert bench.audit(SUMS).fates == {"applied": 4, "fixed": 2}, "made from bronze it has its fixes again"
 
 
+@pytest.mark.timeout(1800)
 def test_every_kind_of_table_is_audited_truly_after_fix_revert_and_correction(bench: Bench) -> None:
     """Several tables over one history, in one go: each goes through a fix, a revert of it, and a backfill."""
     from lakehouse.run.repair.backfill import backfill
