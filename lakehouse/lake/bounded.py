@@ -1,8 +1,8 @@
-"""Reads that somebody waits for, in a process that others use as well: bounded in time and in memory.
+"""Bounds in time and memory for reads that somebody waits for, in a process that others use too.
 
-Inside of `bounded` each DuckDB of `lakehouse.lake.sql` has a share of memory and threads, spills nothing to disk and
-is interrupted at the end of the time; files are read in small batches, and rows are handed on until there are too
-many bytes of them. Outside of it nothing is bounded: a terminal takes what it needs.
+Inside `bounded`, each DuckDB of `lakehouse.lake.sql` has a share of memory and threads, spills nothing to disk and is
+interrupted when the time is over; files are read in small batches, and rows are handed on up to a number of bytes.
+Outside, nothing is bounded: a terminal takes what it needs.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     Rows: TypeAlias = ds.Dataset | pa.Table
 
 TICK_SECONDS = 0.1  # an interrupt between two queries is lost, so it is repeated
-BATCH_ROWS = 64  # of a file: a value may have a megabyte
+BATCH_ROWS = 64  # rows of a file: one value may be a megabyte
 TAKEN_ROWS = 16
 
 
 @dataclass(slots=True)
 class Read:
-    """What one read may take: seconds, and megabytes of DuckDB's memory and of the rows that it hands on.
+    """The limits of one read: seconds, and megabytes of DuckDB's memory and of the rows that it hands on.
 
-    otherwise: what to do instead where that is not enough, for the error. is_cut: rows were left out.
+    otherwise: what to do instead where the limits are too low, for the error. is_cut: rows were left out.
     """
 
     seconds: float
@@ -50,7 +50,7 @@ class Read:
         self.until = time.monotonic() + self.seconds
 
     def check(self) -> None:
-        """Raise TimedOut when the time is over: for what reads without DuckDB, between two steps."""
+        """Raise TimedOut when the time is over: for reads without DuckDB, between two steps."""
         if time.monotonic() >= self.until:
             raise TimedOut(f"it was not read within {self.seconds:g} s; {self.otherwise}")
 
@@ -59,13 +59,13 @@ _current: ContextVar[Read | None] = ContextVar("read", default=None)
 
 
 def current() -> Read | None:
-    """Return the bounds of the read that this thread is in; None where it has none."""
+    """Return the bounds of this thread's read; None if it has none."""
     return _current.get()
 
 
 @contextmanager
 def bounded(read: Read) -> Iterator[Read]:
-    """Bound all that is read inside. Raises TimedOut, and ConfigError for what needs more memory."""
+    """Bound all reads inside. Raises TimedOut, and ConfigError for a read that needs more memory."""
     token, done = _current.set(read), threading.Event()
     clock = threading.Thread(target=_interrupt, args=(read, done), daemon=True, name="lakehouse-read")
     clock.start()
@@ -93,7 +93,7 @@ def settings() -> dict[str, str]:
     read = current()
     if read is None:
         return {}
-    # Without a folder nothing is spilled: a full disk would be everybody's trouble, too.
+    # Without a folder nothing is spilled: a full disk would hurt everybody else, too.
     return {"memory_limit": f"{read.memory_mb}MB", "threads": str(read.threads), "temp_directory": ""}
 
 
@@ -106,7 +106,7 @@ def entered(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
 
 
 def scanned(rows: Rows, columns: list[str]) -> Any:
-    """Return what DuckDB is to read of rows: in a bounded read these columns of a file's, in small batches."""
+    """Return what DuckDB reads: in a bounded read only these columns of a file's rows, in small batches."""
     import pyarrow.dataset as ds
 
     if current() is None or not isinstance(rows, ds.Dataset):
@@ -115,7 +115,7 @@ def scanned(rows: Rows, columns: list[str]) -> Any:
 
 
 def taken(result: duckdb.DuckDBPyRelation) -> list[dict[str, Any]]:
-    """Return a result's rows; in a bounded read those that fit into its bytes, see `Read.is_cut`."""
+    """Return a result's rows; in a bounded read only those that fit into its bytes (see `Read.is_cut`)."""
     read = current()
     if read is None:
         return list(result.to_arrow_table().to_pylist(maps_as_pydicts="strict"))

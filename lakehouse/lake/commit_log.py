@@ -1,7 +1,7 @@
-"""What the commits of a Delta table say, read from its log one by one: as far back as is asked, and no further.
+"""The commits of a Delta table, read from its log one by one, and no further back than is asked.
 
-A log of 20,000 commits takes Spark's `history()` more than a minute. What is asked for is nearly always at its end, and
-what lies deeper is found by halving: ticks, and commit times, only grow from commit to commit.
+Spark's `history()` takes more than a minute for a log of 20,000 commits. The commit asked for is nearly always near the
+end; older ones are reached by halving, because ticks and commit times only grow from commit to commit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What one commit says of itself. `metadata` is lakehouse's text in it, {} for a commit of somebody else."""
+    """The description that one commit carries. `metadata` is lakehouse's text, {} in the commit of somebody else."""
 
     version: int
     operation: str
@@ -23,29 +23,29 @@ class Said:
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
-# Gives the lines of a commit's file, one by one: a large commit has many behind the one that is wanted.
+# Yields the lines of a commit's file, one by one: in a large commit, many lines follow the one that is wanted.
 Read = Callable[[int], Iterator[str]]
 
 
 class CommitLog:
-    """The log of one table up to a version. `read` raises FileNotFoundError where a commit's file is gone."""
+    """The log of one table up to a version. `read` raises FileNotFoundError if a commit's file is gone."""
 
     def __init__(self, read: Read, newest: int) -> None:
         self._read, self.newest = read, newest
 
     def at(self, version: int) -> Said | None:
-        """Return what a version's commit says; None where the log does not have it (any more)."""
+        """Return the description of a version's commit; None if the log does not have it, or no longer."""
         if not 0 <= version <= self.newest:
             return None
         try:
-            # It is the first line where commits carry their time; others may write it anywhere.
+            # It is the first line where commits carry their time; other writers may put it anywhere.
             line = next((line for line in self._read(version) if line.startswith('{"commitInfo"')), None)
         except FileNotFoundError:
             return None
         return Said(version, "", 0) if line is None else _said(version, json.loads(line)["commitInfo"])
 
     def back(self, version: int | None = None) -> Iterator[Said]:
-        """Give the commits from a version, or the newest one, back to where the log begins."""
+        """Yield the commits from a version, or the newest one, back to where the log begins."""
         number = self.newest if version is None else version
         while (said := self.at(number)) is not None:
             yield said
@@ -64,13 +64,13 @@ class CommitLog:
         return CommitLog(self._read, version)
 
     def first(self, past: Callable[[Said], bool | None]) -> int | None:
-        """Return the first version whose commit is past something; None if none is.
+        """Return the first version whose commit is past something; None if there is none.
 
-        past: None for a commit that does not tell. Behind one that is past it, all that tell are.
+        past: None for a commit that does not tell. After the first one that is past it, all that tell are past it.
         """
         low, high, step = 0, self.newest + 1, 1
         while low < high:
-            # Near the end first: the newest are asked for most.
+            # Near the end first: the newest are asked for most often.
             middle, step = max((low + high) // 2, high - step), step * 2
             telling = ((said.version, told) for said in self.back(middle) if (told := past(said)) is not None)
             version, is_past = next(telling, (middle, False))
@@ -79,7 +79,7 @@ class CommitLog:
 
 
 def covers(log: CommitLog, tick: int | None = None) -> dict[str, Any] | None:
-    """Return what the commit of bronze's last tick, or of a tick, says that it covers; None where the log has it not.
+    """Return what bronze's commit of a tick covers, or of the last tick; None if the log does not have that commit.
 
     See `lakehouse.spark.bronze.bronze` for its form.
     """

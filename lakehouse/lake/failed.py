@@ -1,4 +1,4 @@
-"""Functions of users that failed on records of a table: what its newest commit says of them."""
+"""Users' functions that failed on records of a table, as its newest commit lists them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ FAILED = "failed"
 
 
 def by_log(log: CommitLog, name: str) -> tuple[Failed, ...]:
-    """Return how often functions failed in all batches of a table, from its log; name: its own, as commits have it."""
+    """Return how often functions failed in all batches of a table, from its log; name: the name its commits have."""
     ours = (said.metadata for said in log.back() if said.metadata.get("app") == f"lakehouse.{name}")
     newest = next((said for said in ours if "records" in said), {})
     return failed_of(newest.get(FAILED, ()))
 
 
 def by_table(layout: Layout) -> dict[str, tuple[Failed, ...]]:
-    """Return by table, read without Spark, the functions that failed on records; those of tables that had none: ()."""
+    """Return by table the functions that failed on records, read without Spark; () for a table without failures."""
     with_state = set(names(layout, "state"))
     found = {}
     for table in names(layout, "silver"):

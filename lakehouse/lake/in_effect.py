@@ -1,4 +1,4 @@
-"""Which of the interventions in a table have their effect in it: a revert takes back those after its moment."""
+"""Which interventions are in effect in a table: a revert takes back those after its moment."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Decided(Protocol):
 
 
 Of = TypeVar("Of", bound=Decided)
-# What bronze lacks: whoever makes a table from bronze takes it in.
+# Bronze does not have these: whoever builds a table from bronze takes them in as well.
 LACKED = ("late", "fixed")
 
 
 def in_effect(decisions: Sequence[Of], tick: int) -> list[Of]:
-    """Return those of a table's interventions, in order, whose effect it has at a tick."""
+    """Return a table's interventions that are in effect in it at a tick, in order."""
     mine = [at for at in decisions if at.at <= tick]
     whole = [at for at in mine if at.kind in ("revert", "swap")]
     if not whole:

@@ -15,9 +15,9 @@ ROWS_A_BATCH = 10_000
 
 
 def logged(layout: Layout, table: str | None = None, limit: int | None = None) -> Iterator[dict[str, Any]]:
-    """Yield what was decided by hand, the newest first: a row a table; `details` as an object.
+    """Yield what was decided by hand, the newest first, one row for each table; `details` as an object.
 
-    table: in this one only. limit: so many of them. decided_by: None where an earlier release did not write it down.
+    table: only those in this table. limit: the number of rows. decided_by: None for a row of an earlier release.
     """
     reader.local_root(layout)
     if not Path(layout.interventions, "_delta_log").is_dir():

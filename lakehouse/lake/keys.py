@@ -1,6 +1,6 @@
-"""The rows of one key: its text (`lakehouse.formats.key_text`) by the types that a table has, as SQL of DuckDB's.
+"""SQL of DuckDB for the rows of one key, from the key's text (`lakehouse.formats.key_text`) and the table's types.
 
-A windowed table's key is meant without the window, as in the changelog per event.
+The key of a windowed table is its key without the window, as in the changelog per event.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ KINDS = {
     "double": "double", "string": "string", "large_string": "string", "string_view": "string", "binary": "binary",
     "large_binary": "binary", "binary_view": "binary", "date32[day]": "date",
 }  # fmt: skip
-# In DuckDB's SQL, where it has another name.
+# DuckDB's name for a type, where it is another one.
 DUCKDB = {"string": "VARCHAR", "timestamp": "TIMESTAMPTZ", "binary": "BLOB", "int": "INTEGER"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def without_window(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the key's columns but for the window's."""
+    """Return the key's columns without those of the window."""
     return keys[: -len(WINDOW_COLUMNS)] if keys[-len(WINDOW_COLUMNS) :] == WINDOW_COLUMNS else keys
 
 
@@ -42,14 +42,14 @@ def columns_of(schema: pa.Schema, names: Iterable[str]) -> tuple[Column, ...]:
 
 
 def key_condition(rows: Rows, keys: tuple[str, ...], text: str) -> str:
-    """Return DuckDB's SQL for the rows of one key. Raises ConfigError for a text that is no key of them."""
+    """Return DuckDB's SQL for the rows of one key. Raises ConfigError for a text that is not a key of these rows."""
     columns = columns_of(rows.schema, without_window(keys))
     values = zip(columns, parse_key(text, columns), strict=True)
     return " AND ".join(_condition(rows, column, value) for column, value in values)
 
 
 def key_text(rows: Rows, keys: tuple[str, ...]) -> str:
-    """Return DuckDB's SQL for the text of a row's key, of which a person may know the beginning."""
+    """Return DuckDB's SQL for the text of a row's key, so that a person can search by the beginning of it."""
     wanted = columns_of(rows.schema, without_window(keys))
     texts = [_text(rows, column) for column in wanted]
     if len(texts) == 1:
@@ -76,11 +76,11 @@ def _kind(kind: pa.DataType) -> str:
 
 
 def _condition(rows: Rows, column: Column, value: Any) -> str:
-    """That a column has a value."""
+    """The condition that a column has a value."""
     name, base = quote(column.name), base_type(column.type)
     if value is None:
         return f"{name} IS NULL"
-    # Delta's statistics have decimals and doubles rounded, and times cut to milliseconds: these are not asked.
+    # Delta's statistics round decimals and doubles and cut times to milliseconds, so these are not asked.
     match value:
         case str():
             return f"{_string(rows, column.name)} = {literal(value)}"
@@ -99,7 +99,7 @@ def _condition(rows: Rows, column: Column, value: Any) -> str:
 
 
 def _string(rows: Rows, name: str) -> str:
-    """Writers of other engines leave texts as views, which have no filters in Arrow."""
+    """A column of texts as SQL: writers of other engines leave texts as views, which have no filters in Arrow."""
     return quote(name) if str(rows.schema.field(name).type) == "string" else f"CAST({quote(name)} AS VARCHAR)"
 
 
@@ -128,5 +128,5 @@ def _text(rows: Rows, column: Column) -> str:
 
 
 def _micros(value: datetime) -> int:
-    """A time as a number: as a datetime it would go through the process's time zone."""
+    """A time as a number: a datetime would go through the process's time zone."""
     return (value - _EPOCH) // timedelta(microseconds=1)

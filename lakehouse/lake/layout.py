@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 def misplaced(topic: str, *, own: bool) -> str:
-    """Say that a topic's rows lie elsewhere than its declaration says: `own`, whether in a table of their own."""
+    """Say that a topic's rows lie elsewhere than its declaration says. own: they lie in a table of their own."""
     return (
         f"topic {topic!r}: its rows lie in {'a table of its own' if own else 'the shared table'} of bronze, but "
         f"own_table={not own} is declared. A topic keeps its place: declare own_table={own}, or begin another lake."
@@ -23,14 +23,14 @@ class Layout:
     silver/<table>          keyed tables
     state/<table>           what a table keeps and does not show: open windows, groups left out, markers of deletes
     late/<table>            records that came too late for a table
-    interventions/          what was decided by hand, and the records that it is about
+    interventions/          what was decided by hand, and the records concerned
     quarantine/<stream>     records that did not fit their schema
     anchors/<table>         what a table kept at chosen ticks, copied: kept longer than Delta keeps versions
-    beside/<name>/          tables that are built beside the live ones, from the same bronze: silver, state, late, ...
-    control/                checkpoints, leases, requests, times of upkeep, what was published (Kafka knows it), which
-                            may be lost; where a rehydrate under way began; the history of drills, which is nowhere else
+    beside/<name>/          tables built beside the live ones, from the same bronze: silver, state, late, ...
+    control/                checkpoints, leases, requests, times of upkeep, publishing progress (Kafka has it): may be
+                            lost; where a rehydrate under way began; the history of drills, which is nowhere else
 
-    `beside`: of the tables that are built under that name; bronze and interventions are the lake's.
+    `beside`: the name of tables built beside the live ones; their bronze and interventions are those of the lake.
     """
 
     root: str
@@ -38,7 +38,7 @@ class Layout:
 
     @property
     def tables(self) -> str:
-        """The folder of all that is made from bronze."""
+        """The folder of everything that is made from bronze."""
         return self.root if self.beside is None else f"{self.root}/beside/{self.beside}"
 
     @property

@@ -1,4 +1,4 @@
-"""One writer a table: a lease that the operating system takes back when its holder dies.
+"""One writer for each table: a lease that the operating system takes back when its holder dies.
 
 The lease keeps two processes of one machine (or of one POSIX file system) apart: two JVMs can both win one Delta
 version on a local disk. What the lease can't see is fenced by the epoch (`lakehouse.semantics.epoch`).
@@ -18,7 +18,7 @@ from lakehouse.errors import LeaseHeld
 
 
 class Lease:
-    """An exclusive lock on a file, which also says who holds it. A context manager; `acquire` raises LeaseHeld."""
+    """An exclusive lock on a file that also says who holds it. A context manager; `acquire` raises LeaseHeld."""
 
     def __init__(self, path: str, what: str) -> None:
         local = path.removeprefix("file://")
@@ -28,7 +28,7 @@ class Lease:
         self._handle: int | None = None
 
     def acquire(self) -> Lease:
-        """Take the lease, or say who has it. A path on an object store has no lease: there, epochs alone fence."""
+        """Take the lease, or say who has it. A path on an object store has no lease: there only epochs fence."""
         if self._remote:
             return self
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ class Lease:
         return self
 
     def release(self) -> None:
-        """Give the lease back; the file stays, an empty one means nobody."""
+        """Give the lease back. The file stays; an empty one means that nobody holds it."""
         if self._handle is not None:
             os.ftruncate(self._handle, 0)
             os.close(self._handle)

@@ -1,4 +1,4 @@
-"""Which Delta tables a table has: what people see, and beside it the state, where that is more."""
+"""The Delta tables behind a table: what people see, and beside it the state, if that is more."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from lakehouse.plan.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A Delta table that lakehouse writes: its path, and the name under which its progress stands in its log."""
+    """A Delta table that lakehouse writes: its path, and the name of its progress in its log."""
 
     path: str
     name: str
 
 
 def visible_of(layout: Layout, table: Table) -> Place:
-    """Return where what people see of a table lies."""
+    """Return the place of the visible table."""
     return Place(layout.silver(table.name), table.name)
 
 
 def state_of(layout: Layout, table: Table) -> Place:
-    """Return where all lies that a table keeps: the visible table itself, where people see all of it."""
+    """Return the place of all that a table keeps: the visible table itself, if people see all of it."""
     return Place(layout.state(table.name), f"state.{table.name}") if table.has_state else visible_of(layout, table)
 
 
 def places(layout: Layout, table: Table) -> tuple[Place, ...]:
-    """Return where a table lies: one place, or two: the visible table, and the state."""
+    """Return a table's one or two places: the visible table, and the state."""
     return tuple(dict.fromkeys((visible_of(layout, table), state_of(layout, table))))

@@ -1,8 +1,8 @@
-"""What a table's Delta properties say of it, beside the declaration (`lakehouse.plan.evolution.change`)."""
+"""The names of a table's Delta properties that are not its declaration (`lakehouse.plan.evolution.change`)."""
 
 KEY = "lakehouse.key"  # the names of its key columns, joined by commas
-# Of a restored table: offsets that it holds already, {topic id: {partition: first offset to apply}}; of which topic it
-# was made, up to where (`lakehouse.run.start.standing`); where its clock stood (`lakehouse.spark.operators.clock`).
+# Of a restored table: the offsets that it holds already, {topic id: {partition: first offset to apply}}; the topic it
+# came from, and up to where (`lakehouse.run.start.standing`); where its clock was (`lakehouse.spark.operators.clock`).
 SKIP = "lakehouse.skip"
 RESTORED = "lakehouse.restored"
 CLOCK = "lakehouse.clock"

@@ -1,4 +1,4 @@
-"""Reads without Spark and without a JVM: what tables there are, how far they are, SQL over them, their log.
+"""Reads without Spark and without a JVM: the tables of a lake, their progress, SQL over them, their log.
 
 Everything here starts in milliseconds; it reads Delta through `deltalake` and answers SQL through DuckDB.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 INGEST = "ingest"
 LAYERS = ("bronze", "silver", "quarantine", "late", "state")
-GLANCE = 100  # commits: nearly always the newest are asked for
+GLANCE = 100  # commits: nearly always only the newest are asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def local_root(layout: Layout) -> Path:
 
 
 def path_of(layout: Layout, layer: str, name: str) -> str:
-    """Return where a layer's table (bronze: a topic) lies, whether it exists or not."""
+    """Return the path of a layer's table (bronze: of a topic), whether it exists or not."""
     if layer == "bronze":
         own = layout.own_records(name)
         return own if Path(own, "_delta_log").is_dir() else layout.records
@@ -76,13 +76,13 @@ def open_table(path: str, what: str, version: int | None = None) -> DeltaTable:
 
 
 def read_progress(table: DeltaTable, name: str) -> Progress:
-    """Return how far a table is, by its transaction identifier."""
+    """Return the progress of a table, from its transaction identifier."""
     version = table.transaction_version(f"lakehouse.{name}")
     return Progress(0, NO_TICK) if version is None else progress(version)
 
 
 def count_rows(table: DeltaTable, partition: str | None = None) -> int:
-    """Return the rows of a table, or of one of its topics, from the log's statistics."""
+    """Return the number of rows of a table, or of one of its topics, from the log's statistics."""
     actions = arrow(table.get_add_actions(flatten=True))
     counts = actions["num_records"].to_pylist()
     if partition is None:
@@ -99,7 +99,7 @@ def files(table: DeltaTable) -> list[str]:
 
 
 def arrow(data: Any) -> pa.Table:
-    """Any Arrow data as pyarrow's; `pa.table` would import pandas only to ask whether it is a frame of that kind."""
+    """Any Arrow data as pyarrow's; `pa.table` would import pandas only to test for one of its frames."""
     return pa.RecordBatchReader.from_stream(data).read_all()
 
 
@@ -117,7 +117,7 @@ def names(layout: Layout, layer: str) -> list[str]:
 
 
 def facts(layout: Layout, layer: str, name: str) -> TableFacts:
-    """Return what a table is now; NotFound if it does not exist."""
+    """Return the facts of a table now; NotFound if it does not exist."""
     path = path_of(layout, layer, name)
     table = open_table(path, f"table {name!r}" if layer == "silver" else f"{layer}.{name}")
     if layer == "bronze":
@@ -133,27 +133,27 @@ def facts(layout: Layout, layer: str, name: str) -> TableFacts:
 
 
 def bronze_covers(layout: Layout) -> dict[str, Any]:
-    """Return what the last tick's commit says: {"tick", "topics": {name: {"id", "next", "last"}}}; {} if none."""
+    """Return what the last tick's commit covers: {"tick", "topics": {name: {"id", "next", "last"}}}; {} without one."""
     if not Path(layout.records, "_delta_log").is_dir():
         return {}
     return covers(local_log(layout.records, DeltaTable(layout.records).version())) or {}
 
 
 def user_metadata(commit: dict[str, Any]) -> dict[str, Any]:
-    """Return what lakehouse wrote into a commit; {} for a commit of somebody else."""
+    """Return what lakehouse wrote into a commit; {} for somebody else's commit."""
     text = commit.get("userMetadata") or ""
     said = json.loads(text) if text.startswith("{") else {}
     return said if isinstance(said, dict) else {}
 
 
 def commits(table: DeltaTable) -> Iterator[dict[str, Any]]:
-    """Return the commits that a table's log has, newest first. A long log is read only as far as they are asked for."""
+    """Yield the commits in a table's log, newest first. A long log is read only as far as they are asked for."""
     limit, oldest = GLANCE, None
     while True:
         found, opened = table.history(limit), table.version()
         table.update_incremental()
         if table.version() != opened:
-            continue  # they are numbered from the version that was opened: one made meanwhile shifts the numbers
+            continue  # commits are numbered from the version that was opened; one made meanwhile shifts the numbers
         yield from (commit for commit in found if oldest is None or commit["version"] < oldest)
         if len(found) < limit:
             return
@@ -161,23 +161,23 @@ def commits(table: DeltaTable) -> Iterator[dict[str, Any]]:
 
 
 def time_ms(commit: dict[str, Any]) -> int:
-    """Return when a commit was made, as Spark has it, too: copying the table's files does not change it."""
+    """Return when a commit was made, the same time as in Spark: copying the table's files does not change it."""
     return int(commit.get("inCommitTimestamp") or commit["timestamp"])
 
 
 def split(name: str) -> tuple[str, str]:
-    """Return the layer and the name in visits, silver.visits, bronze.flights or state.visits."""
+    """Return the layer and the name of visits, silver.visits, bronze.flights or state.visits."""
     layer, dot, rest = name.partition(".")
     return (layer, rest) if dot and layer in LAYERS else ("silver", name)
 
 
 def log(layout: Layout, name: str, limit: int | None = None) -> list[dict[str, Any]]:
-    """Return the versions of a table that its log has, newest first, as dicts."""
+    """Return the versions in a table's log, newest first, as dicts."""
     return list(islice(versions(layout, name), limit))
 
 
 def versions(layout: Layout, name: str) -> Iterator[dict[str, Any]]:
-    """Give what `log` returns, one by one: an old log is read as far as it is asked for."""
+    """Yield the rows of `log` one by one: a long log is read only as far as they are asked for."""
     for commit in commits(open_table(path_of(layout, *split(name)), f"table {name!r}")):
         said = user_metadata(commit)
         metrics = commit.get("operationMetrics") or {}
@@ -203,8 +203,8 @@ def _number(metrics: dict[str, Any], *keys: str) -> int | None:
 def changes(layout: Layout, name: str, first: int | None, last: int | None, where: str | None = None) -> pa.Table:
     """Return the net changes of a keyed table (visits, state.visits), from Delta's change data feed.
 
-    first, last: versions. where: SQL for those that are meant. Raises NotFound for versions that do not exist, or whose
-    changes are gone.
+    first, last: versions. where: SQL for the changes that are meant. Raises NotFound for versions that do not exist, or
+    whose changes are gone.
     """
     return pa.Table.from_batches(change_batches(layout, name, first, last, where))
 
@@ -212,7 +212,7 @@ def changes(layout: Layout, name: str, first: int | None, last: int | None, wher
 def change_batches(
     layout: Layout, name: str, first: int | None, last: int | None, where: str | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Give the changes as `changes` does, read as they are asked for. The first batch is empty: it has the columns."""
+    """Yield the changes of `changes`, read as they are asked for. The first batch is empty: it has the columns."""
     table = open_table(path_of(layout, *split(name)), f"table {name!r}")
     newest = table.version()
     for version in (first, last):
@@ -225,7 +225,7 @@ def change_batches(
         feed = pa.RecordBatchReader.from_stream(table.load_cdf(first or 0, last, predicate=where))
         yield pa.RecordBatch.from_pylist([], feed.schema)
         yield from feed
-    except Exception as error:  # deltalake raises that very class for a file that is gone
+    except Exception as error:  # deltalake raises this very class for a file that is gone
         raise NotFound(
             f"table {name!r}: the changes of versions {first or 0} to {last} can't be read; VACUUM, and the retention "
             f"of the log, take old ones. {str(error).splitlines()[0]}"
@@ -240,9 +240,9 @@ def dataset(path: str, version: int | None = None) -> ds.Dataset:
 
 def connect(layout: Layout) -> duckdb.DuckDBPyConnection:
     """Return a DuckDB that sees the lake, and nothing else of the machine: `visits` is what people see of a table,
-    `silver.visits` has hidden columns too; and `bronze.flights`, `quarantine.flights`, `late.visits`, `state.visits`.
+    `silver.visits` also has hidden columns; and `bronze.flights`, `quarantine.flights`, `late.visits`, `state.visits`.
     """
-    import pyarrow.dataset as ds  # it brings pandas along, a second that only queries have to wait
+    import pyarrow.dataset as ds  # imports pandas as well, a second that only queries have to wait
 
     connection = engine(LAYERS)
     opened: dict[str, ds.Dataset] = {}
@@ -267,7 +267,7 @@ def quarantined(layout: Layout, streams: Iterable[str]) -> dict[str, int]:
 
 
 def late(layout: Layout, tables: Iterable[str]) -> dict[str, int]:
-    """Return the number of late records by table; 0 for a table that has had none."""
+    """Return the number of late records by table; 0 for a table without any."""
     known = set(names(layout, "late"))
     tables = list(tables)
     return dict.fromkeys(tables, 0) | _counted({name: layout.late(name) for name in tables if name in known})

@@ -1,4 +1,4 @@
-"""SQL without Spark: a DuckDB that sees the Arrow data which it is given, and nothing else of the machine."""
+"""SQL without Spark: a DuckDB that sees the Arrow data given to it, and nothing else of the machine."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def engine(schemas: Iterable[str] = ()) -> duckdb.DuckDBPyConnection:
-    """Return a DuckDB that has these schemas, and sees no data yet. It reads no file, and its times are in UTC.
+    """Return a DuckDB that has these schemas, and no data yet. It reads no file, and its times are in UTC.
 
-    In a bounded read it takes no more than that may.
+    In a bounded read it stays within the read's limits.
     """
     connection = bounded.entered(duckdb.connect(config={"enable_external_access": "false", **bounded.settings()}))
     connection.execute("SET TimeZone = 'UTC'")
@@ -27,7 +27,7 @@ def engine(schemas: Iterable[str] = ()) -> duckdb.DuckDBPyConnection:
 
 
 def register(connection: duckdb.DuckDBPyConnection, layer: str, name: str, rows: Rows) -> None:
-    """Let a DuckDB see a layer's table as `layer.name`; one of silver also as `name`, without its hidden columns."""
+    """Let a DuckDB see a layer's table as `layer.name`; a silver table also as `name`, without its hidden columns."""
     connection.register(f"_{layer}_{name}", rows)
     connection.execute(f"CREATE VIEW {layer}.{quote(name)} AS SELECT * FROM {quote(f'_{layer}_{name}')}")
     if layer == "silver":
@@ -50,7 +50,7 @@ def answer(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.DuckDBPyRe
 
 
 def check_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Raise ConfigError for what is not one SELECT, duckdb.Error for what is no SQL."""
+    """Raise ConfigError for anything but one SELECT, duckdb.Error for a text that is not SQL."""
     statements = connection.extract_statements(sql)
     kinds = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
     if len(statements) != 1 or statements[0].type not in kinds:
@@ -60,10 +60,10 @@ def check_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
 
 
 def quote(name: str) -> str:
-    """Return a name as SQL."""
+    """Return a name, quoted for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """Return a text as SQL."""
+    """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,1 +1,1 @@
-"""Which version, which ticks and which rows a moment of the past is."""
+"""Moments of the past: the version, the ticks and the rows that belong to one."""

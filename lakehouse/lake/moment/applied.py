@@ -1,4 +1,4 @@
-"""What explaining a table at a moment needs, without Spark: the records that count, the version, the watermark."""
+"""The facts that explaining a table at a moment needs, without Spark: the records that count, version, watermark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakehouse.semantics.moment import At
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The records that count, and the version that is just that, if one is; the watermark then, if its commit says."""
+    """The records that count; the version that holds just these, if one does; the watermark then, if a commit tells."""
 
     cut: Cut
     version: int | None
@@ -23,9 +23,9 @@ class Told:
 
 
 def told(layout: Layout, table: Table, at: At | None) -> Told:
-    """Return which records make a table at a moment; now if there is none. Raises NotFound, ConfigError.
+    """Return which records make a table at a moment; None is now. Raises NotFound, ConfigError.
 
-    A version whose files are gone is none.
+    A version whose files are gone does not count as one.
     """
     source = files.Files(layout)
     line = Timeline(source, subject.seen(layout, table))
@@ -36,7 +36,7 @@ def told(layout: Layout, table: Table, at: At | None) -> Told:
 
 
 def _watermark(source: files.Files, table: Table, cut: Cut) -> int | None:
-    """Where the watermark of a table stood at a tick, if a commit says it."""
+    """The watermark of a table at a tick, if a commit has it."""
     kept = subject.kept(source.layout, table)
     if not table.has_clock or source.opened(kept.path) is None:
         return None

@@ -1,4 +1,4 @@
-"""A table's commits by lakehouse: which ticks each took in, and up to which version it is the table."""
+"""The commits of a table by lakehouse: the ticks that each took in, and the last version that still shows them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from lakehouse.lake.commit_log import CommitLog, Said
 
-WRITES = ("MERGE", "WRITE")  # lakehouse's text may stand in commits of other operations, too: it is none of theirs
+WRITES = ("MERGE", "WRITE")  # other operations' commits may carry lakehouse's text, but it is not theirs
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit of ours: it took the table from `from_tick` (exclusive) to `tick`. `said` is what it says of itself.
+    """A commit of ours: it took the table from `from_tick` (exclusive) to `tick`. `said` is its metadata.
 
-    last: the last version before our next commit. Others' commits lie in between: OPTIMIZE, or somebody's UPDATE.
+    last: the last version before our next commit. Commits of others lie in between: OPTIMIZE, or somebody's UPDATE.
     """
 
     version: int
@@ -27,15 +27,15 @@ class Commit:
 
 
 def is_ours(said: Said, name: str) -> bool:
-    """Say whether lakehouse made a commit, of the table whose progress stands in the log under `name`."""
+    """Say whether lakehouse made a commit, of the table whose progress is in the log under `name`."""
     return said.metadata.get("app") == f"lakehouse.{name}" and said.operation in WRITES
 
 
 def commits(log: CommitLog, name: str, back_to: int | None = None, up_to: int | None = None) -> list[Commit]:
-    """Return a table's commits by lakehouse that its log still has, oldest first.
+    """Return a table's commits by lakehouse that are still in its log, oldest first.
 
-    back_to: the oldest tick that is asked for; commits before the one that reached it may be left out. up_to: the
-    newest one; commits after the first that went past it are left out.
+    back_to: the oldest tick of interest; commits before the one that reached it may be left out. up_to: the newest tick
+    of interest; commits after the first one past it are left out.
     """
     found: list[Commit] = []
     for commit in ours(log, name, None if up_to is None else lambda said: said["tick"] > up_to):
@@ -46,10 +46,10 @@ def commits(log: CommitLog, name: str, back_to: int | None = None, up_to: int | 
 
 
 def ours(log: CommitLog, name: str, past: Callable[[Mapping[str, Any]], bool | None] | None = None) -> Iterator[Commit]:
-    """Give a table's commits by lakehouse, the newest first; the log is read as far as they are asked for.
+    """Yield a table's commits by lakehouse, newest first; the log is read only as far as they are asked for.
 
-    past: of what a commit says, whether it is past what is asked for (see `CommitLog.first`): those after the first
-    that is past it are left out.
+    past: of a commit's metadata, whether the commit is past the tick of interest (see `CommitLog.first`); commits after
+    the first one past it are left out.
     """
     last = log.newest
     if past is not None:
@@ -66,9 +66,9 @@ def ours(log: CommitLog, name: str, past: Callable[[Mapping[str, Any]], bool | N
 
 
 def before_swap(log: CommitLog, name: str, tick: int) -> int | None:
-    """Return the version before the first swap after a tick put other rows in the place of the table's.
+    """Return the version before the first swap after a tick replaced the table's rows with others.
 
-    None where none did: the newest version has the rows of the tick still.
+    None if there was no swap: the newest version still has the rows of the tick.
     """
     later = (commit for commit in commits(log, name, tick) if commit.tick > tick)
     return next((commit.version - 1 for commit in later if commit.said.get("operation") == "swap"), None)

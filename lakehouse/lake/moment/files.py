@@ -40,7 +40,7 @@ class OpenedFiles:
 
 
 class Files:
-    """The files of one lake. Raises ConfigError for one that is not in a local folder."""
+    """The files of one lake. Raises ConfigError for a lake that is not in a local folder."""
 
     def __init__(self, layout: Layout) -> None:
         reader.local_root(layout)
@@ -81,7 +81,7 @@ class Files:
 
 
 def readable(path: str, version: int) -> bool:
-    """Say whether a version's files are still there: VACUUM takes those that later versions no longer need."""
+    """Say whether a version's files still exist: VACUUM removes those that later versions no longer need."""
     if not has(path, version):
         return False
     files = reader.files(reader.open_table(path, path, version))
@@ -94,7 +94,7 @@ def has(path: str, version: int) -> bool:
 
 
 def rows(path: str, columns: str, where: str, limit: int | None = None) -> pa.Table:
-    """Return rows of the Delta table at `path`; files whose statistics lie outside of the condition are not read."""
+    """Return rows of the Delta table at `path`; files whose statistics lie outside the condition are not read."""
     cut = f" LIMIT {limit}" if limit is not None else ""
     table: DeltaTable = reader.open_table(path, path)
     return reader.arrow(

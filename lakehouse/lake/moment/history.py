@@ -1,7 +1,7 @@
-"""The versions of a table without a JVM: which of them is the table at a moment, and which can be read.
+"""The versions of a table without a JVM: the one that is the table at a moment, and those that can be read.
 
-What a moment is, `lakehouse.lake.moment.timeline` decides; here it is asked of the files in a local folder, by a
-table's name. Where a moment lies between versions, Spark has to fold the table.
+`lakehouse.lake.moment.timeline` decides what a moment is; here it is asked about a table, by name, in a local folder.
+For a moment between versions, Spark has to fold the table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick,
 
 
 class History:
-    """The versions of one table: visits, state.visits. NotFound if there is none, ConfigError if it is remote."""
+    """The versions of one table: visits, state.visits. NotFound for no such table, ConfigError for a remote lake."""
 
     def __init__(self, layout: Layout, name: str) -> None:
         self._files = files.Files(layout)
@@ -43,25 +43,25 @@ class History:
                 return Subject(self.name, self.what, self.path, f"{self.layer}.{self.name}")
 
     def __iter__(self) -> Iterator[Version]:
-        """Give the versions that the log has, newest first."""
+        """Yield the versions that the log has, newest first."""
         return self.timeline.versions()
 
     def at(self, at: At | None) -> int | None:
-        """Return the version that is the table at a moment, None for a moment between versions.
+        """Return the version that is the table at a moment; None for a moment between versions.
 
-        Raises NotFound for one that can't be had, and says which can.
+        Raises NotFound for a moment that can't be read, and says which can.
         """
         found = self.timeline.version(at)
         if found is None or at is None or self.readable(found):
             return found
         if isinstance(at, AtVersion):
             raise NotFound(f"{self.what}, version {found}: some of its files are gone (VACUUM). It has {self.span()}.")
-        # OPTIMIZE wrote the rows into other files: of those that it replaced VACUUM may have taken some.
+        # OPTIMIZE wrote the rows into other files; VACUUM may have removed some of those that it replaced.
         same = next((version.same for version in self if version.version == found), found)
         return same if self.readable(same) else None
 
     def readable(self, version: int) -> bool:
-        """Say whether a version's files are still there: VACUUM takes those that later versions no longer need."""
+        """Say whether a version's files still exist: VACUUM removes those that later versions no longer need."""
         return files.readable(self.path, version)
 
     def has(self, version: int) -> bool:
@@ -69,7 +69,7 @@ class History:
         return files.has(self.path, version)
 
     def oldest_readable(self) -> int:
-        """Return the first version from which on all can be read."""
+        """Return the oldest version from which on all versions can be read."""
         return files.OpenedFiles(self.path).oldest_readable()
 
     def span(self) -> str:
@@ -77,7 +77,7 @@ class History:
         return self.timeline.span()
 
     def around(self, at: At) -> str:
-        """Say why there is no version to read for a moment, and for which moments near it there is one."""
+        """Say why there is no version to read for a moment, and which moments near it have one."""
         found = self.timeline.version(at)
         why = "lies between versions" if found is None else f"is version {found}, whose files are gone (VACUUM)"
         near = " and ".join(filter(None, self._neighbours(at)))
@@ -108,7 +108,7 @@ class History:
         return next((str(version) for version in versions if self.readable(version.version)), None)
 
     def _event_times(self, ms: int) -> tuple[str | None, str | None]:
-        """The last event time before one, and the first one after it, that a version is exact for."""
+        """The last event time before one, and the first after it, for which a version is exact."""
         before: str | None = None
         after: str | None = None
         bound: int | None = None

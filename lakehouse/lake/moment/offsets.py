@@ -1,6 +1,6 @@
-"""Offsets as a moment: which can be had, the ticks after which bronze stood at them, and the last tick before them.
+"""Offsets as a moment: which can be read, the ticks after which bronze was at them, and the last tick before them.
 
-Offsets are of the topic as it is: what an earlier topic of its name held came before all of them.
+Offsets belong to the topic as it is now: the records of an earlier topic of its name came before all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 
 def ends_at(source: Source, bronze: Opened | None, topics: Collection[str], tick: int) -> dict[str, Ends]:
-    """Return how far bronze was with topics at a complete tick: by the tick's commit, else by the rows."""
+    """Return how far bronze was with topics at a complete tick: by the tick's commit, or else by the rows."""
     if bronze is None or tick == NO_TICK:
         return {}
     said = covers(bronze.log, tick)
@@ -36,9 +36,9 @@ def topics_of(bronze: Opened | None) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What offsets are checked against. what: the table, for people; topics: those that it reads.
+    """The facts that offsets are checked against. what: the table, for people; topics: those that it reads.
 
-    tick, taken: the last one that the table has taken in, and how far bronze was with its topics then. now: how far
+    tick, taken: the last tick that the table has taken in, and how far bronze was with its topics then. now: how far
     bronze is with all topics that are asked for. known: all topics of bronze.
     """
 
@@ -51,9 +51,9 @@ class Bounds:
 
 
 def check(offsets: Offsets, bounds: Bounds) -> None:
-    """Raise NotFound for offsets that can't be had of a table, ConfigError where a partition of a topic is left out.
+    """Raise NotFound for offsets that can't be read of a table, ConfigError if a partition of a topic is left out.
 
-    Offsets of a topic that the table does not read say nothing of it: several tables may be asked for one moment.
+    Offsets of a topic that the table does not read mean nothing for it: several tables may be asked for one moment.
     """
     what, topics, taken, now, known = bounds.what, bounds.topics, bounds.taken, bounds.now, bounds.known
     ends = {(topic, p): n for topic in topics if topic in taken for p, n in taken[topic].next.items()}
@@ -78,19 +78,19 @@ def check(offsets: Offsets, bounds: Bounds) -> None:
                     f"earlier offset.{also}"
                 )
     if add:
-        # One that is left out would be a guess.
+        # To fill in an offset that is left out would be to guess.
         raise ConfigError(f"offsets: expected one for every partition with records; add {add} (or smaller ones).")
 
 
 def ticks_at(log: CommitLog, offsets: Offsets, now: Mapping[str, Ends]) -> Iterator[int]:
-    """Give the ticks after which bronze stood at just these offsets, the newest first; none if it never did.
+    """Yield the ticks after which bronze was at just these offsets, newest first; none if it never was.
 
     log: bronze's. offsets: of the topics that count. now: how far bronze is with them.
     """
     wanted = {topic: {p: n for p, n in of.items() if n} for topic, of in offsets.items()}
 
     def is_earlier(said: Said) -> bool:
-        """Whether a topic was another one then, of the same name."""
+        """Whether a topic was then another one of the same name."""
         known = said.metadata["topics"]
         return any(topic in now and topic in known and known[topic]["id"] != now[topic].id for topic in wanted)
 
@@ -111,7 +111,7 @@ def ticks_at(log: CommitLog, offsets: Offsets, now: Mapping[str, Ends]) -> Itera
 
 
 def last_tick_before(log: CommitLog, offsets: Offsets) -> int:
-    """Return the last tick after which bronze had no record from these offsets on. log: bronze's."""
+    """Return the last tick after which bronze had no record at or after these offsets. log: bronze's."""
     for said in log.back():
         if "topics" in said.metadata and all(_is_before(_moved(said, topic), of) for topic, of in offsets.items()):
             return int(said.metadata["tick"])
@@ -127,7 +127,7 @@ def _next(ends: Mapping[str, Ends], topic: str, partition: int) -> int:
 
 
 def _moved(said: Said, topic: str) -> Mapping[int, int]:
-    """The first offset not taken in, of each partition that has records."""
+    """The first offset not yet taken in, of each partition that has records."""
     of = said.metadata["topics"].get(topic)
     return {} if of is None else _ends(of).next
 

@@ -1,11 +1,11 @@
-"""The rows of a lake's tables at a moment, and SQL over them, without a JVM where a version is the table then.
+"""The rows of a lake's tables at a moment, and SQL over them; without a JVM if a version is the table at that moment.
 
-    visits, state.visits             a version of the table, see `lakehouse.lake.moment.history`; where none is the
+    visits, state.visits             a version of the table, see `lakehouse.lake.moment.history`; if no version is the
                                      table at the moment, `fold` makes the rows of visits
-    bronze, quarantine, late tables  are only ever appended to: the rows that had come by then; late and quarantine
-                                     may be swapped with their table: then the version before that
+    bronze, quarantine, late tables  are only ever appended to: the rows that were there by then; late and quarantine
+                                     may be swapped with their table: then the version before the swap
 
-`fold` is Spark's part: a function from a table's name and a moment to its rows, hidden columns too.
+`fold` is Spark's part: a function from a table's name and a moment to its rows, hidden columns included.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ EXPLAIN = re.compile(r"^\s*EXPLAIN(\s+ANALYZE)?\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A keyed table at a moment: its rows, hidden columns too; `version` is None where they were folded."""
+    """A keyed table at a moment: its rows, hidden columns included; `version` is None for folded rows."""
 
     history: History
     version: int | None
@@ -50,7 +50,7 @@ class Snapshot:
 
 
 def snapshot(layout: Layout, name: str, at: At | None, fold: Fold | None = None) -> Snapshot:
-    """Return a keyed table (visits, state.visits) at a moment; None is now. NotFound for one that can't be had."""
+    """Return a keyed table (visits, state.visits) at a moment; None is now. NotFound for one that can't be read."""
     history = History(layout, name)
     try:
         version = history.at(at)
@@ -58,7 +58,7 @@ def snapshot(layout: Layout, name: str, at: At | None, fold: Fold | None = None)
     except NotFound as error:
         if not (isinstance(at, AtVersion) and history.has(at.version)):
             raise
-        version, why = None, str(error)  # VACUUM took it; the log still says its tick
+        version, why = None, str(error)  # VACUUM removed it; the log still has its tick
     if at is None or version is not None:
         return Snapshot(history, version, reader.dataset(history.path, version))
     if fold is not None and history.layer == "silver":
@@ -70,7 +70,7 @@ def snapshot(layout: Layout, name: str, at: At | None, fold: Fold | None = None)
 
 
 def rows_at(layout: Layout, layer: str, name: str, at: At, fold: Fold | None = None) -> Rows:
-    """Return the rows of any layer's table at a moment. Raises NotFound, and ConfigError for one that means nothing."""
+    """Return the rows of any layer's table at a moment. Raises NotFound; ConfigError for a meaningless moment."""
     if layer in ("silver", "state"):
         return snapshot(layout, f"{layer}.{name}", at, fold).rows
     import pyarrow.dataset as ds
@@ -78,7 +78,7 @@ def rows_at(layout: Layout, layer: str, name: str, at: At, fold: Fold | None = N
     what = f"{layer}.{name}"
     history, version = History(layout, what), None
     kept = ds.scalar(True)
-    if layer == "bronze":  # a table of its own may hold a tick that is not complete
+    if layer == "bronze":  # a topic's own table may hold a tick that is not complete
         kept = (ds.field("topic") == name) & (ds.field("tick") <= history.timeline.complete)
     match at:
         case AtVersion() | AtCommit():
@@ -102,7 +102,7 @@ def rows_at(layout: Layout, layer: str, name: str, at: At, fold: Fold | None = N
 
 
 def _before(layout: Layout, topic: str, at: AtOffsets) -> object:
-    """The rows of a topic before offsets; those of an earlier topic of its name came before all."""
+    """The rows of a topic before offsets; those of an earlier topic of its name came before all of them."""
     import pyarrow.dataset as ds
 
     subject = Subject(topic, f"bronze.{topic}", layout.records, reader.INGEST, None, Reads(frozenset({topic})))
@@ -112,7 +112,7 @@ def _before(layout: Layout, topic: str, at: AtOffsets) -> object:
 
 
 def query(layout: Layout, sql: str, at: At, fold: Fold | None = None) -> duckdb.DuckDBPyRelation:
-    """Answer SQL over all tables that it names, as they were at a moment. Raises as `rows_at` and `reader.query`."""
+    """Answer SQL over the tables that it names, as they were at a moment. Raises as `rows_at` and `reader.query` do."""
     connection = engine(reader.LAYERS)
     try:
         check_select(connection, sql)
@@ -128,7 +128,7 @@ def query(layout: Layout, sql: str, at: At, fold: Fold | None = None) -> duckdb.
 
 
 def _named(layout: Layout, connection: duckdb.DuckDBPyConnection, sql: str) -> Iterator[tuple[str, str]]:
-    """The tables that a SELECT names: layer and name. Raises NotFound for one that is not there."""
+    """The tables that a SELECT names: layer and name. Raises NotFound for one that does not exist."""
     text = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [EXPLAIN.sub("", sql)]).fetchall()[0][0]
     tree = json.loads(text)
     own = {item["key"].lower() for node in _nodes(tree) for item in node.get("cte_map", {}).get("map", ())}

@@ -1,4 +1,4 @@
-"""What must be known of a lake's files to say what a moment is. Two read it: `files.Files` without a JVM, and Spark."""
+"""The facts of a lake's files that decide what a moment is. Read by `files.Files` without a JVM, and by Spark."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lakehouse.lake.layout import Layout
 
 
 class Opened(Protocol):
-    """A Delta table as it stands."""
+    """A Delta table as it is now."""
 
     @property
     def log(self) -> CommitLog:
-        """What its commits say: version, commit time, ticks, kind, times."""
+        """Its commits: version, commit time, ticks, kind, times."""
         ...
 
     def properties(self) -> Mapping[str, str]:
@@ -23,19 +23,19 @@ class Opened(Protocol):
         ...
 
     def tick(self, name: str) -> int:
-        """Return the last tick that it took in under a name; `NO_TICK` for none."""
+        """Return the last tick that the table took in under a name; `NO_TICK` for none."""
         ...
 
     def oldest_readable(self) -> int:
-        """Return the first version whose rows can be read, and from which on all can, as far as that is known."""
+        """Return the oldest version from which on all versions can be read, as far as that is known."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """How far bronze is with a topic: the id of the topic as it is then, the first offset not yet there, by partition.
+    """How far bronze is with a topic: the id that the topic has then, and by partition the first offset not yet there.
 
-    Only partitions that have records are in it.
+    Only partitions with records are in it.
     """
 
     id: str
@@ -57,7 +57,7 @@ class Source(Protocol):
         ...
 
     def ends(self, topics: Iterable[str], to: int) -> dict[str, Ends]:
-        """Return how far bronze's rows up to a tick are with topics; those without rows are left out."""
+        """Return how far the rows of bronze up to a tick are with topics; topics without rows are left out."""
         ...
 
     def has_interventions(self, table: str, after: int, to: int) -> bool:

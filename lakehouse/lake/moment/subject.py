@@ -14,7 +14,7 @@ from lakehouse.plan.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a table is made from: topics, and the tables that stand between them and it, by name."""
+    """What a table is made from: topics, and the tables between them and it, by name."""
 
     topics: frozenset[str]
     tables: frozenset[str] = frozenset()
@@ -26,18 +26,18 @@ class Reads:
 
 
 def reads_of(properties: Mapping[str, str]) -> Reads | None:
-    """Return what a table is made from, by its properties; None where they don't tell."""
+    """Return what a table is made from, by its properties; None if they don't tell."""
     topics = topics_of(properties)
     return None if topics is None else Reads(topics, tables_of(properties))
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A Delta table whose past is asked for. table: the name by which interventions in it are kept.
+    """A Delta table whose past is asked for. table: the name by which its interventions are kept.
 
-    what: how people are told of it. path, name: where it lies, and the name under which its progress stands in its log.
-    state: path and name of its state, where that is more than what is visible. reads: what it is made from, if that is
-    known; otherwise its properties tell.
+    what: its name in messages. path, name: where it lies, and the name of its progress in its log. state: path and name
+    of its state, if that is more than the visible table. reads: what it is made from, if that is known; otherwise its
+    properties tell.
     """
 
     table: str
@@ -61,11 +61,11 @@ def state(layout: Layout, table: str, reads: Reads | None = None) -> Subject:
 
 
 def seen(layout: Layout, table: Table) -> Subject:
-    """Return what people see of a table that is declared."""
+    """Return what people see of a declared table."""
     return visible(layout, table.name, Reads.of(table.stream))
 
 
 def kept(layout: Layout, table: Table) -> Subject:
-    """Return what a declared table keeps, which may be what people see."""
+    """Return what a declared table keeps, which may be the same as what people see."""
     of = visible if len(places(layout, table)) == 1 else state
     return of(layout, table.name, Reads.of(table.stream))

@@ -1,19 +1,19 @@
-"""Which version of a table a moment is, and which records count at it: decided here, wherever the files lie.
+"""The version of a table, and the records, that belong to a moment: decided here, wherever the files lie.
 
-A version is the table at a moment if exactly the records that count then are in it. Where there is no such version, the
+A version is the table at a moment if it contains exactly the records that count then. If there is no such version, the
 moment lies between versions: the table can be folded from the records that count.
 
     version       itself; the records up to its tick
     commit time   the last version that was committed by then
     tick          the last version up to it, if no record came and nobody intervened in between (decision 7)
     event time T  the version that has every record up to T and none later: its `through` is not after T, the `first`
-                  of all that follow is, and nobody intervened since; the records of the ticks that the table has taken
-                  in, as far as they are not later
-    offsets       the version at the tick after which bronze stood at them, if nobody intervened since; the records
+                  of all that follow is, and nobody intervened since; the records up to T of the ticks that the table
+                  has taken in
+    offsets       the version at the tick after which bronze was at them, if nobody intervened since; the records
                   before them, of the ticks that the table has taken in
 
-A table has taken in a tick once it, and all before it, can no longer change what it is: ticks without records for it
-are taken in at once, those of an intervention when it has been applied.
+A table has taken in a tick once that tick, and all before it, can no longer change it: a tick without records for it is
+taken in at once, a tick with an intervention once the intervention has been applied.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from lakehouse.lake.properties import SKIP
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, written
 
-INGEST = "ingest"  # the name under which bronze's progress stands in its log
+INGEST = "ingest"  # the name of bronze's progress in its log
 
 
 class Timeline:
     """The past of one table, over a source."""
 
     def __init__(self, source: Source, subject: Subject) -> None:
-        """Raise NotFound where there is no such table."""
+        """Raise NotFound if there is no such table."""
         opened = source.opened(subject.path)
         if opened is None:
             raise NotFound(
@@ -54,7 +54,7 @@ class Timeline:
 
     @property
     def log(self) -> CommitLog:
-        """What the table's commits say."""
+        """The table's commits."""
         return self._opened.log
 
     @property
@@ -73,12 +73,12 @@ class Timeline:
 
     @property
     def topics(self) -> frozenset[str] | None:
-        """The topics that it reads; None where nobody knows them."""
+        """The topics that the table reads; None if nobody knows them."""
         return None if self._reads is None else self._reads.topics
 
     @cached_property
     def done(self) -> int:
-        """The tick of its last commit."""
+        """The tick of the table's last commit."""
         return self._opened.tick(self.subject.name)
 
     @cached_property
@@ -88,11 +88,11 @@ class Timeline:
 
     @cached_property
     def applied(self) -> int:
-        """The last tick that it has taken in."""
+        """The last tick that the table has taken in."""
         return max(self.done, self.complete) if not self.waits(self.done, self.complete) else self.done
 
     def waits(self, after: int, to: int) -> bool:
-        """Say whether the table of tick `after` may be another one at tick `to`: by records, or by an intervention."""
+        """Say whether the table may differ between ticks `after` and `to`: by records, or by an intervention."""
         if to <= after:
             return False
         if self.topics is None or self._intervened(after, to):
@@ -105,9 +105,9 @@ class Timeline:
         return any(self._source.has_interventions(name, after, to) for name in (self.subject.table, *above))
 
     def cut(self, at: At | None) -> Cut:
-        """Return which records make the table at a moment; None is now.
+        """Return which records make up the table at a moment; None is now.
 
-        Raises NotFound for a moment that can't be had, and says which can; ConfigError for offsets that leave one out.
+        Raises NotFound for a moment that can't be read, and says which can; ConfigError for offsets that leave one out.
         """
         match at:
             case None:
@@ -126,7 +126,7 @@ class Timeline:
                 return Cut(self.applied, offsets=offsets, ids=ids)
 
     def version(self, at: At | None) -> int | None:
-        """Return the version that is the table at a moment; None where the moment lies between versions.
+        """Return the version that is the table at a moment; None for a moment between versions.
 
         Whether its files are still there is another question. Raises as `cut` does.
         """
@@ -159,7 +159,7 @@ class Timeline:
         return last if reached or not self.waits(last.tick, tick) else None
 
     def committed_by(self, at: AtCommit) -> int:
-        """Return the last version that was committed at a time, or before. Raises NotFound."""
+        """Return the last version that was committed at a time or before it. Raises NotFound."""
         log = self.log
         later = log.first(lambda said: said.time_ms > at.ms)
         if later is None and at.ms > time.time() * 1000 and (last := log.at(log.newest)) and at.ms > last.time_ms:
@@ -173,7 +173,7 @@ class Timeline:
         return version
 
     def versions(self) -> Iterator[Version]:
-        """Give the versions that the log has, newest first."""
+        """Yield the versions that the log has, newest first."""
         kept = None if self.subject.state is None else self._source.opened(self.subject.state[0])
         return versions(self.log, self.subject.name, None if kept is None else kept.log, restored=self._is_restored)
 
@@ -198,11 +198,11 @@ class Timeline:
 
     @property
     def _is_restored(self) -> bool:
-        """Whether it began from a topic: what it began with is in none of its commits."""
+        """Whether the table began from a topic: its first rows are in none of its commits."""
         return SKIP in self.properties
 
     def _created(self, later: list[Commit]) -> Commit | None:
-        """The table as it was created, without rows, before its first commit; None where the log does not tell."""
+        """The table as it was created, without rows, before its first commit; None if the log does not tell."""
         made = self.log.at(0)
         if made is None or made.operation != "CREATE TABLE" or self.topics is None or self._is_restored:
             return None
@@ -214,13 +214,13 @@ class Timeline:
         return number
 
     def _tick_of(self, number: int) -> int:
-        """The tick of a version, which may be gone, while the log still tells of it."""
+        """The tick of a version. The version itself may be gone, as long as the log tells of it."""
         before = next(ours(self.log.until(self._has(number)), self.subject.name), None)
         if before is not None:
             return before.tick
         if self.log.at(0) is not None:
             return NO_TICK
-        # The commit that made it is gone. The next one says from where it went on.
+        # The commit that made it is gone. The next one has the tick from which it went on.
         later = commits(self.log, self.subject.name)
         return later[0].from_tick if later else self.done
 
@@ -236,7 +236,7 @@ class Timeline:
             )
 
     def _check_offsets(self, at: AtOffsets) -> dict[str, str]:
-        """Raise for offsets that can't be had; return the ids of the topics that they are of."""
+        """Raise for offsets that can't be read; return the ids of the topics that they belong to."""
         named = frozenset(at.offsets)
         counting = self.topics if self.topics is not None else named
         now = bronze_offsets.ends_at(self._source, self._bronze, named | counting, self.complete)
@@ -248,7 +248,7 @@ class Timeline:
 
     def _at_offsets(self, at: AtOffsets) -> int | None:
         if self._is_restored or self._bronze is None:
-            return None  # what it was restored with may hold records at these offsets
+            return None  # the rows that it was restored with may come from records at these offsets
         counting: Collection[str] = self.topics if self.topics is not None else at.offsets
         offsets = {topic: at.offsets.get(topic, {}) for topic in counting}
         now = bronze_offsets.ends_at(self._source, self._bronze, counting, self.complete)
@@ -256,7 +256,7 @@ class Timeline:
         fits = next((commit for commit in found if commit is not None), None)
         if fits is None or self._intervened(fits.tick, self.done):
             return None
-        # What was decided later about these records counts, too, as by event time.
+        # A later decision about these records counts, too, as by event time.
         later = takewhile(lambda version: version.version > fits.last, self.versions())
         return None if any(version.made == "intervention" for version in later) else fits.last
 
@@ -265,7 +265,7 @@ class Timeline:
             return None
         for version in self.versions():
             if version.covers and (version.through is None or version.through <= ms):
-                # One in a table that it reads came as records of no time.
+                # An intervention in a table that it reads arrived as records without a time.
                 later = self._intervened(NO_TICK if version.tick is None else version.tick, self.done)
                 return None if later else version.version
             if version.made in ("intervention", "unknown") or (version.first is not None and version.first <= ms):
@@ -280,14 +280,14 @@ def common_tick(lines: list[Timeline], complete: int) -> int:
     """
     tick = min([complete, *(line.done for line in lines if line.waits(line.done, complete))])
     ahead = [line for line in lines if line.done > tick]
-    # A table may have gone past that tick in one batch: then the common one is earlier.
+    # A table may have gone past that tick in one batch: then the common tick is earlier.
     while (earlier := min((_last_tick(line, tick) for line in ahead), default=tick)) < tick:
         tick = earlier
     return tick
 
 
 def _last_tick(line: Timeline, tick: int) -> int:
-    """The tick itself if a table has it, else the last one before it that it has."""
+    """The tick itself if the table has a version for it, else the last tick before it for which it has one."""
     if line.commit_at(tick) is not None:
         return tick
     known = commits(line.log, line.subject.name, tick, tick)

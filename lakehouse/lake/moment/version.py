@@ -1,4 +1,4 @@
-"""The versions of a table as its log tells of them: when each was committed, what made it, and of which times."""
+"""The versions of a table in its log: when each was committed, what made it, and its event times."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ QUIET = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET T
 class Version:
     """A version of a table. Times are in milliseconds since 1970.
 
-    made: by nothing (no row changed), by records, by an intervention, or by what its log does not tell. tick,
-    from_tick: what it took the table to, and from; None for a commit that is not lakehouse's. first, through: the
-    smallest event time of its records, and the largest one of all records up to it; None without records. covers:
-    whether `through` is known. same: the newest version with the same rows.
+    made: by nothing (no row changed), by records, by an intervention, or unknown. tick, from_tick: the ticks to which, and
+    from which, it took the table; None for a commit that is not lakehouse's. first, through: the smallest event time of
+    its records, and the largest of all records up to it; None without records. covers: whether `through` is known. same:
+    the newest version with the same rows.
     """
 
     version: int
@@ -37,11 +37,11 @@ class Version:
 
 
 def versions(log: CommitLog, name: str, kept: CommitLog | None = None, *, restored: bool = False) -> Iterator[Version]:
-    """Give the versions that a table's log has, newest first.
+    """Yield the versions that a table's log has, newest first.
 
-    name: under which its progress stands in the log. kept: the log of what it keeps, if that is more than what is seen:
-    the commits of what is seen follow from those of the state, which say the times. restored: whether it began with
-    what is in no commit.
+    name: the name of its progress in the log. kept: the log of its state, if that is more than the visible table: the
+    commits of the visible table follow from those of the state, which have the times. restored: whether the table began
+    with rows that are in no commit.
     """
     state = None if kept is None else _State(versions(kept, f"state.{name}"))
     same = log.newest
@@ -53,14 +53,14 @@ def versions(log: CommitLog, name: str, kept: CommitLog | None = None, *, restor
 
 
 class _State:
-    """The commits of a table's state, from the newest on."""
+    """The commits of a table's state, newest first."""
 
     def __init__(self, commits: Iterator[Version]) -> None:
         self._commits = commits
         self._next = next(commits, None)
 
     def told(self, seen: Version) -> Version:
-        """Return a version of what is seen, with what the state's commits say that it followed from."""
+        """Return a version of the visible table, with its kind and its times from the state's commits behind it."""
         if seen.made == "nothing" or seen.tick is None or seen.from_tick is None:
             return seen
         found = []

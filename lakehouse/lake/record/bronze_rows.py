@@ -1,7 +1,7 @@
-"""A topic's records out of bronze, in the lake's order, without Spark and in bounded memory.
+"""A topic's records from bronze, in the lake's order, without Spark and in bounded memory.
 
-What is chosen is counted first, by tick, topic id and partition, from the small columns alone. Then the ticks are read
-some at a time; each of these slices is sorted. A topic that was deleted and made anew is there with each of its ids,
+The chosen records are counted first, by tick, topic id and partition, from the small columns alone. Then the ticks are
+read in slices of a few; each slice is sorted. A topic that was deleted and recreated is there under each of its ids,
 the older one first: its ticks came before.
 """
 
@@ -23,7 +23,7 @@ from lakehouse.semantics.moment import At
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
-# So many rows are sorted at once; fewer where they are large.
+# The number of rows that are sorted at once; fewer if they are large.
 SLICE_ROWS = 500_000
 SLICE_FILE_BYTES = 64 * 2**20
 BATCH_ROWS = 16_384
@@ -52,7 +52,7 @@ NTH = """
         SELECT *, row_number() OVER (PARTITION BY "partition" ORDER BY tick, "offset") - 1 AS n FROM rows
     ) JOIN (SELECT unnest({partitions}) AS "partition", unnest({numbers}) AS n) USING ("partition", n)
 """
-ORDER = 4  # so many of a row's first columns are its place in the lake's order
+ORDER = 4  # this many of a row's first columns are its place in the lake's order
 
 
 class BronzeRow(NamedTuple):
@@ -71,7 +71,7 @@ class BronzeRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionRows:
-    """What a partition of the topic, under one of its ids, has of the chosen records: how many, and which offsets."""
+    """The chosen records of one partition of the topic, under one of its ids: how many, and their offsets."""
 
     topic_id: str
     partition: int
@@ -82,7 +82,7 @@ class PartitionRows:
 
 @dataclass(slots=True)
 class _Slice:
-    """Some ticks, from the first to the last, and how many chosen records each partition has in them."""
+    """A run of ticks, from the first to the last, and the number of chosen records of each partition in them."""
 
     first: int
     last: int
@@ -90,10 +90,10 @@ class _Slice:
 
 
 class BronzeRows:
-    """A topic's records in bronze, up to a moment and from a tick on: see `bronze_moment.chosen`, and what it raises.
+    """A topic's records in bronze, up to a moment and from a tick on. See `bronze_moment.chosen`, also for its errors.
 
-    parts: what is chosen, in order. counts: its records by partition. oldest_ms, newest_ms: of its timestamps. untimed:
-    its records of 1970's first millisecond, or before. ids, partitions: of all that bronze knows of the topic.
+    parts: the chosen records, in order. counts: their number by partition. oldest_ms, newest_ms: of their timestamps.
+    untimed: how many are from 1970's first millisecond or earlier. ids, partitions: all that bronze has of the topic.
     """
 
     def __init__(self, layout: Layout, topic: str, at: At | None = None, from_tick: int | None = None) -> None:
@@ -120,11 +120,11 @@ class BronzeRows:
 
     @property
     def records(self) -> int:
-        """How many records are chosen."""
+        """The number of chosen records."""
         return sum(self.counts.values())
 
     def read(self, skip: Mapping[int, int] | None = None) -> Iterator[list[BronzeRow]]:
-        """Yield the chosen records in the lake's order, some at a time, without the first so many of a partition."""
+        """Yield the chosen records in the lake's order, some at a time. skip: how many to leave out, by partition."""
         left = dict(skip or {})
         for part in self._slices:
             if all(left.get(partition, 0) >= n for partition, n in part.counts.items()):
@@ -138,7 +138,7 @@ class BronzeRows:
                     yield list(map(BronzeRow._make, kept))
 
     def find(self, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], BronzeRow]:
-        """Return chosen records by their place: (partition, the how manieth of it), from 0."""
+        """Return chosen records by their place: (partition, number of the record in it, counted from 0)."""
         wanted = sorted(set(places))
         before: dict[int, int] = {}
         found: dict[tuple[int, int], BronzeRow] = {}
@@ -172,7 +172,7 @@ class BronzeRows:
     def _scan(self, columns: Mapping[str, ds.Expression], chosen: ds.Expression, rows: int) -> ds.Scanner:
         import pyarrow.dataset as ds
 
-        # A row group is decoded as a whole, which is memory enough: its bytes are not held beside it.
+        # A row group is decoded as a whole, which takes memory enough: its bytes are not held as well.
         pieces = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
         return self._rows.scanner(
             columns=dict(columns), filter=(field("topic") == self.topic) & chosen, batch_size=rows, batch_readahead=2,
@@ -180,7 +180,7 @@ class BronzeRows:
         )  # fmt: skip
 
     def _sizes(self) -> tuple[int, int]:
-        """How many rows to sort, and to read, at once: so many as a size in the files stands for."""
+        """How many rows to sort, and to read, at once: as many as fit a certain size in the files."""
         actions = pa.RecordBatchReader.from_stream(self._table.get_add_actions(flatten=True)).read_all()
         topics, *sizes = (actions[name].to_pylist() for name in ("partition.topic", "num_records", "size_bytes"))
         of = [pair for topic, *pair in zip(topics, *sizes, strict=True) if topic == self.topic]
@@ -192,7 +192,7 @@ class BronzeRows:
 
 
 def _slices(counted: Iterable[tuple[int, int, int, int, int]]) -> list[_Slice]:
-    """Return the slices, from rows of a slice's number, first and last tick, partition, and records."""
+    """Return the slices, from rows of slice number, first and last tick, partition, and records."""
     found: dict[int, _Slice] = {}
     for number, first, last, partition, n in counted:
         of = found.setdefault(number, _Slice(first, last, {}))
@@ -202,7 +202,7 @@ def _slices(counted: Iterable[tuple[int, int, int, int, int]]) -> list[_Slice]:
 
 
 def _skipped(left: dict[int, int], partition: int) -> bool:
-    """Say whether a record is one of those that are to be left out, and count it."""
+    """Say whether a record is to be left out, and count it."""
     if left.get(partition, 0) <= 0:
         return False
     left[partition] -= 1

@@ -1,4 +1,4 @@
-"""Which records of a topic a moment means: as a filter over bronze, without Spark."""
+"""The records of a topic that a moment means: as a filter over bronze, without Spark."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Records of a topic: of the complete ticks from `first` to `last`, and up to `at`, an event time or offsets.
+    """Records of a topic: those of the complete ticks from `first` to `last`, and up to `at`, an event time or offsets.
 
-    `topic_id` is that of the topic as it is now, `next` its first offsets that bronze does not have.
+    `topic_id` is the id that the topic has now, `next` its first offsets that bronze does not have.
     """
 
     topic: str
@@ -48,8 +48,8 @@ class Chosen:
 def chosen(layout: Layout, topic: str, at: At | None, from_tick: int | None) -> Chosen:
     """Return what a moment means for a topic; None is now. A commit time means the last tick that bronze had then.
 
-    Of offsets, those of the topic as it is now are meant; what an earlier topic of its name held came before them.
-    Raises NotFound for a topic or a moment that bronze does not have, ConfigError for a moment that is none of a topic.
+    Offsets belong to the topic as it is now; the records of an earlier topic of its name came before them.
+    Raises NotFound for a topic or a moment that bronze does not have, ConfigError for a moment that a topic can't have.
     """
     reader.local_root(layout)
     if topic not in (known := reader.names(layout, "bronze")):
@@ -79,9 +79,9 @@ def chosen(layout: Layout, topic: str, at: At | None, from_tick: int | None) -> 
 
 
 def _end(layout: Layout, topic: str, complete: int) -> tuple[str | None, dict[int, int]]:
-    """The id of a topic as it is now, and the first offset of each partition that bronze does not have.
+    """The id that a topic has now, and the first offset of each partition that bronze does not have.
 
-    By the last tick's commit; by the rows where the log does not have it any more.
+    From the last tick's commit; from the rows if the log no longer has it.
     """
     said = reader.bronze_covers(layout).get("topics", {}).get(topic)
     if said is not None:
@@ -127,6 +127,6 @@ def between(first: int, last: int) -> ds.Expression:
 
 def field(name: str) -> ds.Expression:
     """A column of bronze."""
-    import pyarrow.dataset as ds  # it brings pandas along, which only reads of rows have to wait for
+    import pyarrow.dataset as ds  # imports pandas as well, which only reads of rows have to wait for
 
     return ds.field(name)

@@ -1,4 +1,4 @@
-"""The quarantine of a stream, read without Spark: listed, chosen from, and counted by reason."""
+"""The quarantine of a stream, read without Spark: its records, a choice of them, and their number by reason."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REASONS = """
 
 
 class Place(NamedTuple):
-    """Where a record stands in Kafka: topic/partition/offset."""
+    """The place of a record in Kafka: topic/partition/offset."""
 
     topic: str
     partition: int
@@ -48,10 +48,10 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which quarantined records are meant: those that fit all that is given.
+    """Which quarantined records are meant: those that fit every field that is given.
 
-    reason: a text that the reason contains. places: these records. start_ms, end_ms: whose time is in [start, end).
-    open: without those that count with other bytes by now.
+    reason: a text that the reason contains. places: these records. start_ms, end_ms: their time is in [start, end).
+    open: without those that by now count with other bytes.
     """
 
     reason: str | None = None
@@ -63,7 +63,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """A quarantined record, and why it is one; fixed_at: the tick from which on it counts with other bytes."""
+    """A quarantined record and the reason; fixed_at: the tick from which on it counts with other bytes."""
 
     record: Record
     reason: str
@@ -76,9 +76,9 @@ class Quarantined:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What several records were refused for, whatever was found in each; `example` is the last of them.
+    """A reason for which several records were refused, whatever the value in each; `example` is the last of them.
 
-    open: how many of them were not fixed.
+    open: how many of them are not fixed.
     """
 
     kind: str
@@ -105,7 +105,7 @@ def records(
 
 
 def reasons(layout: Layout, stream: str, choice: Choice = ALL, limit: int | None = None) -> list[Reason]:
-    """Return what a stream's records were quarantined for, the most frequent first; NotFound as above."""
+    """Return the reasons of a stream's quarantined records, the most frequent first; NotFound as above."""
     text, values = _chosen(choice)
     example = ", ".join(f"'{name}': \"{name}\"" for name in (*COLUMNS, "reason", "fixed_at"))
     asked = REASONS.format(chosen=text, example=example, place=PLACE, limit=_limit(limit))
@@ -114,7 +114,7 @@ def reasons(layout: Layout, stream: str, choice: Choice = ALL, limit: int | None
 
 
 def counts(layout: Layout, stream: str, choice: Choice = ALL) -> tuple[int, int]:
-    """Return how many records there are, and how many of them are open, not fixed; NotFound as above."""
+    """Return the number of chosen records, and how many of them are open, not fixed; NotFound as above."""
     text, values = _chosen(choice)
     records, fixed = _open(layout, stream).execute(COUNTS.format(chosen=text), values or None).fetchall()[0]
     return records, records - fixed
@@ -150,7 +150,7 @@ def _open(layout: Layout, stream: str) -> duckdb.DuckDBPyConnection:
 
 
 def _chosen(choice: Choice) -> tuple[str, dict[str, Any]]:
-    """Return a condition in SQL, and the values in it."""
+    """Return a condition in SQL, and its values."""
     parts, values = ["true"], dict[str, Any]()
     if choice.reason is not None:
         parts.append("contains(reason, $reason)")

@@ -1,6 +1,6 @@
-"""Which quarantined records count with other bytes by now, told without Spark, from the interventions.
+"""The quarantined records that by now count with other bytes, from the interventions, without Spark.
 
-A record is fixed while all tables that its fix is about have it: what a revert of one of them took back is open again.
+A record is fixed while every table that its fix concerns has it: if one of them reverts the fix, it is open again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _fixes(layout: Layout, stream: str) -> dict[str, int]:
         one.id: one.at
         for decisions in tables.values()
         for one in decisions
-        # A fix of an earlier release does not say of which stream.
+        # A fix of an earlier release does not have its stream.
         if one.kind == "fixed" and one.details.get("stream", stream) == stream
     }
     for decisions in tables.values():

@@ -1,4 +1,4 @@
-"""Rows in order, more of them than memory holds: sorted runs in a folder of their own, merged row by row."""
+"""Rows in order, more of them than fit in memory: sorted runs in a folder of their own, merged row by row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 RUN_BYTES = 64 * 2**20
-# So much of each run is read back, and handed on, at a time: there may be a hundred runs.
+# The size of what is read back of each run, and handed on, at a time: there may be a hundred runs.
 PART_BYTES = 2**20
 ROWS_AT_ONCE = 4096
 
@@ -23,7 +23,7 @@ Row = tuple[Any, ...]
 def in_order(batches: Iterable[pa.RecordBatch], by: int) -> Iterator[list[Row]]:
     """Yield the rows of batches as tuples, some at a time, in the order of their first `by` columns.
 
-    `RUN_BYTES` are sorted in memory; where there are more, every run goes to disk and is removed at the end.
+    `RUN_BYTES` are sorted in memory; if there are more, every run goes to disk and is removed at the end.
     """
     left: Iterator[pa.RecordBatch] = (batch for batch in batches if batch.num_rows)
     run = _run(left, by)
@@ -46,7 +46,7 @@ def in_order(batches: Iterable[pa.RecordBatch], by: int) -> Iterator[list[Row]]:
 
 
 def _run(batches: Iterator[pa.RecordBatch], by: int) -> pa.Table | None:
-    """Return the next batches, of so many bytes, as one sorted table; None for no batch."""
+    """Return the next batches, up to `RUN_BYTES`, as one sorted table; None if there is no batch."""
     held: list[pa.RecordBatch] = []
     size = 0
     while size < RUN_BYTES and (batch := next(batches, None)) is not None:

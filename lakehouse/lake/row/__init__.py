@@ -1,1 +1,1 @@
-"""Rows of a table: what differs, since when, and which record set them."""
+"""Rows of a table: differences, since when they exist, and the record that set a row."""

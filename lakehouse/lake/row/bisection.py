@@ -1,4 +1,4 @@
-"""The first version of a table where a condition is no longer true, by halves, without a JVM."""
+"""The first version of a table where a condition is no longer true, by bisection, without a JVM."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakehouse.semantics.moment import AtVersion
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """The version where a condition turned false, the one before it, and what was found at the versions tried."""
+    """The version where a condition turned false, the one before it, and the results at the versions tried."""
 
     version: Version
     before: int
@@ -27,9 +27,9 @@ class Turned:
 def bisect(layout: Layout, name: str, condition: str, good: int | None = None, bad: int | None = None) -> Turned:
     """Find the first version of a table (visits, state.visits) where a condition is not true.
 
-    condition: a boolean expression in DuckDB's SQL; of a row, then it must hold for each, or of aggregates. Null is not
-    true. good, bad: a version where it is, a later one where it is not; if left out, the oldest that can be read and
-    the newest. Raises ConfigError when they are not, and for what is no condition; NotFound for a version that is gone.
+    condition: a boolean expression in DuckDB's SQL, of aggregates or of a row: then it must hold for every row. Null is
+    not true. good, bad: a version where it is true, and a later one where it is not; default: the oldest readable and
+    the newest. Raises ConfigError if they are not, or for a text that is no condition; NotFound for a lost version.
     """
     history = History(layout, name)
     good = history.oldest_readable() if good is None else good

@@ -1,4 +1,4 @@
-"""Which record last set a row of a keyed table: the row's position, and the record that bronze has there."""
+"""The record that last set a row of a keyed table: the row's position, and the record that bronze has there."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ RECORD = ("topic", "topic_id", "partition", "offset", "tick", "timestamp", "key"
 def blame(
     layout: Layout, name: str, key: str, at: At | None = None, *, limit: int | None = None, fold: Fold | None = None
 ) -> list[dict[str, Any]]:
-    """Return the rows of a key at a moment (None: now), in the order of their keys; of a windowed table several.
+    """Return the rows of a key at a moment (None: now), in the order of their keys; a windowed table may have several.
 
-    key: its text, see `lakehouse.formats.key_text`. Each is {"key": {...}, "value": {...}, "position": {...},
-    "record": {...} or None}: the record at the position, None where the lake's bronze does not have it (a row that was
-    restored). Raises NotFound, ConfigError.
+    key: its text, see `lakehouse.formats.key_text`. A row is {"key": {...}, "value": {...}, "position": {...},
+    "record": {...} or None}: the record at the position, None if the lake's bronze does not have it (a restored row).
+    Raises NotFound, ConfigError.
     """
     table = snapshot(layout, name, at, fold)
     keys, columns = table.history.key, table.rows.schema.names
@@ -56,12 +56,12 @@ def blame(
 
 
 def _records(layout: Layout, positions: list[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """The records at these positions, by their places."""
+    """The records at these positions, by place."""
     found = {}
     for topic in sorted({position["topic"] for position in positions} & set(reader.names(layout, "bronze"))):
         places = [position for position in positions if position["topic"] == topic]
         where = [f"topic = {literal(topic)}"]
-        # The tick tells a topic's records from those of an earlier topic of its name; with it few files are read.
+        # The tick tells a topic's records from those of an earlier topic of its name, and lets few files be read.
         where += [
             f"{quote(n)} IN ({', '.join({str(int(p[n])) for p in places})})" for n in ("tick", "partition", "offset")
         ]

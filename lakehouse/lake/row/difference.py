@@ -1,4 +1,4 @@
-"""What differs between two moments of a keyed table, or what one version changed, by key and without a JVM."""
+"""Differences between two moments of a keyed table, or the changes of one version, by key and without a JVM."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def difference(
 ) -> Difference:
     """Compare a keyed table (visits, state.visits) at moment a with moment b; None is now.
 
-    key: its text, see `lakehouse.formats.key_text`. Raises NotFound for a moment that can't be had.
+    key: its text, see `lakehouse.formats.key_text`. Raises NotFound for a moment that can't be read.
     """
     before, after = snapshot(layout, name, a, fold), snapshot(layout, name, b, fold)
     return _compared(before.history, (before.version, after.version), *_unlike(before, after), key, limit)
 
 
 def changed(layout: Layout, name: str, version: int, *, key: str | None = None, limit: int | None = None) -> Difference:
-    """Return what a version of a keyed table changed, from Delta's change data feed. Raises NotFound."""
+    """Return the changes of one version of a keyed table, from Delta's change data feed. Raises NotFound."""
     history = History(layout, name)
     if not 0 <= version <= history.newest or not history.has(version):
         raise NotFound(f"{history.what} has no version {version}. It has {history.span()}.")
@@ -54,13 +54,13 @@ def changed(layout: Layout, name: str, version: int, *, key: str | None = None, 
         ) from error
     connection = engine()
     connection.register("arrow", feed)
-    connection.execute("CREATE TEMP TABLE feed AS SELECT * FROM arrow")  # its texts are of a type that has no filters
+    connection.execute("CREATE TEMP TABLE feed AS SELECT * FROM arrow")  # Arrow's type of its texts has no filters
     rows = [connection.sql(f"SELECT * FROM feed WHERE _change_type IN {kinds}").to_arrow_table() for kinds in SIDES]
     return _compared(history, (version - 1 if version else None, version), rows[0], rows[1], key, limit)
 
 
 def _unlike(a: Snapshot, b: Snapshot) -> tuple[Rows, Rows]:
-    """The rows of two versions without those of the files that both have: their rows are the same."""
+    """The rows of two versions, without those of files that both have: these rows are the same."""
     import pyarrow.dataset as ds
 
     if not (isinstance(a.rows, ds.FileSystemDataset) and isinstance(b.rows, ds.FileSystemDataset)):
@@ -94,7 +94,7 @@ def _compared(
             f"rows{side}", scanned(rows, list(dict.fromkeys([*visible(rows.schema.names), *history.key])))
         )
         has = set(rows.schema.names)
-        # The whole row, keys too: of a row that is missing it is null, of one whose columns are all null it is not.
+        # The whole row with its keys: null for a missing row, not null for a row whose columns are all null.
         row = ", ".join(f"{quote(name)} := {quote(name) if name in has else 'NULL'}" for name in columns)
         where = f" WHERE {key_condition(rows, history.key, key)}" if key is not None else ""
         keys = ", ".join(map(quote, history.key))

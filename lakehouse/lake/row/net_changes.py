@@ -1,7 +1,6 @@
-"""A table's net changes without Spark, in order, more of them than memory holds.
+"""A table's net changes without Spark, in order, even if memory does not hold them all.
 
-Some versions are read at a time, so that the first changes come soon; those of one version are sorted on disk where
-they are many.
+A few versions are read at a time, so that the first changes come soon; many changes of one version are sorted on disk.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from lakehouse.lake.record.sorted_rows import in_order
 from lakehouse.lake.sql import engine, quote
 
 KINDS = ("insert", "update_postimage", "delete")
-# So many changes of several versions are read at once.
+# The number of changes, of several versions, that are read at once.
 ROWS_A_READ = 50_000
 VERSIONS_A_READ = 64
 
@@ -28,7 +27,8 @@ def rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield the changes of versions first to last, in the order of versions and positions, as Delta's feed has them.
 
-    key: of one key, by its text, see `lakehouse.formats.key_text`. Raises NotFound, ConfigError as `reader.changes`.
+    key: only the changes of one key, by its text (`lakehouse.formats.key_text`). Raises NotFound, ConfigError as
+    `reader.changes` does.
     """
     table = reader.open_table(reader.path_of(layout, *reader.split(name)), f"table {name!r}")
     condition = "true" if key is None else key_condition(table.to_pyarrow_dataset(), keys, key)
