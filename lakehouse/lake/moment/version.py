@@ -16,10 +16,10 @@ QUIET = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET T
 class Version:
     """A version of a table. Times are in milliseconds since 1970.
 
-    made: by nothing (no row changed), by records, by an intervention, or unknown. tick, from_tick: the ticks to which, and
-    from which, it took the table; None for a commit that is not lakehouse's. first, through: the smallest event time of
-    its records, and the largest of all records up to it; None without records. covers: whether `through` is known. same:
-    the newest version with the same rows.
+    made: by nothing (no row changed), by records, by an intervention, or unknown. tick, from_tick: the tick it took
+    the table to, and from; None for a commit that is not lakehouse's. first, through: the smallest event time of its
+    records, and the largest of all records up to it; None without records. covers: `through` is known. same: the newest
+    version with the same rows.
     """
 
     version: int
