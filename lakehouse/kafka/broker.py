@@ -3,8 +3,7 @@
     with Broker(folder) as broker:
         ...  broker.bootstrap_servers
 
-Ends with its parent, however that ends, unless started with ``detach=True``; then ``find(folder)`` gives it
-back.
+Ends with its parent, however that ends, unless started with ``detach=True``; then ``find(folder)`` returns it.
 Its records and its cluster id stay from start to start.
 """
 
@@ -47,11 +46,11 @@ class RunningBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What a client connects to."""
+        """The address that a client connects to."""
         return f"{process.HOST}:{self.port}"
 
     def stop(self) -> None:
-        """End it, after 15 seconds by force. Does nothing if it is gone or its number is a stranger's now."""
+        """End it, by force after 15 seconds. Does nothing if it is gone or its pid belongs to another process now."""
         found = process.identify(self.pid, self.created, _mark(self.folder))
         if found is None:
             return
@@ -65,7 +64,7 @@ class RunningBroker:
 
 
 def find(folder: Path) -> RunningBroker | None:
-    """The broker that runs on ``folder``; None when none does, whatever an old state file says."""
+    """The broker that runs on ``folder``; None if none does, whatever an old state file says."""
     folder = folder.resolve()
     try:
         state = json.loads(_state_file(folder).read_text())
@@ -76,7 +75,7 @@ def find(folder: Path) -> RunningBroker | None:
 
 
 class Broker:
-    """The broker of ``folder``, on ``port`` of 127.0.0.1 (left out: the last start's if free, else any)."""
+    """The broker of ``folder``, on ``port`` of 127.0.0.1 (default: the last start's port if free, else any)."""
 
     def __init__(self, folder: Path, port: int | None = None) -> None:
         self.folder = folder.resolve()
@@ -86,7 +85,7 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What a client connects to. Raises BrokerError when this broker was not started."""
+        """The address that a client connects to. Raises BrokerError if this broker was not started."""
         if self._running is None:
             raise BrokerError(
                 f"The broker of {self.folder} was not started; call start() first, or find() a running one."
@@ -94,9 +93,9 @@ class Broker:
         return self._running.bootstrap_servers
 
     def start(self, detach: bool = False, timeout_seconds: float = START_TIMEOUT_SECONDS) -> None:
-        """Start it and wait until it answers. ``detach``: it goes on when this process ends.
+        """Start it and wait until it answers. ``detach``: it keeps running when this process ends.
 
-        Raises BrokerError: a broker runs on the folder already, the port is in use, or Kafka did not come up.
+        Raises BrokerError: a broker already runs on the folder, the port is in use, or Kafka did not come up.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with _locked(self.folder):
@@ -139,7 +138,7 @@ class Broker:
             self.stop()
 
     def _stop_at_exit(self, owner_pid: int) -> None:
-        if os.getpid() == owner_pid:  # a forked child runs the same handlers, and must not end its parent's broker
+        if os.getpid() == owner_pid:  # a forked child runs the same handlers and must not end its parent's broker
             self.stop()
 
     def _choose_port(self) -> int:
@@ -147,7 +146,7 @@ class Broker:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             last = int(json.loads(_state_file(self.folder).read_text())["port"])
         port = self._wanted_port or last
-        # A killed process holds its port for a moment after it can no longer be found.
+        # A killed process holds its port for a moment after the process itself is gone.
         deadline = time.monotonic() + (PORT_PATIENCE_SECONDS if port == last else 0.0)
         while 0 < port < 65536:
             if process.is_free(port):
@@ -178,7 +177,7 @@ class Broker:
 
 
 def _mark(folder: Path) -> str:
-    """What stands in the command line of the broker of ``folder`` and in no other's."""
+    """The part of the broker's command line that no other folder's broker has."""
     return server.command_mark(folder)
 
 
@@ -197,14 +196,14 @@ def _note(folder: Path, pid: int, port: int) -> RunningBroker:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One start at a time on a folder; the lock ends with the process that holds it."""
+    """Allow one start at a time on a folder; the lock ends with the process that holds it."""
     with (folder / "start.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def _answers(bootstrap_servers: str) -> bool:
-    if not process.accepts(bootstrap_servers):  # cheap, and keeps the client from logging each refusal
+    if not process.accepts(bootstrap_servers):  # cheap, and keeps the client from logging every refusal
         return False
     client = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
     try:
@@ -218,7 +217,7 @@ def _size(path: Path) -> int:
 
 
 def _relevant(folder: Path, log_start: int) -> str:
-    """The lines of this start that say what went wrong, else its last ones."""
+    """The lines of this start's log that say what went wrong, or else its last lines."""
     lines = []
     if server.output_file(folder).is_file():
         lines = server.output_file(folder).read_text(errors="replace").splitlines()

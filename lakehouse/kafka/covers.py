@@ -1,12 +1,13 @@
-"""What a published changelog covers: a record a transaction in a topic beside it, `<topic>-covers`, one partition.
+"""What a published changelog covers: one record per transaction in a topic beside it, `<topic>-covers`, one partition.
 
-A cover says who publishes, up to which tick, and which offsets of the source topics that tick comes to. It is written
-in the transaction of the records that it is about, so it is true or not there. The topic is compacted under one key:
-the newest cover stays for ever, whatever becomes of the changelog's own records, and its order is the offset's.
+A cover says who publishes, up to which tick, and to which offsets of the source topics that tick reaches. It is written
+in the same transaction as the records that it covers, so it is either true or not there. The topic is compacted under
+one key: the newest cover stays forever, whatever becomes of the changelog's own records, and covers are ordered by
+offset.
 
-An *origin* is who counts the ticks: a lake, by the id of its bronze table; or a table that was restored from a topic,
-by its own id. A lake that goes on in the topic that its table was restored from names the origins before it, each with
-its last tick, so that a restore knows of every record to which of them it belongs.
+An *origin* is the counter of the ticks: a lake, by the id of its bronze table; or a table restored from a topic, by its
+own id. A lake that continues the topic from which its table was restored names the earlier origins, each with its last
+tick, so that a restore can tell the origin of every record.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ from lakehouse.kafka.drain import drain
 from lakehouse.kafka.topics import Cluster
 
 SUFFIX = "-covers"
-LONGEST = 249  # Kafka's longest name of a topic
+LONGEST = 249  # the length of Kafka's longest topic name
 VERSION = 1
-GLANCE = 100  # how far back from the end the newest is looked for first: a marker follows each transaction
+GLANCE = 100  # how many offsets from the end are read first to get the newest cover: a marker follows each transaction
 CONFIG = {"cleanup.policy": "compact", "segment.ms": "3600000"}
 
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """What the records of a changelog cover.
+    """How far the records of a changelog go.
 
     topic: the id of the changelog's topic; of: the table's name, or the stream's. table: the table's id, None for a
-    stream; declared: its declaration's fingerprint. tick: the last one that is published whole; sent: how many records
-    of the ticks after it are published already; at: the position of the last of these. next: the source's offsets
-    after the tick, {topic id: {partition: offset}}. clock: the table's, if it has one. before: earlier origins in this
-    topic with their last ticks, the oldest first.
+    stream; declared: its declaration's fingerprint. tick: the last tick that is published whole; sent: how many records
+    of the ticks after it are published already; at: the position of the last of these. next: the source's offsets after
+    the tick, {topic id: {partition: offset}}. clock: the table's, if it has one. before: earlier origins in this topic
+    with their last ticks, the oldest first.
     """
 
     topic: str
@@ -52,7 +53,7 @@ class Cover:
     version: int = field(default=VERSION)
 
     def data(self) -> bytes:
-        """Return it as a record's value."""
+        """Return the cover as a record's value."""
         return json.dumps(asdict(self)).encode()
 
     def ends(self) -> dict[str, int]:
@@ -61,7 +62,7 @@ class Cover:
 
 
 def name_of(topic: str) -> str:
-    """Return the name of the topic that says what a changelog covers. Raises ConfigError for a name too long."""
+    """Return the name of a changelog's topic of covers. Raises ConfigError for a name that is too long."""
     if len(topic) + len(SUFFIX) > LONGEST:
         raise ConfigError(
             f"topic {topic!r} has {len(topic)} letters; expected at most {LONGEST - len(SUFFIX)}, since "
@@ -71,7 +72,7 @@ def name_of(topic: str) -> str:
 
 
 def newest(cluster: Cluster, options: Mapping[str, str], topic: str) -> Cover | None:
-    """Return the newest cover of a changelog; None if there is none. Raises NotFound for one that is no cover."""
+    """Return the newest cover of a changelog; None without one. Raises NotFound if the newest record is not a cover."""
     beside = name_of(topic)
     if beside not in cluster.names():
         return None
@@ -89,7 +90,7 @@ def newest(cluster: Cluster, options: Mapping[str, str], topic: str) -> Cover | 
 
 
 def cover_of(data: bytes | None, where: str) -> Cover:
-    """Return the cover in a record's value. Raises NotFound for what is none; `where`: the record's place."""
+    """Return the cover in a record's value. Raises NotFound for any other value; `where`: the record's place."""
     try:
         said = json.loads(data or b"")
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Reading a topic: whole, what it holds when asked, or single records. Committed records only."""
+"""Reading a topic: all that it holds at the time of the call, or single records. Committed records only."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ POLL_SECONDS = 0.1
 
 
 def drain(cluster: Cluster, options: Mapping[str, str], topic: str, *, back: int | None = None) -> Iterator[Message]:
-    """Yield a topic's committed records from its first to what it ends with now; a partition's are in order.
+    """Yield a topic's committed records from the first to its present end; in order within a partition.
 
-    back: only those of the last so many offsets of each partition. Raises NotFound for no such topic, KafkaUnavailable
+    back: only the last `back` offsets of each partition. Raises NotFound if there is no such topic, KafkaUnavailable
     when Kafka falls silent.
     """
     partitions = cluster.topics([topic])[topic].partitions
@@ -32,7 +32,7 @@ def drain(cluster: Cluster, options: Mapping[str, str], topic: str, *, back: int
         consumer.assign([TopicPartition(topic, partition, begin[partition]) for partition in left])
         heard = time.monotonic()
         while left:
-            # It waits until so many have come or the time is over: a long time would be waited in full at the end.
+            # It waits until the number is reached or the time is over: at the end, a long time would be waited in full.
             messages = consumer.consume(10_000, POLL_SECONDS)
             if not messages and time.monotonic() - heard > SILENCE_SECONDS:
                 raise KafkaUnavailable(
@@ -57,17 +57,17 @@ def drain(cluster: Cluster, options: Mapping[str, str], topic: str, *, back: int
 def pick(
     cluster: Cluster, options: Mapping[str, str], topic: str, places: Iterable[tuple[int, int]]
 ) -> dict[tuple[int, int], Message]:
-    """Return single records of a topic by their (partition, offset); what is no record's offset is left out.
+    """Return single records of a topic by (partition, offset); offsets without a record are left out.
 
     Raises KafkaUnavailable when Kafka falls silent.
     """
     found: dict[tuple[int, int], Message] = {}
     wanted = sorted(set(places))
-    # The one record is there, so there is nothing to wait for.
+    # The record exists already, so there is nothing to wait for.
     consumer = _consumer(cluster, {**options, "fetch.wait.max.ms": "5"})
     try:
         while wanted:
-            # One record of each partition at a time: where to read from is said once a partition.
+            # One record of each partition at a time: a partition is assigned with one offset to read from.
             now = dict(reversed(wanted))
             wanted = [(partition, offset) for partition, offset in wanted if now[partition] != offset]
             found |= _first_of(consumer, topic, now)
@@ -106,7 +106,7 @@ def _consumer(cluster: Cluster, options: Mapping[str, str]) -> Consumer:
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
-            # The end of a partition may be a transaction's marker, which no record tells.
+            # The end of a partition may be a transaction's marker, which comes as no record.
             "enable.partition.eof": True,
             "log_level": 0,
         }

@@ -1,11 +1,11 @@
-"""What a changelog's record says in its headers, and how it is made to fit into what the topic takes.
+"""The headers of a changelog's records, and how a record is made to fit the topic's size limit.
 
-lakehouse.position       JSON list: tick, order time, topic, partition, offset, ordinal of what caused the change
+lakehouse.position       JSON list: tick, order time, topic, partition, offset, ordinal of the cause of the change
 lakehouse.event-time     milliseconds since 1970
 lakehouse.origin         "<origin>/<table>": whose ticks these are, see `lakehouse.kafka.covers`
-lakehouse.accumulators   JSON object of what a table needs to go on, where the seen columns can't serve
-lakehouse.accumulators-deflated    the same, by zlib, where the record would have been too large with it
-lakehouse.accumulators-left-out    its number of bytes, where the record would be too large with that as well
+lakehouse.accumulators   JSON object with what a table needs to go on, if its visible columns are not enough
+lakehouse.accumulators-deflated    the same, compressed by zlib, if the record would be too large with it
+lakehouse.accumulators-left-out    its number of bytes, if the record would be too large even with the compressed one
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ ORIGIN = "lakehouse.origin"
 ACCUMULATORS = "lakehouse.accumulators"
 DEFLATED = "lakehouse.accumulators-deflated"
 LEFT_OUT = "lakehouse.accumulators-left-out"
-LARGEST_INFLATED = 1 << 30  # a header of some kilobytes could ask for any memory
+LARGEST_INFLATED = 1 << 30  # a header of a few kilobytes could ask for any amount of memory
 LIMIT = "max.message.bytes"
 HELP = "It may have been written by another program, or with other headers: only lakehouse may write to the topic."
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The headers of one record. accumulators: JSON, None where it has none; left_out: the bytes that did not fit."""
+    """The headers of one record. accumulators: JSON, None without any; left_out: the number of bytes left out."""
 
     where: str
     position: Position
@@ -46,7 +46,7 @@ class Said:
 
 
 def said_by(message: Message) -> Said:
-    """Return what a record says. Raises NotFound, with its place, for one that lakehouse did not publish."""
+    """Return a record's headers. Raises NotFound, with its place, for a record that lakehouse did not publish."""
     where = f"{message.topic()}/{message.partition()}@{message.offset()}"
     pairs: Mapping[str, bytes | None] = dict(message.headers() or [])  # type: ignore[arg-type]
     for name in (POSITION, EVENT_TIME, ORIGIN):
@@ -110,7 +110,7 @@ def _accumulators(pairs: Mapping[str, bytes | None], where: str) -> bytes | None
 
 
 def room(largest: int) -> int:
-    """Return how large a record may be where Kafka takes batches of so many bytes: less the batch's own part."""
+    """Return how large a record may be if Kafka takes batches of `largest` bytes: less the overhead of the batch."""
     return largest - largest // 100 - 1024
 
 
@@ -121,7 +121,7 @@ def size(record: ProducerRecord) -> int:
 
 
 def fitted(record: ProducerRecord, topic: str, largest: int) -> ProducerRecord:
-    """Return the record so that it fits: its accumulators as they are, or deflated, or left out, which it says then.
+    """Return the record so that it fits: with its accumulators, or with these deflated, or with only their size.
 
     largest: the topic's max.message.bytes. Raises KafkaUnavailable for a record that is too large without them.
     """

@@ -1,9 +1,9 @@
-"""Why offsets hold no record for a reader: Kafka is asked for each of them.
+"""Why there is no record for a reader at an offset: Kafka is asked about each one.
 
 expired   below the first offset that Kafka still has
-aborted   a record of a transaction that was aborted: a reader of uncommitted records gets it
+aborted   a record of an aborted transaction: only a reader of uncommitted records gets it
 own       nobody gets a record there: a transaction's marker, or a record that compaction removed
-there     a reader of committed records gets a record there: whoever has not, has lost it
+there     a reader of committed records gets a record there: a reader without it has lost it
 beyond    at or after the end of Kafka's log
 """
 
@@ -22,12 +22,12 @@ from lakehouse.kafka.options import for_librdkafka
 from lakehouse.kafka.topics import Cluster
 
 Range = tuple[int, int]  # half-open
-FAR = 10_000  # offsets between two holes that are rather read than jumped over
+FAR = 10_000  # offsets between two holes that are read over rather than skipped
 HOLES_AT_ONCE = 100_000
 
 
 class Explained(NamedTuple):
-    """How many offsets of some holes there are of each kind, and the first of those that Kafka has a record at."""
+    """How many offsets of some holes are of each kind, and the first ones at which Kafka has a record."""
 
     expired: int = 0
     aborted: int = 0
@@ -38,7 +38,7 @@ class Explained(NamedTuple):
 
 
 class Holes:
-    """Two readers of one Kafka. A context manager. Raises KafkaUnavailable where Kafka falls silent or refuses."""
+    """Two readers of one Kafka. A context manager. Raises KafkaUnavailable if Kafka falls silent or refuses."""
 
     def __init__(self, cluster: Cluster, options: Mapping[str, str]) -> None:
         self._cluster = cluster
@@ -67,7 +67,7 @@ class Holes:
         self._uncommitted.close()
 
     def explain(self, topic: str, partition: int, holes: Iterable[Range]) -> Explained:
-        """Explain the holes of a partition, which are in order. Raises NotFound for no such topic or partition."""
+        """Explain the holes of a partition, given in order. Raises NotFound if there is no such topic or partition."""
         first, end = self._cluster.offsets([(topic, partition)])[topic, partition]
         total = Explained()
         for stretch in _stretches(holes):
@@ -88,7 +88,7 @@ class Holes:
         return total
 
     def _seen(self, consumer: Consumer, topic: str, partition: int, holes: list[Range]) -> tuple[int, int | None]:
-        """How many records a reader gets in the holes, and the offset of the first."""
+        """The number of records that a reader gets in the holes, and the offset of the first."""
         count, first, at = 0, None, 0
         for offset in _offsets(consumer, topic, partition, holes) if holes else ():
             while at < len(holes) and holes[at][1] <= offset:
@@ -100,7 +100,7 @@ class Holes:
 
 
 def _offsets(consumer: Consumer, topic: str, partition: int, holes: list[Range]) -> Iterator[int]:
-    """The offsets of the records that a reader gets between the first hole and the last one's end."""
+    """The offsets of the records that a reader gets from the start of the first hole to the end of the last."""
     consumer.assign([TopicPartition(topic, partition, holes[0][0])])
     heard = time.monotonic()
     try:
@@ -121,7 +121,7 @@ def _offsets(consumer: Consumer, topic: str, partition: int, holes: list[Range])
 
 
 def _stretches(holes: Iterable[Range]) -> Iterator[list[Range]]:
-    """Holes that lie near each other, together: they are read in one go."""
+    """Groups of holes that lie near each other: each group is read in one go."""
     stretch: list[Range] = []
     for hole in holes:
         if stretch and (hole[0] - stretch[-1][1] > FAR or len(stretch) >= HOLES_AT_ONCE):

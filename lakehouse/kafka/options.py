@@ -1,9 +1,8 @@
-"""Extra Kafka client properties: written once, handed to two kinds of client that spell some differently.
+"""Extra Kafka client properties: written once, given to two kinds of clients that spell some of them differently.
 
-librdkafka (confluent-kafka) takes user and password as two properties, Java's clients (Spark) as a JAAS line;
-certificates
-are files in PEM form for the first and may be for the second. Either spelling may be used for user and
-password.
+librdkafka (confluent-kafka) takes user and password as two properties, Java's clients (Spark) as one JAAS line;
+certificates are files in PEM form for the first, and may be for the second. User and password may be given in either
+spelling.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ JAAS = re.compile(r'\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
 def for_librdkafka(options: Mapping[str, str]) -> dict[str, str]:
-    """The properties as confluent-kafka's clients take them. Raises ConfigError for what they can't take."""
+    """The properties for confluent-kafka's clients. Raises ConfigError for those that these can't take."""
     found = dict(options)
     if jaas := found.pop("sasl.jaas.config", None):
         for name, text in JAAS.findall(jaas):
@@ -44,7 +43,7 @@ def for_librdkafka(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def for_java(options: Mapping[str, str]) -> dict[str, str]:
-    """The properties as Java's clients take them, without Spark's ``kafka.`` prefix. Raises ConfigError."""
+    """The properties for Java's clients, without Spark's ``kafka.`` prefix. Raises ConfigError."""
     found = dict(options)
     if mechanism := found.pop("sasl.mechanisms", None):
         found.setdefault("sasl.mechanism", mechanism)
@@ -68,7 +67,7 @@ def for_java(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def refused(error: KafkaException) -> ConfigError:
-    """The error for properties that confluent-kafka would not take."""
+    """The error for properties that confluent-kafka refused."""
     reason = error.args[0].str() if isinstance(error.args[0], KafkaError) else str(error)
     return ConfigError(
         f"kafka.options: {reason}. Expected properties that librdkafka knows. Correct the name or the value."

@@ -1,6 +1,6 @@
-"""Producing to given partitions so that what stands in one is always a beginning of what was sent: no gap, no double.
+"""Producing to given partitions so that each always holds a beginning of what was sent: no gap, no duplicate.
 
-So whoever goes on after a crash needs to know no more than how many records are there.
+So whoever goes on after a crash needs to know only how many records are there.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Placed = tuple[int, int, Headers | None, bytes | None, bytes | None]
 
 
 class OrderedProducer:
-    """A producer of one topic. A context manager: leaving it gives up what was not acknowledged. Not for two threads.
+    """A producer for one topic. A context manager: leaving it gives up unacknowledged records. Not for two threads.
 
-    `batch_bytes_max`: what the topic takes at once (its max.message.bytes).
+    `batch_bytes_max`: the largest batch that the topic takes (its max.message.bytes).
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class OrderedProducer:
             "log_level": 0,
             "acks": "all",
             "enable.idempotence": True,
-            # A record that can't be delivered stops those behind it; without this they would go on.
+            # A record that can't be delivered stops those after it; without this they would go on.
             "enable.gapless.guarantee": True,
             "delivery.report.only.error": True,
             "queue.buffering.max.messages": 200_000,
             "queue.buffering.max.kbytes": QUEUE_KBYTES,
             "batch.size": min(BATCH_BYTES, max(1, batch_bytes_max * 9 // 10)),
-            # How large one record may be is for the topic to say.
+            # The topic, not the client, limits the size of a record.
             "message.max.bytes": 1_000_000_000,
         }
         try:
@@ -67,20 +67,20 @@ class OrderedProducer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # What was not sent yet is given up; what is on its way must have arrived before somebody counts.
+        # Unsent records are given up; those on their way must have arrived before anybody counts.
         deadline = time.monotonic() + LEAVING_SECONDS
         while len(self._producer) and time.monotonic() < deadline:
-            self._producer.purge(in_flight=False)  # again: what was on its way and failed waits in the queue anew
+            self._producer.purge(in_flight=False)  # repeated: a record that failed on its way is back in the queue
             with suppress(KafkaException):
                 self._producer.poll(POLL_SECONDS)
 
     @property
     def acknowledged(self) -> int:
-        """How many records are in the topic for certain."""
+        """The number of records that are in the topic for certain."""
         return self.sent - len(self._producer)
 
     def send(self, records: Iterable[Placed]) -> None:
-        """Send records in their order. Raises KafkaUnavailable when one could not be delivered."""
+        """Send records in order. Raises KafkaUnavailable if one could not be delivered."""
         produce, topic, delivered = self._producer.produce, self.topic, self._delivered
         for partition, timestamp, headers, key, value in records:
             while True:
@@ -102,7 +102,7 @@ class OrderedProducer:
         self._poll()
 
     def _wait(self, waiting: int) -> None:
-        """Wait until fewer records wait. Raises KafkaUnavailable when nothing moves for too long."""
+        """Wait until the queue is shorter than `waiting`. Raises KafkaUnavailable if nothing moves for too long."""
         deadline = time.monotonic() + SILENCE_SECONDS
         while len(self._producer) >= waiting:
             self._poll(POLL_SECONDS)
@@ -112,7 +112,7 @@ class OrderedProducer:
     def _poll(self, seconds: float = 0.0) -> None:
         try:
             self._producer.poll(seconds)
-        except KafkaException as error:  # a fatal one; what it was about comes with the records' own reports
+        except KafkaException as error:  # a fatal error; its cause comes with the reports of the records
             with suppress(KafkaException):
                 self._producer.poll(POLL_SECONDS)
             raise self._refused(error.args[0].str()) from None

@@ -1,7 +1,7 @@
-"""Where Java's producer puts a key: murmur2 of its bytes. Not in confluent-kafka's API, which only applies it to keys.
+"""The partition in which Java's producer puts a key: murmur2 of its bytes. confluent-kafka only applies it to keys.
 
-A windowed table's changelog needs it: its records stand in the partition of the key without the window, as Kafka
-Streams' `WindowedStreamPartitioner` has it, so that a key's windows stay together and in order.
+A windowed table's changelog needs it: its records go to the partition of the key without the window, as with Kafka
+Streams' `WindowedStreamPartitioner`, so that a key's windows stay together and in order.
 """
 
 from __future__ import annotations

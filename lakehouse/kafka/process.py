@@ -1,4 +1,4 @@
-"""A child process that ends with its parent, the proof that a pid is still the same process, and ports."""
+"""A child process that ends with its parent, a check that a pid is still the same process, and ports."""
 
 from __future__ import annotations
 
@@ -17,17 +17,15 @@ import psutil
 
 HOST = "127.0.0.1"
 PR_SET_PDEATHSIG = 1
-# The system's clock may be corrected between two readings of a process's start; numbers are not reused that
-# fast.
+# The system's clock may be corrected between two readings of a process's start; pids are not reused that fast.
 CREATED_TOLERANCE_SECONDS = 5.0
 
 
 def spawn(command: list[str], output: Path, outlive: bool) -> subprocess.Popen[bytes]:
-    """Start ``command``; what it prints goes to ``output``. ``outlive``: it goes on when this process ends.
+    """Start ``command``; its output goes to the file ``output``. ``outlive``: it keeps running when this process ends.
 
     Otherwise Linux ends it (SIGTERM) as soon as this process is gone, killed or not; elsewhere the caller
-    must see to
-    an orderly end. Raises OSError.
+    must see to an orderly end. Raises OSError.
     """
     started = threading.Event()
     children: list[subprocess.Popen[bytes]] = []
@@ -54,8 +52,7 @@ def spawn(command: list[str], output: Path, outlive: bool) -> subprocess.Popen[b
             started.set()
         child.wait()
 
-    # Linux sends the signal when the *thread* that started the child ends, so that thread must last as long
-    # as the child.
+    # Linux sends the signal when the *thread* that started the child ends: that thread must last as long as the child.
     threading.Thread(target=run, name="lakehouse-child", daemon=True).start()
     started.wait()
     if failures:
@@ -64,7 +61,7 @@ def spawn(command: list[str], output: Path, outlive: bool) -> subprocess.Popen[b
 
 
 def end_with_parent() -> Callable[[], None] | None:
-    """Return what a child runs before its program, so that Linux sends it SIGTERM when the calling thread is gone."""
+    """Return the code that a child runs before its program, so that Linux ends it (SIGTERM) with the calling thread."""
     if not sys.platform.startswith("linux"):
         return None
     library = ctypes.CDLL(None, use_errno=True)
@@ -72,14 +69,14 @@ def end_with_parent() -> Callable[[], None] | None:
 
     def ask() -> None:
         library.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-        if os.getppid() != parent:  # it was gone before the request
+        if os.getppid() != parent:  # the parent was gone before the request
             os._exit(1)
 
     return ask
 
 
 def identify(pid: int, created: float, mark: str) -> psutil.Process | None:
-    """The living process ``pid`` if it started at ``created`` with the argument ``mark``, else None."""
+    """The running process ``pid`` if it started at ``created`` with the argument ``mark``, else None."""
     try:
         found = psutil.Process(pid)
         same = abs(found.create_time() - created) <= CREATED_TOLERANCE_SECONDS and mark in found.cmdline()
@@ -89,14 +86,14 @@ def identify(pid: int, created: float, mark: str) -> psutil.Process | None:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nothing uses at this moment."""
+    """A port of 127.0.0.1 that is unused at this moment."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on this port of 127.0.0.1."""
+    """Whether a server could listen on a port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -117,7 +114,7 @@ def accepts(address: str) -> bool:
 
 
 def user_of(port: int) -> str:
-    """Who listens on a port, as `` by pid 12 (java)``; empty where the system does not tell."""
+    """The process that listens on a port, as `` by pid 12 (java)``; empty if the system does not tell."""
     with contextlib.suppress(psutil.Error):
         for connection in psutil.net_connections("tcp"):
             listens = connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port

@@ -22,7 +22,7 @@ from lakehouse.kafka.topics import Cluster
 DELIVERY_TIMEOUT_SECONDS = 60.0
 _ONE_AT_A_TIME = threading.Lock()
 _DECODER = json.JSONDecoder()
-# A text in JSON, which stays, or the blanks between its parts.
+# A string in JSON, which is kept, or the blanks between its parts.
 _BLANKS = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 
 
@@ -30,7 +30,7 @@ _BLANKS = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 class ProducerRecord:
     """A record to produce. ``timestamp_ms`` since 1970 (None: now); ``partition`` None: by the key's hash.
 
-    ``place``: for a publisher that does not know the partitions yet, the bytes whose hash, or the number, says which.
+    ``place``: for a publisher that does not know the partitions yet: the bytes whose hash, or the number, gives it.
     """
 
     key: bytes | None
@@ -42,12 +42,12 @@ class ProducerRecord:
 
 
 def produce(bootstrap_servers: str, options: Mapping[str, str], topic: str, records: Iterable[ProducerRecord]) -> int:
-    """Write ``records`` to ``topic`` in their order per partition and wait until every one is acknowledged.
+    """Write ``records`` to ``topic``, in order per partition, and wait until every one is acknowledged.
 
-    Keys go to the partition where Java's producer would put them. Returns their number.
-    Raises NotFound (no such topic), KafkaUnavailable (how many were not delivered, and why).
+    Keys go to the same partition as with Java's producer. Returns the number of records.
+    Raises NotFound (no such topic), KafkaUnavailable (how many records were not delivered, and why).
     """
-    # Asked first: a producer would wait half a minute for a topic that does not exist.
+    # Checked first: a producer would wait half a minute for a topic that does not exist.
     partitions = Cluster(bootstrap_servers, options).topics([topic])[topic].partitions
     sent, done, failed, reason = 0, 0, 0, ""
 
@@ -72,7 +72,7 @@ def produce(bootstrap_servers: str, options: Mapping[str, str], topic: str, reco
                 producer.poll(0.1)
             missing = failed + sent - done
             if missing:
-                _producer.cache_clear()  # it may be in a state that it can't leave
+                _producer.cache_clear()  # it may be in a state that it can't recover from
     if missing:
         raise KafkaUnavailable(
             f"{missing} of {sent} records were not delivered to topic {topic!r} on {bootstrap_servers}: "
@@ -84,7 +84,7 @@ def produce(bootstrap_servers: str, options: Mapping[str, str], topic: str, reco
 
 @lru_cache(maxsize=4)
 def _producer(bootstrap_servers: str, options: frozenset[tuple[str, str]]) -> Producer:
-    """A producer, kept: a fresh idempotent one waits half a second for its producer id."""
+    """A producer, cached: a fresh idempotent one waits half a second for its producer id."""
     settings = {
         "linger.ms": "5",
         **for_librdkafka(dict(options)),
@@ -141,13 +141,13 @@ def _send(producer: Producer, topic: str, record: ProducerRecord, delivered: Any
 
 
 def parse_lines(lines: Iterable[str], format: Literal["json", "tsv"]) -> Iterator[ProducerRecord]:
-    """Records from lines of text; empty lines are skipped. Raises LakehouseError with the line's number.
+    """Yield records from lines of text; empty lines are skipped. Raises LakehouseError with the line's number.
 
     ``json``: an object ``{"key":, "value":, "timestamp":, "headers":, "partition":}``; only value is required. A JSON
-    string stands for its text, null is null, anything else for the text that stands in the line: to read a number and
-    to write it again would give another one. A key loses the blanks between its parts, so that it has one form, and
-    one partition. ``tsv``: key, value and timestamp with tabs between; no text for the key is a null key, no tab after
-    it is a null value. A timestamp is milliseconds since 1970, or ISO 8601 (UTC unless it says otherwise).
+    string gives its text, null is null, anything else gives the text as it is in the line: parsing a number and
+    writing it again could change it. A key loses the blanks between its parts, so that it has one form, and one
+    partition. ``tsv``: key, value and timestamp with tabs between; an empty key is a null key, no tab after it is a
+    null value. A timestamp is milliseconds since 1970, or ISO 8601 (UTC unless it says otherwise).
     """
     parse = _from_json if format == "json" else _from_tsv
     for number, line in enumerate(lines, start=1):
@@ -194,7 +194,7 @@ def _from_json(line: str) -> ProducerRecord:
 
 
 def _members(text: str) -> dict[str, str]:
-    """The text of each member's value of a JSON object, as it stands there; of a name that comes twice, the last."""
+    """The text of each member's value in a JSON object, exactly as written; of repeated names the last counts."""
     members: dict[str, str] = {}
     at = _past(text, text.index("{") + 1)
     while text[at] != "}":
@@ -208,7 +208,7 @@ def _members(text: str) -> dict[str, str]:
 
 
 def _past(text: str, at: int) -> int:
-    """The first place from ``at`` on that is no white space."""
+    """The first place from ``at`` on that is not white space."""
     while text[at] in " \t\r\n":
         at += 1
     return at
@@ -229,7 +229,7 @@ def _from_tsv(line: str) -> ProducerRecord:
 
 
 def _bytes(value: object, text: str) -> bytes | None:
-    """The bytes of a value that stands as this text in its line."""
+    """The bytes of a value whose text in the line is ``text``."""
     try:
         return None if value is None else (value if isinstance(value, str) else text).encode()
     except UnicodeEncodeError:

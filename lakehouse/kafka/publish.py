@@ -1,8 +1,8 @@
-"""Publishing a changelog in Kafka transactions, with what each one covers inside of it.
+"""Publishing a changelog in Kafka transactions, each with its cover inside.
 
-A reader with isolation level read_committed sees whole transactions only, each once, in order, whatever was killed
-when. How far it is published stands in the cover (`lakehouse.kafka.covers`), which is written with the records or not
-at all, and which Kafka keeps for ever. A file in the lake remembers it, too, for upkeep, which does not ask Kafka.
+A reader with isolation level read_committed sees only whole transactions, each once, in order, whatever was killed
+when. The progress is in the cover (`lakehouse.kafka.covers`), which is written together with the records or not at all,
+and which Kafka keeps forever. A file in the lake has a copy, for upkeep, which does not ask Kafka.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from lakehouse.kafka.produce import ProducerRecord
 from lakehouse.kafka.topics import Cluster
 
 TIMEOUT_SECONDS = 60.0
-# Readers wait so long for a transaction whose publisher was killed and not started again; 80 MB are written in it.
+# Readers wait this long for a transaction whose publisher was killed and not restarted; enough time to write 80 MB.
 TRANSACTION_SECONDS = 300
-LARGEST = 1_000_000  # librdkafka's own limit of a record, where a topic does not say
+LARGEST = 1_000_000  # librdkafka's own limit for a record, if a topic does not tell its limit
 
 
 class Publisher:
     """The one publisher of a topic. Opening one fences an older one that still runs.
 
-    `remembered` is the file that remembers the progress. Raises KafkaUnavailable when Kafka does not take part.
+    `remembered` is the file with the copy of the progress. Raises KafkaUnavailable if Kafka does not take part.
     """
 
     def __init__(self, cluster: Cluster, options: Mapping[str, str], topic: str, remembered: str) -> None:
@@ -53,7 +53,7 @@ class Publisher:
                 "compression.type": "lz4",
                 "linger.ms": 20,
                 "queue.buffering.max.messages": 500_000,
-                # The topic's own limit is what counts: `fitted` keeps a record to it, and this a batch of them.
+                # The topic's own limit is what counts: `fitted` keeps a record within it, and this setting a batch.
                 "message.max.bytes": max(self._largest, LARGEST),
                 "batch.size": min(room(self._largest), LARGEST),
             }
@@ -66,9 +66,9 @@ class Publisher:
             ) from None
 
     def publish(self, records: Iterable[ProducerRecord], cover: Cover) -> int:
-        """Write the records, and what is covered with them, in one transaction; return how many.
+        """Write the records and their cover in one transaction; return the number of records.
 
-        Raises KafkaUnavailable, LakehouseError when another publisher has taken the topic over.
+        Raises KafkaUnavailable; LakehouseError if another publisher has taken over the topic.
         """
         sent = 0
         failed: list[str] = []
@@ -82,7 +82,7 @@ class Publisher:
             for record in records:
                 self._send(self.topic, fitted(record, self.topic, self._largest), delivered)
                 sent += 1
-            # Of today: by their times Kafka closes the segments, which it compacts then.
+            # The time is now: by record times Kafka closes the segments, and only closed ones are compacted.
             told = ProducerRecord(self.topic.encode(), cover.data(), time.time_ns() // 1_000_000, partition=0)
             self._send(name_of(self.topic), told, delivered)
             self._producer.commit_transaction(TRANSACTION_SECONDS)
@@ -100,7 +100,7 @@ class Publisher:
         return sent
 
     def _send(self, topic: str, record: ProducerRecord, delivered: Any) -> None:
-        # librdkafka takes 0 for "now", and Kafka knows no time before 1970: the true event time is in a header.
+        # librdkafka takes 0 for "now", and Kafka has no time before 1970: the true event time is in a header.
         place: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
         if record.place is not None:
             place["partition"] = partition(record.place, self._partitions)
@@ -119,22 +119,22 @@ class Publisher:
         try:
             self._producer.abort_transaction(TIMEOUT_SECONDS)
         except KafkaException as error:
-            # A transaction that can't be aborted is ended by the broker, or by the next publisher.
+            # A transaction that can't be aborted here is ended by the broker or by the next publisher.
             if error.args[0].fatal():
                 raise LakehouseError(
                     f"topic {self.topic!r}: another publisher has taken over; this one stops."
                 ) from None
 
     def remember(self, tick: int) -> None:
-        """Write the progress down in the lake."""
+        """Write the progress to the lake."""
         if self._remembered is not None:
             write_durably(self._remembered, json.dumps({"topic_id": self.topic_id, "tick": tick}))
 
 
 def _largest(cluster: Cluster, topic: str) -> int:
-    """How large a batch the topic takes, in bytes; librdkafka's own limit where Kafka does not say."""
+    """The largest batch that the topic takes, in bytes; librdkafka's own limit if Kafka does not tell."""
     try:
         said = cluster.config(topic).get(LIMIT)
     except KafkaUnavailable:
-        said = None  # it may be forbidden to ask
+        said = None  # asking may be forbidden
     return int(said) if said else LARGEST

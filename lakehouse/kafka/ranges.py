@@ -1,7 +1,7 @@
-"""Ranges of offsets, read record by record: slower than Spark, and in bounded memory whatever a record is.
+"""Ranges of offsets, read record by record: slower than Spark, and in bounded memory whatever the records are.
 
-For what Spark's source can't take in: a value larger than its memory, or a timestamp that is no time. librdkafka keeps
-what it has fetched outside of the JVM, and says how large a record is before anything is made of it.
+For records that Spark's source can't take in: a value larger than its memory, or an impossible timestamp. librdkafka
+keeps what it fetched outside the JVM, and tells the size of a record before anything is made of it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakehouse.kafka.options import for_librdkafka
 
 SILENCE_SECONDS = 60.0
 POLL_SECONDS = 0.1
-# Kafka's own limits are on what was compressed: an answer of a megabyte can hold values of gigabytes.
+# Kafka's own limits are on compressed bytes: an answer of a megabyte can hold gigabytes of values.
 ANSWER_BYTES_MAX = 2_000_000_000
 
 Ends = Mapping[str, Mapping[int, int]]
@@ -26,7 +26,7 @@ Ends = Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """A record as Kafka has it; `timestamp` is whatever number stands there, its type 0 or 1 (Kafka's own)."""
+    """A record as Kafka has it; `timestamp` is whatever number Kafka has, its type 0 or 1 (Kafka's own)."""
 
     topic: str
     partition: int
@@ -39,16 +39,16 @@ class Raw:
 
     @property
     def size(self) -> int:
-        """Its bytes: of key, value and headers."""
+        """The bytes of its key, value and headers."""
         headers = sum(len(name.encode()) + len(value or b"") for name, value in self.headers)
         return len(self.key or b"") + len(self.value or b"") + headers
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Records that are taken in together, and where each partition goes on after them.
+    """Records that are taken in together, and the offset at which each partition goes on after them.
 
-    too_large: the record after them, without its value, where that is larger than allowed; `size` is what it was.
+    too_large: the record after them, emptied, if it is larger than allowed; `size` is the size that it had.
     """
 
     records: list[Raw]
@@ -58,9 +58,9 @@ class Piece:
 
 
 def pieces(records: Iterable[Raw], ends: Ends, records_max: int, bytes_max: int, record_max: int) -> Iterator[Piece]:
-    """Yield records in pieces of so many records and bytes at the most; a single record may be larger, to `record_max`.
+    """Yield records in pieces of at most so many records and bytes; a single record may be larger, up to `record_max`.
 
-    ends: where the ranges end that the records are of; the last piece ends there.
+    ends: where the ranges of the records end; the last piece ends there.
     """
     held: list[Raw] = []
     size = 0
@@ -84,9 +84,9 @@ def _copied(ends: Ends) -> dict[str, dict[int, int]]:
 
 
 def read_ranges(bootstrap_servers: str, options: Mapping[str, str], starts: Ends, ends: Ends) -> Iterator[Raw]:
-    """Yield the committed records at the offsets [start, end) of each partition; those of a partition are in order.
+    """Yield the committed records at the offsets [start, end) of each partition, in order within a partition.
 
-    Raises KafkaUnavailable where Kafka falls silent, or where an answer can't be read.
+    Raises KafkaUnavailable if Kafka falls silent, or for an answer that can't be read.
     """
     left = {(topic, p): end for topic, of in ends.items() for p, end in of.items() if end > starts[topic].get(p, 0)}
     consumer = _consumer(bootstrap_servers, options)
@@ -101,7 +101,7 @@ def read_ranges(bootstrap_servers: str, options: Mapping[str, str], starts: Ends
                     raise KafkaUnavailable(f"{places}: nothing came for {SILENCE_SECONDS:g} s.")
                 continue
             if (record := _record(message)) is None:
-                # The end of a partition: what is left of the range is no record (a transaction's marker).
+                # The end of a partition: the rest of the range has no records (a transaction's marker).
                 left.pop((message.topic() or "", message.partition() or 0), None)
             elif (record.topic, record.partition) in left:
                 end = left[record.topic, record.partition]
@@ -109,7 +109,7 @@ def read_ranges(bootstrap_servers: str, options: Mapping[str, str], starts: Ends
                     yield record
                 if record.offset + 1 >= end:
                     del left[record.topic, record.partition]
-            heard = time.monotonic()  # now, not before it was handed over: its reader may take its time
+            heard = time.monotonic()  # now, not before the record was handed over: its reader may take its time
     finally:
         consumer.close()
 
@@ -144,7 +144,7 @@ def _consumer(bootstrap_servers: str, options: Mapping[str, str]) -> Consumer:
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",
-            # The end of a partition may be a transaction's marker, which no record tells.
+            # The end of a partition may be a transaction's marker, which comes as no record.
             "enable.partition.eof": True,
             "receive.message.max.bytes": ANSWER_BYTES_MAX,
             "queued.max.messages.kbytes": 65_536,

@@ -1,4 +1,4 @@
-"""What one embedded Kafka node is made of: its configuration, its Java command, its formatted storage."""
+"""The parts of one embedded Kafka node: its configuration, its Java command, its formatted storage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakehouse.kafka.process import HOST
 from lakehouse.settings.config import jars_folder
 
 HEAP_MB = 512
-# A short start counts more than peak speed: the quick compiler alone, the simplest collector.
+# A short start matters more than peak speed: the quick compiler alone, the simplest collector.
 JVM_FLAGS = (
     f"-Xmx{HEAP_MB}m",
     "-XX:+UseSerialGC",
@@ -83,7 +83,7 @@ rootLogger.appenderRef.file.ref=file
 
 
 def java() -> str:
-    """The path of the java to run: ``JAVA_HOME`` if it is set, else the PATH. Raises BrokerError."""
+    """The path of the java to run: from ``JAVA_HOME`` if it is set, else from the PATH. Raises BrokerError."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
     if found is None:
@@ -96,7 +96,7 @@ def java() -> str:
 
 
 def data_folder(folder: Path) -> Path:
-    """Where a broker of ``folder`` keeps its records."""
+    """The folder in which a broker of ``folder`` keeps its records."""
     return folder / "data"
 
 
@@ -106,7 +106,7 @@ def log_file(folder: Path) -> Path:
 
 
 def output_file(folder: Path) -> Path:
-    """What the JVM itself printed at the last start."""
+    """The output of the JVM itself at the last start."""
     return folder / "broker.out"
 
 
@@ -122,14 +122,14 @@ def command(folder: Path) -> list[str]:
 
 
 def command_mark(folder: Path) -> str:
-    """The argument of ``command`` by which the process is recognized later."""
+    """The argument of ``command`` that identifies the process later."""
     return str(_settings_file(folder))
 
 
 def format_storage(folder: Path) -> None:
     """Give ``folder`` a formatted storage with its own cluster id, unless it has one. Raises BrokerError.
 
-    It is made beside its place and renamed, so that an interrupted start leaves no half of it.
+    It is built beside its place and renamed, so that an interrupted start leaves no half-made storage.
     """
     if (data_folder(folder) / "meta.properties").is_file():
         return

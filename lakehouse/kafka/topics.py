@@ -1,4 +1,4 @@
-"""Topics of a Kafka: their ids, partitions and offsets, over one admin client that is kept."""
+"""The topics of a Kafka: ids, partitions and offsets, over one admin client that is kept."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from lakehouse.errors import KafkaUnavailable, LakehouseError, NotFound
 from lakehouse.kafka.options import for_librdkafka, refused
 
 TIMEOUT_SECONDS = 15.0
-# Just after a topic was created, or created anew, or a broker came back; it passes by itself. (That the topic exists is
-# asked before it is waited for.)
+# Just after a topic was created or recreated, or a broker came back; these pass by themselves. (Whether the topic
+# exists is checked before anybody waits for it.)
 NOT_READY_YET = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -29,14 +29,14 @@ NOT_READY_YET = frozenset(
         KafkaError._NOENT,  # librdkafka's own "no leaders found"
     }
 )  # fmt: skip
-# Of a topic whose records have event times, which may lie ahead: Kafka 4 refuses those of more than an hour.
+# For a topic with event times, which may be in the future: Kafka 4 refuses those more than an hour ahead.
 TO_COME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class TopicFacts:
-    """A topic as it is now. ``id`` tells it from one of the same name that was deleted before."""
+    """A topic as it is now. ``id`` tells it from a deleted topic of the same name."""
 
     name: str
     id: str
@@ -70,8 +70,7 @@ class Cluster:
         """Facts by topic name, for a list of names or for a regular expression that matches whole names.
 
         Raises NotFound for a listed name that does not exist. A pattern that matches nothing gives {}, and
-        never
-        Kafka's own topics.
+        never Kafka's own topics.
         """
         if isinstance(names, str):
             pattern = re.compile(names)
@@ -93,15 +92,14 @@ class Cluster:
         return found
 
     def names(self) -> list[str]:
-        """The names of all topics but Kafka's internal ones, sorted."""
+        """The names of all topics except Kafka's internal ones, sorted."""
         listed = self._call(lambda: self._admin.list_topics(timeout=self._timeout))
         return sorted(name for name in listed.topics if not name.startswith("__"))
 
     def offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
         """(earliest, latest) offset of each (topic, partition).
 
-        Latest is the end for a read_committed reader: it stops before the first open transaction.
-        Raises NotFound.
+        Latest is the end for a read_committed reader, before the first open transaction. Raises NotFound.
         """
         wanted = [TopicPartition(topic, partition) for topic, partition in partitions]
         if not wanted:
@@ -130,7 +128,7 @@ class Cluster:
         return {(one.topic, one.partition): (earliest[one], latest[one]) for one in wanted}
 
     def _require(self, partitions: list[TopicPartition]) -> None:
-        """Raise NotFound for the first that does not exist: Kafka's own answer does not say which it was."""
+        """Raise NotFound for the first one that does not exist: Kafka's own answer does not say which it was."""
         facts = self.topics(sorted({one.topic for one in partitions}))
         for one in partitions:
             if not 0 <= one.partition < facts[one.topic].partitions:
@@ -152,9 +150,9 @@ class Cluster:
     def create(
         self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None, replicas: int = -1
     ) -> None:
-        """Create a topic; ``replicas`` -1: the broker's default. Raises LakehouseError when it exists.
+        """Create a topic; ``replicas`` -1: the broker's default. Raises LakehouseError if it exists.
 
-        Returns when the topic can be used: Kafka itself answers a little earlier.
+        Returns when the topic can be used, which is a little later than Kafka's own answer.
         """
         topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=dict(config or {}))
         self._do(lambda: self._admin.create_topics([topic], request_timeout=self._timeout)[name], name)
@@ -179,7 +177,7 @@ class Cluster:
             raise self._translate(error, name) from None
 
     def _call(self, ask: Any) -> Any:
-        """Ask; a failure that comes at once means that there is nobody to ask."""
+        """Ask; a failure that comes at once means that nobody is there to answer."""
         try:
             return ask()
         except KafkaException as error:
@@ -213,7 +211,7 @@ class Cluster:
         return self._unavailable(error.args[0].str() if code is not None else str(error))
 
     def _unavailable(self, reason: str) -> KafkaUnavailable:
-        self._admin.poll(0)  # hands over the reason that the client has, if any
+        self._admin.poll(0)  # hands over the client's reason, if it has one
         reason = self._reasons[-1] if self._reasons else reason
         return KafkaUnavailable(
             f"Kafka on {self.bootstrap_servers} did not answer within {self._timeout:g} s: {reason}. "
