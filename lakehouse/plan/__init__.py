@@ -1,1 +1,1 @@
-"""Declarations as frozen values, and the checks that refuse one that can't be kept."""
+"""Declarations as frozen values, and the checks that refuse an impossible one."""

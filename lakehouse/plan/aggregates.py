@@ -24,7 +24,7 @@ class Aggregation:
 
     @property
     def can_merge(self) -> bool:
-        """True where two accumulators can become one, which sessions need."""
+        """Whether two accumulators can become one, which sessions need."""
         return self.kind != "aggregate" or dict(self.options)["merge"] is not None
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ def count(column: str | None = None) -> Aggregation:
 
 
 def count_distinct(column: str) -> Aggregation:
-    """COUNT_DISTINCT(column): how many different values that are not null. Exact; the row keeps them all."""
+    """COUNT_DISTINCT(column): the number of different values, nulls excluded. Exact; the row keeps all values."""
     return Aggregation("count_distinct", column)
 
 
@@ -68,22 +68,22 @@ def max(column: str) -> Aggregation:
 
 
 def latest(column: str, *, ignore_nulls: bool = True) -> Aggregation:
-    """LATEST_BY_OFFSET(column): the last record's value, in the order of arrival; nulls are skipped unless told."""
+    """LATEST_BY_OFFSET(column): the last record's value, in order of arrival; nulls are skipped by default."""
     return Aggregation("latest", column, (("ignore_nulls", ignore_nulls),))
 
 
 def earliest(column: str, *, ignore_nulls: bool = True) -> Aggregation:
-    """EARLIEST_BY_OFFSET(column): the first record's value, in the order of arrival; nulls are skipped unless told."""
+    """EARLIEST_BY_OFFSET(column): the first record's value, in order of arrival; nulls are skipped by default."""
     return Aggregation("earliest", column, (("ignore_nulls", ignore_nulls),))
 
 
 def collect_list(column: str, *, limit: int | None = None) -> Aggregation:
-    """COLLECT_LIST(column): every value, nulls too, in first-seen order; `limit` of them at the most."""
+    """COLLECT_LIST(column): every value, nulls too, in first-seen order; at most `limit` of them."""
     return Aggregation("collect_list", column, (("limit", _least(limit, "collect_list: limit")),))
 
 
 def collect_set(column: str, *, limit: int | None = None) -> Aggregation:
-    """COLLECT_SET(column): every different value, null too, in first-seen order; `limit` of them at the most."""
+    """COLLECT_SET(column): every different value, null too, in first-seen order; at most `limit` of them."""
     return Aggregation("collect_set", column, (("limit", _least(limit, "collect_set: limit")),))
 
 
@@ -98,15 +98,15 @@ def stddev(column: str) -> Aggregation:
 
 
 def histogram(column: str) -> Aggregation:
-    """HISTOGRAM(column): how often each text came, as map<string, bigint>; nulls are skipped."""
+    """HISTOGRAM(column): how often each text occurs, as map<string, bigint>; nulls are skipped."""
     return Aggregation("histogram", column)
 
 
 def reduce(column: str, function: Callable[[Any, Any], Any]) -> Aggregation:
-    """Fold the values that are not null with function(so far, value), beginning with the first of them.
+    """Fold the values that are not null with function(so far, value), beginning with the first one.
 
-    The function must give the same again for the same input, and be associative where the window is a session. A value
-    on which it raises, or gives what does not fit the column's type, is left out as a null is.
+    The function must give the same result for the same input, and be associative for session windows. A value on which
+    it raises, or for which its result does not fit the column's type, is left out like a null.
     """
     return Aggregation("reduce", column, (("function", function),))
 
@@ -122,12 +122,12 @@ def aggregate(
     merge: Callable[[Any, Any], Any] | None = None,
     undo: Callable[[Any, Any], Any] | None = None,
 ) -> Aggregation:
-    """A user-defined aggregate: begin with `zero`, add(accumulator, value) each record (nulls too), show `result`.
+    """A user-defined aggregate: begin with `zero`, add(accumulator, value) for each record (nulls too), show `result`.
 
     accumulator, returns: their Spark types ("struct<n: bigint, total: double>"); without `result` the accumulator is
-    what people see. merge(earlier, later): needed for sessions. undo(accumulator, value): takes a value out again, for
-    aggregates over tables. The functions must give the same again, and not change their arguments. A record on which
-    `add` raises, or gives what does not fit, is left out; a `result` that raises shows null.
+    visible. merge(earlier, later): needed for sessions. undo(accumulator, value): takes a value out again, for
+    aggregates over tables. The functions must give the same result for the same input, and not change their arguments.
+    A record on which `add` raises, or gives what does not fit, is left out; a `result` that raises shows null.
     """
     if (result is None) != (returns is None):
         raise PlanError("aggregate: result and returns go together: the function, and the type that it gives.")

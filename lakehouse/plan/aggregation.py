@@ -1,4 +1,4 @@
-"""Aggregates over a stream's columns: which rule and types they have."""
+"""Aggregates over a stream's columns: their rules and types."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ from lakehouse.semantics.aggregate.ordered import Earliest, Latest
 from lakehouse.semantics.aggregate.wide_sum import DECIMAL_DIGITS_MAX, PART_DIGITS, PARTS, SumWideDecimals
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
-# One digit below the largest DECIMAL, so that the sum of two accumulators keeps its scale. Decimals of more than 18
-# digits could add up to more: theirs has three of these.
+# One digit below the largest DECIMAL, so that the sum of two accumulators keeps its scale. Sums over decimals of more
+# than 18 digits could be larger: their accumulator has three of these.
 SUM_DIGITS = 37
-# These have a second form in Spark SQL (`lakehouse.spark.operators.aggregates`); the others run as they stand in
-# semantics.
+# These have a second form in Spark SQL (`lakehouse.spark.operators.aggregates`); the others run as semantics has them.
 SQL_KINDS = ("count", "sum", "avg", "min", "max", "latest", "earliest")
 
 
@@ -50,7 +49,7 @@ class NamedAggregation:
 
 
 def named_aggregation(name: str, item: Aggregation, columns: Iterable[Column], what: str) -> NamedAggregation:
-    """Return an aggregation bound to columns; PlanError where their types, as far as they can be told, do not fit."""
+    """Return an aggregation bound to columns; PlanError if their types, as far as they are known, do not fit."""
     columns = list(columns)
     argument = expression(item.argument, columns, f"{what}: {item}") if item.argument is not None else None
     made = NamedAggregation(name, item.kind, argument, item.options)
@@ -62,7 +61,7 @@ def named_aggregation(name: str, item: Aggregation, columns: Iterable[Column], w
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An aggregation with its types: the rule, what people see, and what is kept (None: what people see)."""
+    """An aggregation with its types: the rule, the visible type, and the type that is kept (None: the visible one)."""
 
     rule: Aggregate
     shown: str
@@ -140,7 +139,7 @@ def decimal_digits(kind: str) -> tuple[int, int]:
 
 
 def rule(item: NamedAggregation, columns: Iterable[Column]) -> Aggregate:
-    """Return an aggregation's rule for the model; NeedsSpark where only Spark can tell the argument's type."""
+    """Return an aggregation's rule for the model; NeedsSpark if only Spark can tell the argument's type."""
     kind = expression_type(item.argument, columns) if item.argument is not None else ""
     if kind is None and item.kind in ("sum", "avg"):
         raise NeedsSpark(f"{item}: the model can't tell its type; write cast({item.argument} AS bigint), or use Spark.")
@@ -148,6 +147,6 @@ def rule(item: NamedAggregation, columns: Iterable[Column]) -> Aggregate:
 
 
 def shown_type(item: NamedAggregation, columns: Iterable[Column]) -> str | None:
-    """Return the type of what people see, where it can be told without Spark."""
+    """Return the visible type, if it can be told without Spark."""
     kind = expression_type(item.argument, columns) if item.argument is not None else ""
     return None if kind is None else bind(item, kind).shown

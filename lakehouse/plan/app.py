@@ -6,7 +6,7 @@
     stream, table   --join-->  stream
     stream  --to_topic-->  topic
 
-Every step checks itself against the columns before it: a plan that can't be kept is refused on the line that says it.
+Every step checks itself against the columns before it: an impossible plan is refused on the line that declares it.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class App:
 
 
 def app(*parts: Table | Sink) -> App:
-    """Return an application of these tables and sinks. A sink's table is kept too, and a table that another one reads.
+    """Return an application of these tables and sinks. A sink's table is kept too, and so is any table that is read.
 
-    Tables stand in the order in which they read each other.
+    Tables are in the order in which they read each other.
 
     Raises PlanError for two different tables of one name, two sinks of one topic, two streams of one name, or a topic
-    that is read and written.
+    that is both read and written.
     """
     tables: dict[str, Table] = {}
     sinks: dict[str, Sink] = {}
@@ -86,5 +86,5 @@ def app(*parts: Table | Sink) -> App:
 
 
 def depth(table: Table) -> int:
-    """Return how many tables stand before a table, one behind the other: 0 for one that reads topics alone."""
+    """Return how many tables lie before a table, one behind the other: 0 for a table that reads only topics."""
     return max((1 + depth(upstream) for upstream in table.stream.reads), default=0)

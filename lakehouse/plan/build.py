@@ -1,4 +1,4 @@
-"""A topic as a stream: what is declared of its key, its values and their time."""
+"""A topic as a stream: the declaration of its key, its values and their time."""
 
 from __future__ import annotations
 

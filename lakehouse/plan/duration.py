@@ -15,7 +15,7 @@ _PART = re.compile(r"\s*(\d{1,15})\s*([a-z]+?)s?(?=\s|$|\d)", re.IGNORECASE)
 
 
 def duration_ms(text: str, what: str, *, least: int = 0) -> int:
-    """Return a duration text as milliseconds; PlanError if it is none, shorter than `least` or longer than all time."""
+    """Return a duration text as milliseconds; PlanError for other texts, or if shorter than `least` or too long."""
     position, total, parts = 0, 0, 0
     while isinstance(text, str) and (found := _PART.match(text, position)):
         unit = UNITS_MS.get(found.group(2).lower())

@@ -1,7 +1,7 @@
-"""Expressions: Spark SQL text, parsed once, and refused when a replay would not give the same again.
+"""Expressions: Spark SQL text, parsed once, and refused if a replay could give another result.
 
-An expression that fails on a record (a division by zero, a text that is no number) is null for that record, as in
-ksqlDB; it never stops the job. So what can raise on purpose, ask a clock, a dice or the machine is refused.
+An expression that fails on a record (a division by zero, a text that is not a number) is null for that record, as in
+ksqlDB; it never stops the job. So functions that raise on purpose, or read a clock, a dice or the machine, are refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One Spark SQL expression over a record's columns. `text` is what Spark is given."""
+    """One Spark SQL expression over a record's columns. `text` is the text for Spark."""
 
     text: str
 
@@ -45,7 +45,7 @@ class Expression:
 
     @property
     def is_column(self) -> bool:
-        """True for a column, or a field of one, as it stands."""
+        """True for a plain column, or a field of one."""
         return isinstance(self.tree, exp.Column)
 
     def columns(self) -> list[str]:
@@ -73,7 +73,7 @@ class Named:
 
 
 def root_name(column: exp.Column) -> str:
-    """Return the column that a reference such as `a.b.c` begins with: `a`."""
+    """Return the column at the beginning of a reference such as `a.b.c`: `a`."""
     return str(column.parts[0].name)
 
 
@@ -116,7 +116,7 @@ def _not_kept(text: str, part: str) -> ExpressionError:
 def _check_functions(text: str) -> None:
     """Raise ExpressionError for a function that does not exist, or may not be used.
 
-    The names are those of the text: sqlglot's own would be those of any dialect that it knows.
+    The names come from the text: sqlglot's own names would be those of any dialect that it knows.
     """
     tokens = sqlglot.tokenize(text, read="spark")
     for before, token, after in zip([None, *tokens], tokens, tokens[1:], strict=False):
@@ -143,7 +143,7 @@ def _is_word(token: Token) -> bool:
 
 
 def name_text(name: str) -> str:
-    """Return a column's name as an expression: in backticks where it is a word of SQL that means something else."""
+    """Return a column's name as an expression: in backticks if it is an SQL word with another meaning."""
     try:
         tree = _parse(name)
     except ExpressionError:
@@ -152,7 +152,7 @@ def name_text(name: str) -> str:
 
 
 def expression(text: str, columns: Iterable[Column], what: str) -> Expression:
-    """Return `text` as an expression over `columns` (and the pseudo columns); ExpressionError if it can't be one."""
+    """Return `text` as an expression over `columns` (and the pseudo columns); ExpressionError if it is not one."""
     columns, tree = list(columns), _parse(text)
     if isinstance(tree, exp.Alias):
         raise ExpressionError(f"{what}: {text!r} names a column with AS, where only a value is expected.")
@@ -161,7 +161,7 @@ def expression(text: str, columns: Iterable[Column], what: str) -> Expression:
 
 
 def predicate(text: str, columns: Iterable[Column], what: str) -> Expression:
-    """Return `text` as a condition over `columns`; ExpressionError if it can't be one."""
+    """Return `text` as a condition over `columns`; ExpressionError if it is not one."""
     columns = list(columns)
     made = expression(text, columns, what)
     typed.check_predicate(made.tree, columns, what, text)
@@ -180,7 +180,7 @@ def named(text: str, columns: Iterable[Column], what: str) -> Named:
 
 
 def _unnamed(text: str) -> str:
-    """An expression without its name at the end, as it was written: sqlglot would write it in its own way."""
+    """An expression without its name at the end, as written: sqlglot would write it in its own way."""
     *_, before, name = sqlglot.tokenize(text, read="spark")
     return text[: before.start if before.token_type is TokenType.ALIAS else name.start].strip()
 
@@ -199,12 +199,12 @@ def _check(tree: exp.Expression, columns: list[Column], what: str, text: str) ->
 
 
 def expression_type(item: Expression, columns: Iterable[Column]) -> str | None:
-    """Return the type of an expression as Spark SQL text where it can be told without Spark, else None."""
+    """Return the type of an expression as Spark SQL text if it can be told without Spark, else None."""
     columns = list(columns)
     types = {column.name.lower(): column.type for column in columns} | PSEUDO_COLUMNS
     tree = item.tree
     if isinstance(tree, exp.Cast) and not tree.args["to"].args.get("nested"):
-        return str(tree.args["to"].sql("spark")).lower()  # whatever it is that is cast
+        return str(tree.args["to"].sql("spark")).lower()  # whatever is cast
     for column in tree.find_all(exp.Column):
         if len(column.parts) > 1 or not types.get(root_name(column).lower()):
             return None
@@ -222,11 +222,11 @@ def expression_type(item: Expression, columns: Iterable[Column]) -> str | None:
 
 @lru_cache(maxsize=4096)
 def canonical(text: str) -> str:
-    """Return SQL text in one form: white space, comments and the case of functions do not matter."""
+    """Return SQL text in one form: white space, comments and the case of functions make no difference."""
     try:
         trees = sqlglot.parse(f"SELECT {text}", read="spark")
     except sqlglot.errors.SqlglotError:
-        return text  # another release's text, which this one can't read
+        return text  # a text of another release, which this one can't read
     select = trees[0]
     if not isinstance(select, exp.Select):
         return text
@@ -234,12 +234,12 @@ def canonical(text: str) -> str:
 
 
 def sql(item: Expression) -> Json:
-    """Return an expression as a fingerprint holds it."""
+    """Return an expression in the form of a fingerprint."""
     return {SQL: canonical(item.text)}
 
 
 def sql_of(items: Iterable[Named]) -> Json:
-    """Return named expressions as a fingerprint holds them."""
+    """Return named expressions in the form of a fingerprint."""
     return {item.name: sql(item.expression) for item in items}
 
 

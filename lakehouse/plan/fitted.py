@@ -1,6 +1,6 @@
-"""Values that a user's function gave, brought to the type that was declared for them, one by one.
+"""Values from users' functions, converted one by one to their declared type.
 
-So they are the same whether they went through a table's row in between or not: a table does not depend on where its
+So they are the same whether or not they went through a table's row in between: a table does not depend on where its
 batches end.
 """
 
@@ -26,7 +26,7 @@ PLAIN: dict[str, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A function that brings a value to a Spark type; it raises ValueError for one that does not fit. "": any type."""
+    """A function that converts a value to a Spark type; it raises ValueError if it does not fit. "": any type."""
 
     kind: str
 
@@ -87,7 +87,7 @@ def _double(value: Any, base: str) -> float:
 
 
 def _decimal(value: Any, precision: int, scale: int) -> Decimal:
-    """An exact decimal of this scale; more digits are not rounded in silence."""
+    """An exact decimal of this scale; further digits are not rounded silently."""
     sign, digits, exponent = Decimal(_of_type(value, (int, Decimal))).as_tuple()
     zeros = int(exponent) + scale if isinstance(exponent, int) else -1
     if zeros < 0 or len(digits) + zeros > max(precision, zeros + 1):

@@ -1,8 +1,8 @@
-"""Python functions in a declaration: a digest of what they do, by which a changed one is told from the same one.
+"""Python functions in a declaration: a digest of what they do, which changes when the function does.
 
-What belongs to it: the function's own source, its defaults, what it closes over, and the functions and constants of
-its own file that it uses. Comments, formatting and the function's name do not, nor which Python compiled it. What it
-imports from elsewhere is not followed.
+The digest covers the function's own source, its defaults, the values that it closes over, and the functions and
+constants of its own file that it uses; not comments, formatting, the function's name or the version of Python. Imports
+from elsewhere are not followed.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 def digest(function: Callable[..., Any]) -> str:
-    """Return a short digest of a function; for what is not written in Python, its full name."""
+    """Return a short digest of a function; for one that is not written in Python, its full name."""
     return _digest(function, [])
 
 
 def function_text(function: Callable[..., Any]) -> str:
-    """Return a function's name and a digest of what it does, by which a plan tells that it was changed."""
+    """Return a function's name and a digest of what it does, so that a plan can tell a changed function."""
     found = digest(function)
-    # What is not written in Python has a name instead.
+    # A function that is not written in Python has a name instead.
     return found if "." in found else f"{getattr(function, '__qualname__', type(function).__name__)}#{found}"
 
 
 def value_text(value: Any) -> str:
-    """Return a value as text that is the same in every process; a function as its digest."""
+    """Return a value as text that is the same in every process; a function is given as its digest."""
     return _text(value, [])
 
 
@@ -58,7 +58,7 @@ def _digest(function: Any, within: list[Any]) -> str:
 
 
 def _no_function(function: Any, within: list[Any]) -> str:
-    """An object that can be called, by its class and its attributes; a class, or a function in C, by its name."""
+    """A callable object, by its class and its attributes; a class, or a function in C, by its name."""
     call: Any = type(function).__call__
     if not isinstance(function, type) and hasattr(call, "__code__"):
         return _hashed([_digest(call, within), _text(getattr(function, "__dict__", {}), within)])
@@ -106,7 +106,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _source(code: CodeType) -> str | None:
-    """The function's own source, brought to one form; None where it can't be found, or not told from another's."""
+    """The function's own source in one form; None if it can't be located, or not told from another function's."""
     linecache.checkcache(code.co_filename)
     try:
         tree = ast.parse("".join(linecache.getlines(code.co_filename)))
@@ -126,7 +126,7 @@ def _is(node: Node, code: CodeType) -> bool:
 
 
 def _plain(node: Node) -> str:
-    """A function as a lambda or as statements, without its name, its docstring and its decorators."""
+    """A function as a lambda or as statements, without its name, docstring and decorators."""
     if isinstance(node, ast.Lambda):
         return ast.unparse(node)
     body = node.body[1:] if ast.get_docstring(node) is not None else node.body
@@ -134,6 +134,6 @@ def _plain(node: Node) -> str:
 
 
 def _bytes(code: CodeType) -> str:
-    """A function without source (typed in, made by exec) as its byte code, which each Python compiles otherwise."""
+    """A function without source (typed in, made by exec) as its byte code, which each Python compiles differently."""
     inner = [_bytes(item) if isinstance(item, CodeType) else _text(item, []) for item in code.co_consts]
     return repr((sys.version_info[:2], code.co_code, inner, code.co_names))

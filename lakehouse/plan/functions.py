@@ -1,8 +1,8 @@
 """Spark's functions: those that an expression may use, and those that it may not.
 
-Allowed is what gives the same again for the same record: no clock, no dice, no look outside of the record, nothing that
-takes several records or gives several. A test holds both lists against the functions of a real session; a function that
-is in none of them does not exist.
+Allowed are functions that give the same result for the same record: no clock, no dice, no look outside the record, no
+function that takes or gives several records. A test compares both lists with the functions of a real session; a
+function in neither list does not exist.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ ALLOWED = names(
     xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string xxhash64 year zeroifnull zip_with
     """
 )
-# Clocks, dice, what looks outside of the record or stops the job on purpose; what takes several records (count, sum and
-# the like, which are a table's) or gives several (explode is a step of the stream); what needs a plan of its own.
+# Clocks and dice; functions that look outside the record or stop the job on purpose; those that take several records
+# (count, sum and others are a table's) or give several (explode is a stream's step); those that need their own plan.
 REFUSED = names(
     """
     aes_encrypt any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate
@@ -72,9 +72,9 @@ REFUSED = names(
     variant_explode variant_explode_outer version window window_time
     """
 )
-# Sketches and geometry come in families; none of them has been tried here.
+# Sketches and geometry come in families; none has been tried here.
 REFUSED_FAMILIES = ("kll_", "theta_", "tuple_", "st_", "vector_")
-# Words that may stand before a parenthesis and are no functions, and Spark's operators that have a function's name.
+# Words that may precede a parenthesis but are not functions, and Spark's operators named like functions.
 WORDS = names(
     """
     all and any as between both case dec distinct div else end escape except for from ilike in interval is leading
@@ -89,6 +89,6 @@ def is_refused(name: str) -> bool:
 
 
 def similar(name: str) -> str:
-    """Return ", did you mean upper?" for a name that is nearly that of a function; else nothing."""
+    """Return ", did you mean upper?" for a name close to that of a function; else nothing."""
     close = get_close_matches(name, sorted(ALLOWED), 1)
     return f" Did you mean {close[0]}?" if close else ""

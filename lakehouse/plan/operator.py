@@ -1,14 +1,14 @@
-"""What a table does with its stream's records: a fold, and the operators behind it. Frozen values.
+"""The operators of a table over its stream's records: a fold, and those after it. Frozen values.
 
     Latest, LatestBy, Aggregate   fold: a record and the row of its key become the key's next row
-    Final                         a window's row is seen once, when it has closed
-    Having                        a row is seen while it qualifies
+    Final                         a window's row becomes visible once, when the window has closed
+    Having                        a row is visible while it qualifies
     Expire                        rows of windows leave, by the watermark
-    Suppress                      a change that changes nothing is not seen
+    Suppress                      a change that changes nothing is not emitted
 
-A table has one fold, and at most one of each of the others, in this order. What each is to run is said by its type:
+A table has one fold, and at most one of each of the others, in this order. How each one runs is decided by its type:
 on the model in `lakehouse.model.fold` and `lakehouse.model.keyed_table`, on Spark in `lakehouse.spark.operators.way`
-(folds) and `lakehouse.spark.operators.shown` (what is seen of what is kept).
+(folds) and `lakehouse.spark.operators.shown` (the visible part of what is kept).
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ WINDOW_COLUMNS = ("window_start", "window_end")
 
 
 class Operator:
-    """What operators tell of themselves.
+    """The facts about an operator.
 
-    keeps_more: what is kept is then more than what is seen. looks_back: what is seen of a change depends on the row
-    before it.
+    keeps_more: more is kept than is visible. looks_back: the visible side of a change depends on the row before it.
     """
 
     __slots__ = ()
@@ -44,19 +43,19 @@ class Operator:
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        """What it reads of the stream's records."""
+        """The expressions that it reads of the stream's records."""
         return ()
 
     def lag(self, window: Window | None) -> int | None:
-        """How far behind the watermark, in ms, records are judged at the least; None where it does not mind."""
+        """How far behind the watermark, in ms, records are judged at least; None if that makes no difference to it."""
         return None
 
     def lines(self) -> list[str]:
-        """Return it as lines of the plan's text."""
+        """Return the operator as lines of the plan's text."""
         return []
 
     def fingerprint(self) -> tuple[Json, Json]:
-        """Return its parts of a fingerprint: what decides which values rows have, and what stands beside that."""
+        """Return its two parts of a fingerprint: what decides the values of rows, and what is kept beside that."""
         return {}, {}
 
 
@@ -94,10 +93,10 @@ class Latest(Operator):
 
 @dataclass(frozen=True, slots=True)
 class LatestBy(Latest):
-    """The latest by an order of the records' own: an older record never overwrites a newer one.
+    """The latest value by an order of the records' own: an older record never overwrites a newer one.
 
-    A delete leaves a marker. is_time: the order is a time, and a null value has its record's. remembers: how long, in
-    milliseconds before the watermark, markers are kept and records taken in; for ever if None.
+    A delete leaves a marker. is_time: the order is a time, and a null one is replaced by the record's. remembers: how
+    long, in milliseconds before the watermark, markers are kept and records taken in; forever if None.
     """
 
     order: Expression
@@ -107,7 +106,7 @@ class LatestBy(Latest):
 
     @classmethod
     def declared(cls, columns: Iterable[Column], order_by: str, retention: str | None, what: str) -> LatestBy:
-        """Return it over a stream's columns. Raises PlanError for an order that is none."""
+        """Return the operator over a stream's columns. Raises PlanError for an impossible order."""
         columns = list(columns)
         order = expression(order_by, columns, f"{what}: order_by")
         kind = expression_type(order, columns)
@@ -141,7 +140,7 @@ class LatestBy(Latest):
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(Operator):
-    """Aggregates of a stream: one row a group, and a window of event time if there is one."""
+    """Aggregates of a stream: one row for each group, and for each window of event time if there are windows."""
 
     by: tuple[Named, ...]
     aggregations: tuple[NamedAggregation, ...]
@@ -158,7 +157,7 @@ class Aggregate(Operator):
 
     @property
     def windows(self) -> tuple[str, ...]:
-        """The columns of a row that name its window; none without one."""
+        """The columns of a row that name its window; none without windows."""
         return WINDOW_COLUMNS if self.window is not None else ()
 
     @property
@@ -173,7 +172,7 @@ class Aggregate(Operator):
         return (*keys, *(Column(name, "timestamp") for name in self.windows), *shown)
 
     def rule(self, rules: Rules, *, final: bool) -> Rule:
-        """Return what applies a record to the rows of one group, for these rules of the aggregations."""
+        """Return the rule that applies a record to the rows of one group, for these rules of the aggregations."""
         match self.window:
             case None:
                 return Plain(rules)
@@ -194,9 +193,9 @@ class Aggregate(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Final(Operator):
-    """A window's row is seen once, when it has closed (EMIT FINAL).
+    """A window's row becomes visible once, when the window has closed (EMIT FINAL).
 
-    idle: a partition without records for so many milliseconds no longer holds results back; never if None.
+    idle: a partition without records for this many milliseconds no longer holds results back; never if None.
     """
 
     idle: int | None = None
@@ -214,7 +213,7 @@ class Final(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Having(Operator):
-    """A row is seen while the predicate, over its columns, is true (rule 11)."""
+    """A row is visible while the predicate, over its columns, is true (rule 11)."""
 
     predicate: Expression
     keeps_more = looks_back = True
@@ -228,12 +227,12 @@ class Having(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Expire(Operator):
-    """Rows of windows that ended so many milliseconds before the watermark are deleted."""
+    """Rows are deleted this many milliseconds after their window's end, by the watermark."""
 
     after: int
 
     def lag(self, window: Window | None) -> int | None:
-        """While a row is kept for longer than its window is needed, it takes what the partition's own time lets in."""
+        """While a row is kept for longer than its window is needed, it takes what its partition's own time allows."""
         return None if window is None else self.after - window.needed
 
     def lines(self) -> list[str]:
@@ -245,7 +244,7 @@ class Expire(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Suppress(Operator):
-    """A change that changes nothing is not seen."""
+    """A change that changes nothing is not emitted."""
 
     looks_back = True
 

@@ -1,7 +1,7 @@
-"""Where a stream begins: a topic, other streams, a table's changes, or a stream and a table. Frozen values.
+"""The beginning of a stream: a topic, other streams, a table's changes, or a stream and a table. Frozen values.
 
 An origin is a node of the graph. `inputs` are the streams and tables that it reads, `decodes` the topics whose records
-reach it as they are, `reads` the tables that it reads, `levels` how often it numbers records anew.
+reach it unchanged, `reads` the tables that it reads, `levels` how many times it numbers records again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HOW = ("inner", "left")
 
 
 class Node(ABC):
-    """What all origins tell."""
+    """The facts that all origins have."""
 
     __slots__ = ()
 
@@ -45,7 +45,7 @@ class Node(ABC):
 
     @property
     def names_of_key(self) -> tuple[str, ...]:
-        """The key that its records begin with."""
+        """The names of the key that its records begin with."""
         return self.inputs[0].key
 
     @property
@@ -62,15 +62,15 @@ class Node(ABC):
 
     @abstractmethod
     def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Origin:
-        """Return the same over other inputs, as many."""
+        """Return the same origin over other inputs, equally many."""
 
     @abstractmethod
     def lines(self) -> list[str]:
-        """Return it as lines of the plan's text."""
+        """Return the origin as lines of the plan's text."""
 
     @abstractmethod
     def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
-        """Return it, as far as the columns `read` (in lower case) are made of it. keyed: see `Step.fingerprint`."""
+        """Return the part that the columns `read` (in lower case) are made from. keyed: see `Step.fingerprint`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Source(Node):
 
     def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
         read = read | read_by([self.event_time] if self.event_time is not None else [])
-        # A JSON field is found by its name; in a line of CSV the place counts, and one field more is another line.
+        # A JSON field is located by name; in a line of CSV by place, and a line with one more field is another line.
         beside: Json = {"name": self.name}
         value: Any = [[column.name, column.type] for column in self.value]
         if self.value_format == "json":
@@ -126,13 +126,13 @@ class Source(Node):
 
 @dataclass(frozen=True, slots=True)
 class Merge(Node):
-    """Several streams with the same columns as one. Their records stand in position order, as all records do."""
+    """Several streams with the same columns as one. Their records are in position order, as all records are."""
 
     streams: tuple[Stream, ...]
 
     @classmethod
     def declared(cls, streams: tuple[Stream, ...]) -> Merge:
-        """Raise PlanError for a stream that has another key, or other columns, than the first."""
+        """Raise PlanError for a stream with another key, or other columns, than the first."""
         first, *others = streams
         for other in others:
             for found, expected in ((other.key, first.key), (_signature(other), _signature(first))):
@@ -197,8 +197,8 @@ class ChangesOf(Node):
 class TableJoin(Node):
     """Each record of a stream with the row that a table has when the record arrives (SEMANTICS.md, rule 20).
 
-    on: the table's key, in its order, made of the stream's columns. prefix: stands before the names of the table's
-    columns. A change of the table that the same record makes comes first.
+    on: the table's key, in its order, made of the stream's columns. prefix: precedes the names of the table's columns.
+    If the record itself changes the table, that change comes first.
     """
 
     stream: Stream
@@ -211,7 +211,7 @@ class TableJoin(Node):
     def declared(
         cls, stream: Stream, table: Table, on: Sequence[str] | None, how: How, prefix: str
     ) -> tuple[TableJoin, Shape]:
-        """Return the join, and what comes out. The rest: see `Stream.join`."""
+        """Return the join, and the shape that comes out. The rest: see `Stream.join`."""
         what = f"{stream.what}: join with table {table.name!r}"
         if how not in HOW:
             raise PlanError(f"{what}: how={how!r}; expected 'inner' or 'left'.")
@@ -261,7 +261,7 @@ Origin = Source | Merge | ChangesOf | TableJoin
 
 
 def _upstream(what: str, table: Table) -> Json:
-    """A table that is read: its name. What its declaration changes reaches the reader as changes of its rows."""
+    """A table that is read: its name. A change of its declaration reaches the reader as changes of its rows."""
     above = [upstream.name for upstream in (*table.stream.tables, table)]
     beside = {"name": table.name, "topics": sorted(table.stream.topics), "tables": sorted(above)}
     return {what: table.name, "key": [[c.name, c.type] for c in table.columns if c.name in table.key], "beside": beside}

@@ -1,4 +1,4 @@
-"""Names and types: what may be called how, and a schema written as Spark writes it ("city string, n bigint")."""
+"""Names and types: the names that are allowed, and schemas written as in Spark ("city string, n bigint")."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
-# ksqlDB's pseudo columns; every stream has them, so a schema can't define them anew.
+# ksqlDB's pseudo columns; every stream has them, so a schema can't redefine them.
 PSEUDO_COLUMNS = {"rowtime": "bigint", "rowpartition": "int", "rowoffset": "bigint"}
 
 # The order of the lake: see `lakehouse.semantics.position`.
@@ -70,7 +70,7 @@ def distinct(items: Iterable[Item]) -> tuple[Item, ...]:
 
 
 def check_distinct(names: Iterable[str], what: str) -> None:
-    """Raise PlanError when two names differ in nothing but case: Spark would not tell them apart."""
+    """Raise PlanError when two names differ only in case: Spark would not tell them apart."""
     seen: dict[str, str] = {}
     for name in names:
         if (other := seen.get(name.lower())) is not None:
@@ -79,7 +79,7 @@ def check_distinct(names: Iterable[str], what: str) -> None:
 
 
 def parse_schema(text: str, what: str) -> tuple[Column, ...]:
-    """Return the columns of a schema text such as "city string, amount decimal(10, 2)"; PlanError if it is none."""
+    """Return the columns of a schema text such as "city string, amount decimal(10, 2)"; PlanError if it is not one."""
     right = 'Write it as Spark does: "city string, amount decimal(10, 2), tags array<string>".'
     try:
         tree = sqlglot.parse_one(f"CREATE TABLE t ({text})", read="spark")
@@ -116,7 +116,7 @@ def type_text(kind: exp.Expression, what: str) -> str:
 
 
 def parse_type(text: str) -> exp.DataType:
-    """Return a type's tree, for code that walks into it."""
+    """Return a type's tree, for code that walks it."""
     return exp.DataType.build(text, dialect="spark")
 
 
@@ -131,7 +131,7 @@ def element_type(text: str) -> str:
 
 
 def check_pseudo(columns: Iterable[Column], what: str) -> None:
-    """Raise PlanError when a made column takes the name of a pseudo column."""
+    """Raise PlanError if a computed column takes the name of a pseudo column."""
     for column in columns:
         if column.name.lower() in PSEUDO_COLUMNS:
             raise PlanError(

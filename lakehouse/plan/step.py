@@ -1,7 +1,7 @@
-"""The stateless steps of a stream, one class each: what it is given, what comes out, its text and its fingerprint.
+"""The stateless steps of a stream, one class each: parameters, resulting columns, text and fingerprint.
 
-A step is a frozen value. `declared` makes one, over the stream as it is before it, and gives the stream after it; it
-refuses what can't be kept. How a step runs is said by type, once for the model (`lakehouse.model.step`) and once for
+A step is a frozen value. `declared` creates one over the stream before it and returns the stream after it; it refuses
+an impossible step. How a step runs is decided by its type, once for the model (`lakehouse.model.step`) and once for
 Spark (`lakehouse.spark.operators.step`).
 """
 
@@ -29,7 +29,7 @@ from lakehouse.plan.schema import (
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A stream as a step sees it: what messages call it, its key, and the columns that can be read."""
+    """A stream as a step sees it: its name in messages, its key, and the columns that can be read."""
 
     what: str
     key: tuple[str, ...]
@@ -46,7 +46,7 @@ class Shape:
 
 
 class Step(ABC):
-    """One stateless step. `is_several`: it makes several records of one, and numbers them."""
+    """One stateless step. `is_several`: it makes several records from one, and numbers them."""
 
     __slots__ = ()
     is_several: ClassVar[bool] = False
@@ -54,13 +54,13 @@ class Step(ABC):
     @property
     @abstractmethod
     def expressions(self) -> tuple[Expression, ...]:
-        """What it reads of a record."""
+        """The expressions that it reads of a record."""
 
     @abstractmethod
     def fingerprint(self, read: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
-        """Return what it does, None where nothing of that is read, and the columns that are read before it.
+        """Return the step's content, None if nothing of it is read, and the columns that are read before it.
 
-        read: the columns that are read after it, in lower case. keyed: the key is read, too, and whether it is null.
+        read: the columns that are read after it, in lower case. keyed: the key is also read, and whether it is null.
         """
 
     @abstractmethod
@@ -70,7 +70,7 @@ class Step(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Filter(Step):
-    """Keep the records for which the predicate is true; null and false leave out, and so does a null value."""
+    """Keep the records for which the predicate is true; null and false leave a record out, and so does a null value."""
 
     predicate: Expression
 
@@ -91,7 +91,7 @@ class Filter(Step):
 
 @dataclass(frozen=True, slots=True)
 class Select(Step):
-    """Make these value columns, and no others. The key goes along; a null value stays one."""
+    """Make these value columns, and no others. The key is kept; a null value stays null."""
 
     columns: tuple[Named, ...]
 
@@ -128,7 +128,7 @@ class Select(Step):
 
 @dataclass(frozen=True, slots=True)
 class Rekey(Step):
-    """Take these as the key from here on; the old key becomes value columns. A null key stays in the stream."""
+    """Make these columns the key; the old key becomes value columns. A record with a null key stays in the stream."""
 
     columns: tuple[Named, ...]
 
@@ -199,9 +199,9 @@ class Explode(Step):
 
 @dataclass(frozen=True, slots=True)
 class Map(Step):
-    """A column made by a Python function over Arrow arrays: as many values as it was given.
+    """A column made by a Python function over Arrow arrays: as many values as there are in its arguments.
 
-    A record on which the function fails gets a null. It must give the same again for the same input.
+    A record on which the function fails gets a null. It must give the same result for the same input.
     """
 
     name: str
@@ -246,7 +246,7 @@ def _made(items: Iterable[Named], shape: Shape) -> list[Column]:
 
 
 def _computed(columns: Iterable[Named], read: set[str]) -> tuple[Json | None, set[str]]:
-    """The columns that are computed and read; one that only passes by is none."""
+    """The columns that are computed and read; a column that is only passed on is not one."""
     made = [item for item in columns if item.name.lower() in read and not item.is_plain]
     before = (read - {item.name.lower() for item in made}) | read_by(item.expression for item in made)
     return ({"select": sql_of(made)} if made else None), before

@@ -1,4 +1,4 @@
-"""Streams: where records come from, and the stateless steps after that. Every step checks itself against the columns
+"""Streams: the origin of records, and the stateless steps after it. Every step checks itself against the columns
 before it."""
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ class Stream:
 
     @property
     def inputs(self) -> tuple[Stream | Table, ...]:
-        """The streams and tables that its origin reads; none where that is a topic."""
+        """The streams and tables that its origin reads; none if that is a topic."""
         return self.source.inputs
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The topics that the stream comes from, also through tables, each with its schema."""
+        """The topics that the stream comes from, directly or through tables, each with its schema."""
         through = (source for table in self.reads for source in table.stream.sources)
         return tuple(dict.fromkeys((*self.decodes, *through)))
 
     @property
     def decodes(self) -> tuple[Source, ...]:
-        """Those of its sources whose records reach it as they are, not through a table: it knows their bad ones."""
+        """Those of its sources whose records reach it unchanged, not through a table: it sees their bad records."""
         return self.source.decodes
 
     @property
     def reads(self) -> tuple[Table, ...]:
-        """The tables that it reads itself."""
+        """The tables that it reads directly."""
         return self.source.reads
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """The tables that it reads, also through others; each stands behind those that it reads itself."""
+        """The tables that it reads, directly or through others; each comes after those that it reads itself."""
         return tuple(node for node in walk(self) if isinstance(node, Table))
 
     @property
@@ -68,15 +68,15 @@ class Stream:
 
     @property
     def levels(self) -> int:
-        """How many steps make several records of one: so deep are the ordinals of its records."""
+        """How many steps make several records from one: the depth of its records' ordinals."""
         return self.source.levels + sum(step.is_several for step in self.steps)
 
     def lines(self) -> list[str]:
-        """Return it as lines of the plan's text: what comes out first."""
+        """Return the stream as lines of the plan's text, the result first."""
         return [*map(str, reversed(self.steps)), *self.source.lines()]
 
     def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
-        """Return it, as far as the columns `read` (in lower case) are made of it. keyed: see `Step.fingerprint`."""
+        """Return the part that the columns `read` (in lower case) are made from. keyed: see `Step.fingerprint`."""
         steps = []
         for step in reversed(self.steps):
             made, read = step.fingerprint(read, keyed=keyed)
@@ -87,11 +87,11 @@ class Stream:
         return replace(self, key=shape.key, columns=shape.columns, steps=(*self.steps, step))
 
     def beginning(self, origin: Origin, shape: Shape) -> Stream:
-        """Return a stream that begins with an origin. Raises PlanError where its records can't be numbered."""
+        """Return a stream that begins with an origin. Raises PlanError if its records can't be numbered."""
         return replace(self, source=origin, key=shape.key, columns=shape.columns, steps=()).numbered(shape.what)
 
     def numbered(self, what: str) -> Stream:
-        """Return it. Raises PlanError where too many steps make several records of one to be numbered."""
+        """Return the stream. Raises PlanError if too many steps make several records from one to number them all."""
         if self.levels > ORDINAL_LEVELS_MAX:
             raise PlanError(
                 f"{what}: {self.levels} explodes, merges and tables stand behind each other; at most "
@@ -110,12 +110,12 @@ class Stream:
     def select(self, *columns: str, **renamed: str) -> Stream:
         """Return a stream with these value columns: "city", "upper(city) AS town", or town="upper(city)".
 
-        The key columns go along, whether they are named here or not.
+        The key columns are kept, whether they are named here or not.
         """
         return self._then(*Select.declared(self.shape, columns, renamed))
 
     def with_columns(self, **made: str) -> Stream:
-        """Return the stream with these columns made or replaced: with_columns(town="upper(city)")."""
+        """Return the stream with these columns added or replaced: with_columns(town="upper(city)")."""
         lowered = {name.lower() for name in made}
         kept = [name_text(name) for name in self.shape.values if name.lower() not in lowered]
         return self.select(*kept, **made)
@@ -128,7 +128,7 @@ class Stream:
         return self.select(*[f"{text} AS `{names[n]}`" if n in names else text for n, text in shown.items()])
 
     def cast(self, **types: str) -> Stream:
-        """Return the stream with value columns of other types: cast(amount="decimal(10, 2)"); what fails is null."""
+        """Return the stream with value columns of other types: cast(amount="decimal(10, 2)"); null if a cast fails."""
         for name, kind in types.items():
             self._value(name, "cast")
             parse_schema(f"`{name}` {kind}", f"{self.what}: cast")
@@ -165,8 +165,8 @@ class Stream:
     def map(self, name: str, function: Callable[..., Any], *arguments: str, type: str) -> Stream:
         """Return the stream with a column made by a Python function, for what SQL can't say.
 
-        function: is given one pyarrow.Array an argument expression and returns an array of as many values, of `type`;
-        it must give the same again for the same input. A record on which it fails gets a null.
+        function: receives one pyarrow.Array per argument expression and returns an array of as many values, of `type`;
+        it must give the same result for the same input. A record on which it fails gets a null.
         """
         return self._then(*Map.declared(self.shape, name, function, arguments, type))
 
@@ -205,10 +205,10 @@ class Stream:
     ) -> Stream:
         """Return each record with the columns of the row that a table has for it when the record arrives.
 
-        on: expressions of this stream, one for each column of the table's key; its own key if left out. how: "inner"
-        leaves a record without a row out, "left" keeps it, with nulls. prefix: stands before the names of the table's
-        columns. Records with a null value are left out; a change of the table gives nothing. The lookup is by arrival,
-        not by event time.
+        on: expressions of this stream, one for each column of the table's key; default: its own key. how: "inner"
+        leaves out a record without a row, "left" keeps it, with nulls. prefix: precedes the names of the table's
+        columns. Records with a null value are left out; a change of the table gives no record. The lookup is by
+        arrival, not by event time.
 
         Raises PlanError for columns that exist on both sides, or a key of another type.
         """
@@ -230,7 +230,7 @@ class Stream:
 
         order_by: an expression, a timestamp or a bigint: an older record then never overwrites a newer one, and a
         delete leaves a hidden marker, so that a record older than the delete does not bring the row back. A record
-        whose order is null is kept apart as late; for a timestamp the record's own time stands in. retention: forget
+        whose order is null is kept apart as late; for a timestamp the record's own time is used. retention: forget
         markers older than this; records older than it are late. suppress: a change that changes nothing is not emitted.
         """
         return latest_table(self, name, order_by, retention, suppress)
@@ -246,7 +246,7 @@ class Stream:
         return Grouped(self, items)
 
     def to_topic(self, topic: str, *, partitions: int | None = None, partition_by: str | None = None) -> Sink:
-        """Return a sink that publishes the stream's records, with null values and null keys as they are.
+        """Return a sink that publishes the stream's records, including null values and null keys.
 
         partition_by: an expression of type int or bigint whose value, modulo the topic's partitions, is the partition;
         without it, the key's hash (Kafka's murmur2).
@@ -261,5 +261,5 @@ class Stream:
 
 
 def walk(end: Stream | Table) -> tuple[Stream | Table, ...]:
-    """Return a stream or a table, last, and all that it is made of; each stands behind what it reads itself."""
+    """Return all that a stream or a table is made of, and the item itself last; each comes after what it reads."""
     return (*distinct(node for item in end.inputs for node in walk(item)), end)

@@ -1,4 +1,4 @@
-"""Tables: a stream grouped, windowed and aggregated, or its latest values; their changelogs, and where these go."""
+"""Tables: a stream grouped, windowed and aggregated, or its latest values; their changelogs, and sinks for these."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Kind = TypeVar("Kind", bound=Operator)
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """A stream and the columns that it is grouped by, and the window if there is one."""
+    """A stream and its grouping columns, and the window if there is one."""
 
     stream: Stream
     by: tuple[Named, ...]
@@ -55,7 +55,7 @@ class Grouped:
         return replace(self, declared=window)
 
     def agg(self, **aggregations: Aggregation) -> Aggregated:
-        """Return the aggregates, each under its name: agg(n=lh.count(), total=lh.sum("amount"))."""
+        """Return the aggregates, each under its own name: agg(n=lh.count(), total=lh.sum("amount"))."""
         what = f"{self.stream.what}: agg"
         if not aggregations:
             raise PlanError(f"{what}: expected at least one aggregate, such as n=lh.count().")
@@ -92,13 +92,13 @@ class Aggregated:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """What a row of the table shows; a type that only Spark can tell is empty."""
+        """The columns of a row; a type that only Spark can tell is empty."""
         return self.fold.columns(self.fold.key, self.grouped.stream.columns)
 
     def having(self, predicate: str) -> Aggregated:
         """Return the groups for which `predicate`, over the group's columns and the aggregates, is true (rule 11).
 
-        A row that stops qualifying is deleted; one that never qualified was never seen.
+        A row that stops qualifying is deleted; one that never qualified is never visible.
         """
         return replace(self, predicate=condition(predicate, self.columns, f"{self.grouped.stream.what}: having"))
 
@@ -111,14 +111,14 @@ class Aggregated:
         retention: str | None = None,
         idle: str | None = None,
     ) -> Table:
-        """Return the table that keeps these aggregates, one row a group (and window).
+        """Return the table that keeps these aggregates, one row for each group (and window).
 
-        emit: "changes", every change is seen, or "final": a window's row appears once, when it has closed (EMIT FINAL).
+        emit: "changes", every change is visible, or "final": a window's row appears once, when it closes (EMIT FINAL).
         suppress: a change that changes nothing is not emitted. retention: rows of windows that ended longer than
-        this before the watermark are deleted; for ever if left out. idle: a partition without records for this long
-        (by record timestamps) no longer holds final results back; never if left out.
+        this before the watermark are deleted; default: kept forever. idle: a partition without records for this long
+        (by record timestamps) no longer holds final results back; default: never.
 
-        Raises PlanError for options that the table can't keep.
+        Raises PlanError for impossible options.
         """
         what, declared = f"table {check_name(name, 'table')!r}", self.grouped.declared
         if emit not in ("changes", "final"):
@@ -150,9 +150,9 @@ class Aggregated:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A keyed table: a stream, the operator that folds its records, and the operators behind that.
+    """A keyed table: a stream, the operator that folds its records, and the operators after that.
 
-    `key` are the columns that tell rows apart: a windowed table's end with window_start and window_end.
+    `key` are the columns that tell rows apart; those of a windowed table end with window_start and window_end.
     """
 
     name: str
@@ -163,7 +163,7 @@ class Table:
 
     @property
     def operators(self) -> tuple[Operator, ...]:
-        """The fold, and the operators behind it, in their order."""
+        """The fold, and the operators after it, in order."""
         return (self.fold, *self.behind)
 
     @property
@@ -172,12 +172,12 @@ class Table:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """What a row shows, the key's columns first; a type that only Spark can tell is empty."""
+        """The columns of a row, the key's columns first; a type that only Spark can tell is empty."""
         return self.fold.columns(self.key, self.stream.columns)
 
     @property
     def group(self) -> tuple[str, ...]:
-        """The columns of its key but for the window's."""
+        """The columns of its key without those of the window."""
         return self.key[: len(self.key) - len(self.windows)]
 
     @property
@@ -186,7 +186,7 @@ class Table:
         return self.fold.windows
 
     def rule(self, rules: Rules) -> Rule:
-        """Return what applies a record to the rows of one group of an aggregate, for these rules."""
+        """Return the rule that applies a record to the rows of one group of an aggregate, for these rules."""
         assert isinstance(self.fold, Aggregate)
         return self.fold.rule(rules, final=any(isinstance(operator, Final) for operator in self.behind))
 
@@ -196,30 +196,30 @@ class Table:
 
     @property
     def idle(self) -> int | None:
-        """After how many ms without records a partition no longer holds the watermark back; never if None."""
+        """The ms without records after which a partition no longer holds the watermark back; None: never."""
         final = self.find(Final)
         return final.idle if final is not None else None
 
     @property
     def has_state(self) -> bool:
-        """True where what is kept is more than what is seen: the state then has a table of its own."""
+        """True if more is kept than is visible: the state then has a table of its own."""
         return any(operator.keeps_more for operator in self.operators)
 
     @property
     def looks_back(self) -> bool:
-        """True where what is seen of a change depends on the row before it."""
+        """True if the visible side of a change depends on the row before it."""
         return any(operator.looks_back for operator in self.operators)
 
     @property
     def has_clock(self) -> bool:
-        """True where stream time decides what is taken in."""
+        """True if stream time decides what is taken in."""
         return self.fold.has_clock
 
     @property
     def lag(self) -> int | None:
-        """How far behind the watermark, in ms, records are judged at the least; None: by their own partition alone.
+        """How far behind the watermark, in ms, records are judged at least; None: by their own partition alone.
 
-        What is final, or gone, by the watermark must not be begun anew by a partition that lags behind it.
+        A final or expired result, by the watermark, must not be begun again by a partition that lags behind it.
         """
         lags = (operator.lag(self.fold.window) for operator in self.operators)
         return min((lag for lag in lags if lag is not None), default=None)
@@ -255,13 +255,13 @@ class Changes:
     net: bool = False
 
     def to_topic(self, topic: str, *, partitions: int | None = None) -> Sink:
-        """Return a sink that publishes the changelog to a compacted topic: key -> new value, a delete a tombstone."""
+        """Return a sink that publishes the changelog to a compacted topic: key -> new value, null for a delete."""
         return Sink(check_topic(topic), self.table, "net" if self.net else "event", check_partitions(partitions, topic))
 
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """A topic that a stream, or a table's changelog, is published to. `partitions` is used when the topic is made."""
+    """A topic to which a stream, or a table's changelog, is published. `partitions` is for creating the topic."""
 
     topic: str
     of: Stream | Table
@@ -271,7 +271,7 @@ class Sink:
 
 
 def check_partitions(partitions: int | None, topic: str) -> int | None:
-    """Return a number of partitions that a topic can have; PlanError otherwise."""
+    """Return a number of partitions that is possible for a topic; PlanError otherwise."""
     if partitions is not None and not (isinstance(partitions, int) and 1 <= partitions <= 10_000):
         raise PlanError(f"topic {topic!r}: partitions={partitions!r}, expected 1 to 10000.")
     return partitions

@@ -1,4 +1,4 @@
-"""A plan as text: what reads what, and what becomes of it. The lines of a node are its own (`lines`)."""
+"""A plan as text: what reads what, and what becomes of it. Each node gives its own lines (`lines`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakehouse.plan.table import Sink, Table
 
 
 def describe(item: App | Table | Stream) -> str:
-    """Return a declaration as indented text, one line a step; a table, or stream, with the tables that it reads."""
+    """Return a declaration as indented text, one line per step; a table, or stream, with the tables that it reads."""
     if isinstance(item, App):
         return "\n".join([*map(_table, item.tables), *map(_sink, item.sinks)])
     own, stream = (_table(item), item.stream) if isinstance(item, Table) else (_stream(item), item)

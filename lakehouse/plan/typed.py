@@ -1,7 +1,6 @@
-"""What an expression may not compare, and what it may not read as a moment: told from the types of its columns.
+"""Comparisons that an expression may not make, and moments that it may not read, by the types of its columns.
 
-A type that can't be told is taken as it is; Spark looks at every expression again before the first tick
-(`lakehouse.spark.table.checked`).
+An unknown type is accepted; Spark checks all expressions before the first tick (`lakehouse.spark.table.checked`).
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from lakehouse.plan.schema import PSEUDO_COLUMNS, Column
 
 COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|nan|inf|infinity)\s*", re.IGNORECASE)
-# What Spark reads as a moment that depends on when it reads: words, and a time without its day.
+# Texts that Spark reads as a moment depending on the present time: words, and a time without its day.
 CLOCK_TEXT = re.compile(r"\s*((now|today|tomorrow|yesterday)\b.*|t?\s*\d{1,2}:.*)", re.IGNORECASE | re.DOTALL)
-# By sqlglot's names; the other ones are casts to it.
+# sqlglot's names; the other ones are casts to it.
 TIME_FUNCTIONS = names(
     """
     convert_timezone date_part datediff datepart day dayname extract hour last_day minute month monthname
@@ -30,13 +29,13 @@ TIME_FUNCTIONS = names(
     """
 )
 TIMESTAMP = re.compile(r"\btimestamp(_ltz)?\b", re.IGNORECASE)
-# What takes the types of what it reads from a text; and what makes a text and a moment one type.
+# Functions that take the types of their input from a text; and those that give a text and a moment one type.
 PARSERS = names("from_csv from_json from_xml")
 ONE_OF_MANY = (exp.Coalesce, exp.If, exp.Case, exp.Nvl2, exp.Nullif)
 
 
 def annotated(tree: exp.Expression, columns: Iterable[Column]) -> exp.Expr:
-    """Return a copy of the tree whose nodes have types, where these can be told."""
+    """Return a copy of the tree whose nodes have types, as far as these are known."""
     types = {column.name.lower(): column.type for column in columns} | PSEUDO_COLUMNS
     schema: dict[str, object] = {
         "t": {name: exp.DataType.build(kind, dialect="spark") for name, kind in types.items() if kind}
@@ -51,7 +50,7 @@ def annotated(tree: exp.Expression, columns: Iterable[Column]) -> exp.Expr:
 
 
 def kind_of(node: exp.Expr) -> str:
-    """Return "number", "string", "boolean", "moment" (a date or a timestamp) or "nested"; "" where it can't be told."""
+    """Return "number", "string", "boolean", "moment" (a date or a timestamp) or "nested"; "" if it is unknown."""
     kind = node.type
     if isinstance(kind, exp.DataType):
         for name, types in _KINDS.items():
@@ -94,7 +93,7 @@ def check(tree: exp.Expression, columns: Iterable[Column], what: str, text: str)
 
 
 def check_predicate(tree: exp.Expression, columns: Iterable[Column], what: str, text: str) -> None:
-    """Raise ExpressionError for a predicate that is, as far as can be told, no condition."""
+    """Raise ExpressionError for a predicate that is known not to be a condition."""
     kind = annotated(tree, columns).type
     if isinstance(kind, exp.DataType) and kind.this not in (_TYPE.BOOLEAN, _TYPE.UNKNOWN, _TYPE.NULL):
         raise ExpressionError(
@@ -118,7 +117,7 @@ def _check_pair(left: exp.Expr, right: exp.Expr, what: str, text: str) -> None:
         if kinds[0] == "moment":
             _check_moment(other, what, text)
         if kinds == ("moment", "string") and not isinstance(other, exp.Literal) and not one.is_type(_TYPE.DATE):
-            # Spark would read a text without a day as today's.
+            # Spark would read a time without a day as one of today.
             raise ExpressionError(
                 f"{what}: {text!r} compares {_sql(other)}, a string, with a timestamp. Write cast({_sql(other)} AS "
                 "timestamp)."
@@ -126,7 +125,7 @@ def _check_pair(left: exp.Expr, right: exp.Expr, what: str, text: str) -> None:
 
 
 def _check_branches(node: exp.Expr, what: str, text: str) -> None:
-    """The values of which an expression gives one; and those that a CASE compares with its own."""
+    """Check the values of which an expression gives one, and those that a CASE compares with its own."""
     values = list(node.iter_expressions())
     if isinstance(node, exp.If):
         values.remove(node.this)
@@ -141,7 +140,7 @@ def _check_branches(node: exp.Expr, what: str, text: str) -> None:
 
 
 def _check_parser(node: exp.Func, what: str, text: str) -> None:
-    """A timestamp without a format is read from JSON, CSV and XML as a cast reads it."""
+    """Check a parser: a timestamp without a format is read from JSON, CSV and XML in the same way as by a cast."""
     parts = [part for part in node.find_all(exp.Literal) if part.is_string]
     if any(TIMESTAMP.search(part.name) for part in parts) and not any(
         part.name.lower() == "timestampformat" for part in parts
@@ -153,7 +152,7 @@ def _check_parser(node: exp.Func, what: str, text: str) -> None:
 
 
 def _is_number(node: exp.Expr) -> bool:
-    """A text that is written as a number: n = '5' means what it says."""
+    """Whether a text is a number: n = '5' means what it says."""
     return isinstance(node, exp.Literal) and NUMBER.fullmatch(node.name) is not None
 
 
@@ -166,7 +165,7 @@ def _unequal(one: exp.Expr, other: exp.Expr, what: str, text: str, right: str) -
 
 
 def _check_moment(node: exp.Expr, what: str, text: str) -> None:
-    """A text that stands for a moment must not stand for another one tomorrow."""
+    """Check that a text means the same moment tomorrow."""
     if isinstance(node, exp.Literal) and node.is_string and CLOCK_TEXT.fullmatch(node.name):
         raise ExpressionError(
             f"{what}: {text!r} reads {_sql(node)} as a moment, which depends on when it is read. Write the whole "

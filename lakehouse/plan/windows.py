@@ -1,4 +1,4 @@
-"""How windows are declared: sizes as text, and the grace that stands where none is given (rule 16)."""
+"""Declarations of windows: sizes as text, and the default grace (rule 16)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.duration import duration_ms
 from lakehouse.semantics.window import Hopping, Session, Sliding, Window, default_grace
 
-WINDOWS_MAX = 100_000  # a day of windows, one a second, has room
+WINDOWS_MAX = 100_000  # room for a day of windows, one a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def sliding(difference: str, *, grace: str | None = None) -> Declared:
 
 
 def session(gap: str, *, grace: str | None = None) -> Declared:
-    """Windows of records with pauses of `gap` at the most between them: session("30 minutes")."""
+    """Windows of records with pauses of at most `gap` between them: session("30 minutes")."""
     ms = duration_ms(gap, "session: gap", least=0)
     return Declared(Session(ms, _grace(grace, ms)), grace is not None)
 

@@ -1,1 +1,1 @@
-"""A declaration that changes: how it is written down, what differs, and what that means for the table that exists."""
+"""A changed declaration: how it is written down, what differs, and what that means for the existing table."""

@@ -1,32 +1,32 @@
-"""What a changed declaration means for the table that exists: whether it can go on, and what to do where it can't.
+"""What a changed declaration means for the existing table: whether it can go on, and if not, what to do.
 
     same         nothing differs
-    compatible   the table goes on. What a rebuild from bronze would give is the same, but for what the sentence says;
+    compatible   the table goes on. A rebuild from bronze would give the same, except for what the sentence says;
                  no row becomes one that neither declaration would have made
-    refold       rows have the same key, and would hold something else: they are to be made anew
-    new_table    rows are told apart by something else: it is another table
+    refold       rows have the same key but would hold other values: they must be rebuilt
+    new_table    rows have another key: it is another table
 
 | part of the declaration         | a change of it                                                                  |
 |---------------------------------|---------------------------------------------------------------------------------|
 | key: columns, order, types      | new table. The order counts: published keys are written in it                   |
 | windowed or not                 | new table: the window's bounds are a part of the key                            |
-| window: kind, size, gap, grace  | refold. A record that came too late for the one may be in time for the other    |
-| latest, GROUP BY, aggregates    | refold, added and removed ones too: there are no accumulators for the past      |
-| HAVING, EMIT, order_by          | refold: what is seen, or what is kept beside it, differs                        |
+| window: kind, size, gap, grace  | refold. A record too late for one window may be in time for the other           |
+| latest, GROUP BY, aggregates    | refold, also for added and removed ones: there are no accumulators for the past |
+| HAVING, EMIT, order_by          | refold: what is visible, or what is kept beside it, differs                     |
 | topic, formats, event time      | refold: other records, or other times                                           |
-| steps, functions                | refold, where the table reads what they make                                    |
+| steps, functions                | refold, if the table reads what they make                                       |
 | a column that is read: its type | refold                                                                          |
-| a JSON column that is not read  | compatible. A record that does not fit it is quarantined, before as after       |
-| columns of other formats        | refold: a line of CSV with a field more is another line                         |
+| a JSON column that is not read  | compatible. A record that does not fit it is quarantined before and after       |
+| columns of other formats        | refold: a line of CSV with one more field is another line                       |
 | retention of windows            | compatible: longer, shorter, or a first one. Rows that left stay gone. With a   |
-|                                 | first one records are judged by the watermark, too: it may refuse those of a    |
+|                                 | first one, the watermark also judges records: it may refuse those of a          |
 |                                 | partition that begins late, which the table has taken in until then             |
-| retention of windows: none now  | refold, but for final results. Nothing would tell a window that has left from   |
-|                                 | one that never was: a partition that begins late would make a part of it anew   |
+| retention of windows: removed   | refold, except with final results. Nothing would tell an expired window from    |
+|                                 | one that never was: a partition that begins late would rebuild a part of it     |
 | retention of order_by           | refold: it decides which records are too old, and which deletes are remembered  |
-| idle                            | compatible: final results are given out by it from now on, those that are out   |
-|                                 | stay. A rebuild may refuse records that a partition brought after its silence   |
-| suppress                        | compatible: it is about the changelog alone                                     |
+| idle                            | compatible: from now on it decides when final results appear; those already     |
+|                                 | visible stay. A rebuild may refuse records that a partition had after silence   |
+| suppress                        | compatible: it concerns the changelog alone                                     |
 | a stream's name                 | compatible: its quarantine begins a new table                                   |
 """
 
@@ -44,7 +44,7 @@ from lakehouse.plan.expression import Json
 from lakehouse.plan.table import Table
 from lakehouse.plan.text import describe
 
-# The properties of a table: its declaration for people, and the fingerprint of it.
+# A table's properties: its declaration for people, and the declaration's fingerprint.
 PLAN = "lakehouse.plan"
 DECLARATION = "lakehouse.declaration"
 FROM = re.compile(r"^\s*FROM topic (\S+) \(stream ", re.MULTILINE)  # in the plan's text
@@ -52,7 +52,7 @@ FROM = re.compile(r"^\s*FROM topic (\S+) \(stream ", re.MULTILINE)  # in the pla
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of a declaration: the most that one of the differences means, and a sentence for each of them."""
+    """The effect of a changed declaration: the strongest verdict of its differences, and a sentence for each one."""
 
     kind: Kind
     reasons: tuple[str, ...] = ()
@@ -63,19 +63,19 @@ class Change:
 
 
 def declared(table: Table) -> dict[str, str]:
-    """Return a table's declaration as the properties that the table in the lake carries."""
+    """Return a table's declaration as the properties of the table in the lake."""
     return {PLAN: describe(table), DECLARATION: as_text(fingerprint(table))}
 
 
 def topics_of(properties: Mapping[str, str]) -> frozenset[str] | None:
-    """Return the topics that a table in the lake reads, by its properties; None where they don't tell."""
+    """Return the topics that a table in the lake reads, by its properties; None if they don't tell."""
     if DECLARATION in properties:
         return frozenset(_topics(json.loads(properties[DECLARATION])["stream"]))
     return frozenset(FROM.findall(properties[PLAN])) if PLAN in properties else None
 
 
 def tables_of(properties: Mapping[str, str]) -> frozenset[str]:
-    """Return the tables that a table in the lake is made from, also through others, by its properties."""
+    """Return the tables that a table in the lake is made from, directly or indirectly, by its properties."""
     if DECLARATION not in properties:
         return frozenset()
     return frozenset(_tables(json.loads(properties[DECLARATION])["stream"]))
@@ -94,13 +94,13 @@ def _topics(stream: Json) -> set[str]:
 
 
 def change_of(properties: Mapping[str, str], table: Table) -> Change:
-    """Compare the declaration that a table in the lake carries in its properties with the one that it has now.
+    """Compare the declaration in the properties of a table in the lake with its present declaration.
 
     Raises PlanError for a table of a later release.
     """
     if DECLARATION in properties:
         return compare(json.loads(properties[DECLARATION]), fingerprint(table))
-    # A table of the first release carries the text alone, of which nothing but sameness can be told.
+    # A table of the first release has only the text, which tells nothing but whether it is the same.
     if PLAN not in properties:
         return Change("new_table", ("declaration: found none; another program made it: take another name.",))
     was, now = properties[PLAN], describe(table)
@@ -110,7 +110,7 @@ def change_of(properties: Mapping[str, str], table: Table) -> Change:
 
 
 def compare(was: Json, now: Json) -> Change:
-    """Compare the fingerprints that a table had and has. Raises PlanError for one of a later release."""
+    """Compare the old and the new fingerprint of a table. Raises PlanError for a fingerprint of a later release."""
     if was["version"] > VERSION:
         raise PlanError(
             f"a table in the lake has a declaration of version {was['version']}, by a later release of lakehouse; this "

@@ -20,14 +20,14 @@ SIMPLE_NAME = re.compile(r"`([A-Za-z_]\w*)`")
 
 
 class Verdict(NamedTuple):
-    """What a difference means, and the sentence that says so."""
+    """The meaning of a difference, and a sentence about it."""
 
     kind: Kind
     text: str
 
 
 def differences(was: Json, now: Json) -> list[Verdict]:
-    """Return the differences of two fingerprints; none where they are the same."""
+    """Return the differences of two fingerprints; none if they are equal."""
     was, now = _renewed(was), _renewed(now)
     found = [*_key(was, now), *_content(was, now), *_beside(was, now), *_stream(was["stream"], now["stream"])]
     if not found and _untyped(was) != _untyped(now):
@@ -40,14 +40,14 @@ def _differs(kind: Kind, what: str, was: str, now: str, meaning: str) -> Verdict
 
 
 def _renewed(value: Any) -> Any:
-    """SQL in the form of the sqlglot of today, which may be another one than the table was made with."""
+    """SQL in the form of today's sqlglot, which may differ from the form that the table was created with."""
     if isinstance(value, dict):
         return {n: canonical(v) if n == SQL else _renewed(v) for n, v in value.items()}
     return list(map(_renewed, value)) if isinstance(value, list) else value
 
 
 def _untyped(value: Json) -> Json:
-    """A type of a key that one of two releases can't tell is no difference."""
+    """A key type that only one of two releases can tell is not a difference."""
     return {**value, "key": [name for name, _ in value["key"]]}
 
 
@@ -131,7 +131,7 @@ def _stream(was: Json, now: Json) -> Iterator[Verdict]:
             case origin:
                 yield from _table(origin, part, other)
     if was["steps"] != now["steps"]:
-        # Only the steps that differ, unless it is their order that does.
+        # Only the steps that differ, unless only their order does.
         gone = [step for step in was["steps"] if step not in now["steps"]]
         new = [step for step in now["steps"] if step not in was["steps"]]
         pair = (gone, new) if gone or new else (was["steps"], now["steps"])
@@ -144,7 +144,7 @@ def _origin(stream: Json) -> str:
 
 
 def _table(origin: str, was: Json, now: Json) -> Iterator[Verdict]:
-    """Where a stream reads a table: another table, or the same one by another key."""
+    """Differences where a stream reads a table: another table, or the same one by another key."""
     if was[origin] != now[origin]:
         yield _differs("refold", "table that is read", was[origin], now[origin], REFOLD)
     elif was["key"] != now["key"]:
@@ -182,7 +182,7 @@ def _value(was: Json, now: Json, stream: str) -> Iterator[Verdict]:
     before, after = was["value"] | was["beside"]["unread"], now["value"] | now["beside"]["unread"]
     changed = [name for name in sorted(before | after) if before.get(name) != after.get(name)]
     for name in changed:
-        # A column that is there in one of them only, and read there, is named where it is read.
+        # A column that only one of them has, and reads, is named where it is read.
         if name in was["value"] | now["value"] and name in before and name in after:
             yield _differs("refold", f"column {name} {stream}", before[name], after[name], REFOLD)
     unread = [name for name in changed if name not in was["value"] | now["value"]]

@@ -1,18 +1,18 @@
-"""A table's declaration as one JSON value: what decides its content, in a form that can be kept and compared.
+"""A table's declaration as one JSON value: all that decides its content, in a form that can be kept and compared.
 
-Two declarations with one fingerprint give the same table from the same bronze. It is written into the table; see
-`lakehouse.plan.evolution.change` for what a difference means. Each node of the plan gives its own part of it. Left out
-is what decides nothing:
+Two declarations with one fingerprint give the same table from the same bronze. It is stored with the table;
+`lakehouse.plan.evolution.change` says what a difference means. Each node of the plan gives its own part. Left out is
+everything that decides nothing:
 
     how SQL is written        white space, comments, the case of functions, `!=` for `<>`: expressions are parsed and
-                              written anew. The case of a column's name stays, for it can become a field's name.
-    what nothing reads        columns that a select or a map makes and no later step reads; columns that a select
+                              written in one form. The case of a column's name stays: it can become a field's name
+    what nothing reads        columns made by a select or a map that no later step reads; columns that a select
                               only passes on; the order of columns of select, agg and a JSON schema
-    the names of functions    a digest of their source stands for them, see `lakehouse.plan.function`
+    the names of functions    represented by a digest of their source, see `lakehouse.plan.function`
     the table's own name      a fingerprint says what a table of any name would hold
-    own_table                 where a topic's rows lie is bronze's affair, see `lakehouse.run.start.changing`
+    own_table                 where a topic's rows lie concerns bronze alone, see `lakehouse.run.start.changing`
 
-`"beside"` holds what does not decide which values rows have, only when and where something leaves.
+`"beside"` holds what does not decide the values of rows, only when and where they leave.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VERSION = 1
 
 
 def fingerprint(table: Table) -> Json:
-    """Return what decides the content of a table, as a value that JSON can hold."""
+    """Return what decides the content of a table, as a JSON value."""
     content: Json = {"order_by": None, "window": None, "having": None, "emit": "changes"}
     beside: Json = {"suppress": False, "retention": None, "idle": None}
     for operator in table.operators:
@@ -47,5 +47,5 @@ def fingerprint(table: Table) -> Json:
 
 
 def as_text(value: Json) -> str:
-    """Return a fingerprint as one line of JSON, always the same for the same."""
+    """Return a fingerprint as one line of JSON, the same line for equal fingerprints."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
