@@ -1,6 +1,6 @@
-"""Changes: what a table's changelog is made of, and the table that a changelog makes.
+"""Changes: the steps of a table's changelog, and the table that a changelog makes.
 
-Duality, in two functions: `apply` takes a changelog back to its table. A table is fully defined by its changelog:
+Duality in one function: `apply` turns a changelog back into its table. A table is fully defined by its changelog:
 applied to an empty table it gives the same table, without the input.
 """
 
@@ -21,7 +21,7 @@ class Change:
 
     `timestamp` is event time in milliseconds: for an aggregate the largest of the records so far (Kafka Streams keeps
     the same in `ValueAndTimestamp`), for `latest` the record's own. `position` is that of the record that caused it.
-    A null key (``None``) can stand in a stream's output, never in a table's.
+    A null key (``None``) can occur in a stream's output, never in a table's.
     """
 
     key: Key | None
@@ -31,7 +31,7 @@ class Change:
 
 
 def apply(changes: Iterable[Change], table: dict[Key, Row] | None = None) -> dict[Key, Row]:
-    """Fold a changelog into a table: key -> row. `table` is the state to begin from; it is not changed."""
+    """Fold a changelog into a table: key -> row. `table` is the initial state; it is not changed."""
     state = dict(table or {})
     for change in changes:
         if change.key is None:

@@ -1,13 +1,13 @@
-"""Stream time and watermark: what time it is for an operator. It is the records that say so, never a machine's clock.
+"""Stream time and watermark: the time for an operator, given by the records, never by a machine's clock.
 
 Stream time is the largest event time of the records that have reached the operator, by partition of the topic, record
-by record, the current one included (rule 13; DESIGN.md, decision 7). A record is judged by its own partition's:
+by record, the current one included (rule 13; DESIGN.md, decision 7). A record is judged by that of its own partition:
 
     event time     10  30  20  40
     stream time    10  30  30  40      20 is late for a window that closes at 25
 
-The watermark is the smallest of the partitions' stream times; it never goes back. Final results wait for it. A
-partition whose last record is older than the newest of all by more than `idle` (by order times) is left out.
+The watermark is the smallest of the partitions' stream times; it never goes back. Final results wait for it. It ignores
+a partition whose last record is older than the newest of all by more than `idle` (by order times).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Partition = str  # "topic/topic id/partition"
 
 
 def superseded(old: Partition, new: Partition) -> bool:
-    """Say whether a partition is of a topic that was deleted: `new` is of the topic that was made anew.
+    """Say whether a partition belongs to a deleted topic: `new` is of the recreated topic.
 
-    It begins a new time, and what is gone must not hold the watermark back for ever.
+    The new partition begins a new time, and the deleted one must not hold the watermark back forever.
     """
     before, after = old.split("/"), new.split("/")
     return len(before) == len(after) == 3 and before[0] == after[0] and before[1] != after[1]
@@ -28,7 +28,7 @@ def superseded(old: Partition, new: Partition) -> bool:
 
 @dataclass(slots=True)
 class Clock:
-    """The stream times and the watermark of one operator. `idle_ms`: None to wait for every partition for ever."""
+    """The stream times and the watermark of one operator. `idle_ms`: None to wait for every partition forever."""
 
     idle_ms: int | None = None
     stream_times: dict[Partition, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What two contents of a keyed table differ by: the one form in which every comparison of rows answers."""
+"""The differences of two contents of a keyed table: the one form of result for every comparison of rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Literal, TypedDict
 
 
 class Unlike(TypedDict):
-    """A key whose rows differ: the rows as people see them, without the key; None where there is no row."""
+    """A key whose rows differ: the visible rows, without the key; None for no row."""
 
     change: Literal["added", "removed", "changed"]
     key: dict[str, Any]
@@ -17,9 +17,9 @@ class Unlike(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How many keys were added, removed and changed; and, where they were asked for, the first of them.
+    """The numbers of keys added, removed and changed; and, if they were asked for, the first of these keys.
 
-    versions: which versions were compared; None for what is no version.
+    versions: the versions that were compared; None for rows that are not a version.
     """
 
     added: int = 0
@@ -30,12 +30,12 @@ class Difference:
 
     @property
     def equal(self) -> bool:
-        """Whether no row differs."""
+        """Whether no rows differ."""
         return not self.keys
 
     @property
     def keys(self) -> int:
-        """How many keys differ."""
+        """The number of keys that differ."""
         return self.added + self.removed + self.changed
 
     def counts(self) -> dict[str, int]:

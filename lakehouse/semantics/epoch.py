@@ -1,10 +1,10 @@
-"""The number of a commit: which writer, and how far.
+"""The number of a commit: its writer, and its progress.
 
     version = epoch * 2**40 + tick
 
-A table's commits carry this number as Delta's transaction version. A tick is never applied twice, because a number that
-is not larger than the table's last one is skipped by Delta. A writer that takes a table over opens the next epoch
-first, so whatever an older, still running writer (a zombie) sends has a smaller number and is skipped.
+A table's commits carry this number as Delta's transaction version. A tick is never applied twice, because Delta skips a
+number that is not larger than the table's last one. A writer that takes over a table opens the next epoch first, so
+everything that an older, still running writer (a zombie) sends has a smaller number and is skipped.
 2**40 ticks at ten a second are 3,484 years; 2**23 epochs are left.
 """
 
@@ -20,7 +20,7 @@ NO_TICK = 0  # the first tick is 1: a table whose progress is 0 has applied noth
 
 
 class Progress(NamedTuple):
-    """How far a table is: its epoch, and the last tick that it has applied (`NO_TICK` for none)."""
+    """The progress of a table: its epoch, and the last tick that it has applied (`NO_TICK` for none)."""
 
     epoch: int
     tick: int

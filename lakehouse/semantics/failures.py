@@ -1,6 +1,6 @@
-"""Functions of users that fail on records: on how many, and how the first of them did.
+"""Users' functions that fail on records: the number of these records, and the first one's error.
 
-Such a record stops nothing: `map` gives a null, an aggregate leaves it out. It is counted, so that people know.
+Such a record stops nothing: `map` gives a null, an aggregate leaves it out. It is counted, so that people notice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ ERROR_LENGTH_MAX = 200
 
 
 def error_text(error: BaseException) -> str:
-    """Return an error as one short line; it may hold parts of a record, so what prints it must escape it."""
+    """Return an error as one short line; it may hold parts of a record, so it must be escaped when printed."""
     try:
         text = " ".join(f"{type(error).__name__}: {error}".split())
     except Exception:  # even this may be a user's code
@@ -22,7 +22,7 @@ def error_text(error: BaseException) -> str:
 
 
 class Tally:
-    """On how many records one function failed. It is called with each error; `after` says which record it was."""
+    """The number of records on which one function failed. Call it with each error; `after` says which record it was."""
 
     def __init__(self) -> None:
         self._error: str | None = None
@@ -33,14 +33,14 @@ class Tally:
         self._error = self._error or error_text(error)
 
     def after(self, order: Any) -> None:
-        """A record, at this position, went through: it counts once, whatever number of windows it is in."""
+        """Note that the record at this position is done: it counts once, whatever number of windows it is in."""
         if self._error is not None:
             self.records += 1
             self.first = self.first or (order, self._error)
             self._error = None
 
     def taken(self) -> tuple[int, tuple[Any, str] | None]:
-        """Return the records, and the first one's position and error; begin again."""
+        """Return the number of records, and the first one's position and error; begin again."""
         counted = self.records, self.first
         self.records, self.first = 0, None
         return counted
@@ -48,7 +48,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A function ("map price", "reduce total") that failed on so many records; the first ("orders/0/12"), its error."""
+    """A function ("map price", "reduce total"), how many records it failed on, the first ("orders/0/12"), its error."""
 
     function: str
     records: int
@@ -56,17 +56,17 @@ class Failed:
     error: str
 
     def plain(self) -> dict[str, Any]:
-        """Return it as it stands in a commit."""
+        """Return it in the form that a commit keeps."""
         return {"function": self.function, "records": self.records, "first": self.first, "error": self.error}
 
 
 def failed_of(said: Iterable[Mapping[str, Any]]) -> tuple[Failed, ...]:
-    """Return what a commit says of failed functions."""
+    """Return the failed functions in a commit."""
     return tuple(Failed(**item) for item in said)
 
 
 def added(before: Iterable[Failed], new: Iterable[Failed]) -> tuple[Failed, ...]:
-    """Return the sums by function, sorted by name; the first record is that of the earlier one."""
+    """Return the sums by function, sorted by name, with the first record of the earlier entry."""
     sums: dict[str, Failed] = {}
     for item in (*before, *new):
         known = sums.get(item.function)

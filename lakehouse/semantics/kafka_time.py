@@ -1,7 +1,7 @@
-"""Timestamps of Kafka's that are no time: any number of 64 bits can stand there, such as nanoseconds.
+"""Kafka timestamps that are no possible time: the field can hold any number of 64 bits, such as nanoseconds.
 
-A record must not be lost for it, nor may it move the clocks of others. So bronze holds such a record at the first or
-the last time that there is, and what Kafka said stands in a header of its own beside it; no clock is moved by it.
+A record must not be lost because of it, nor may it move the clocks of others. So bronze holds such a record at the
+first or the last possible time, and a header beside it keeps Kafka's own number; the record moves no clock.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ NUMBER = re.compile(rb"-?[0-9]{1,19}")
 
 
 def held(ms: int) -> tuple[int, tuple[tuple[str, bytes], ...]]:
-    """Return the time at which a record is held, milliseconds since 1970, and the header that says what Kafka said."""
+    """Return the time at which a record is held, milliseconds since 1970, and the header with Kafka's own number."""
     if in_range(ms):
         return ms, ()
     return LAST_MS if ms > LAST_MS else FIRST_MS, ((HEADER, str(ms).encode()),)
 
 
 def no_time(ms: int, headers: Iterable[tuple[str, bytes | None]]) -> int | None:
-    """Return what Kafka said of a record's time where that is no time; None where the record's time is one.
+    """Return Kafka's own number for a record's time if that is not a possible time, else None.
 
-    A record that a producer gave such a header is not taken for one: its time is another.
+    A record to which a producer gave such a header is not mistaken for one: its time is another one.
     """
     if ms not in (FIRST_MS, LAST_MS):
         return None
@@ -34,6 +34,6 @@ def no_time(ms: int, headers: Iterable[tuple[str, bytes | None]]) -> int | None:
 
 
 def of(record: Record) -> int:
-    """Return a record's own time, milliseconds since 1970: what Kafka said, also where that is no time."""
+    """Return a record's own time, milliseconds since 1970: Kafka's own number, even if that is not a possible time."""
     said = no_time(record.timestamp, record.headers)
     return record.timestamp if said is None else said

@@ -1,10 +1,10 @@
 """Moments: the times of rows in milliseconds since 1970, and the ways to name a moment of the past of a table.
 
 version   of the Delta table
-tick      the last one taken in; several tables read at one tick are consistent with each other
+tick      the last tick taken in; several tables read at one tick are consistent with each other
 commit    a time of the wall clock: what the table held then, "what we knew then"
 offsets   the first offset not taken in, by topic and partition
-event     an event time: the fold of the applied records that are not later, "the world then"
+event     an event time: the fold of those applied records that are not later, "the world then"
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def moment(ms: int) -> datetime:
 
 
 def milliseconds(time: Any) -> int:
-    """Return a timestamp as milliseconds since the epoch; microseconds below are cut off, as Kafka has none."""
+    """Return a timestamp as milliseconds since the epoch; microseconds are cut off, since Kafka has none."""
     return int((time - EPOCH) // timedelta(milliseconds=1))
 
 
@@ -101,7 +101,7 @@ def moment_of(
     tick: int | None = None,
     offsets: str | Mapping[str, Mapping[int, int]] | None = None,
 ) -> At | None:
-    """Return the moment that is meant; None for now. Raises ConfigError for two moments, or for none that can be.
+    """Return the moment that is meant; None for now. Raises ConfigError for two moments, or for an impossible one.
 
     time: by `clock`, see `time_ms`. offsets: a mapping, or text, see `offsets_of`.
     """
@@ -126,7 +126,7 @@ def moment_of(
 
 
 def parsed(text: str) -> At | None:
-    """Return the moment that a text such as `tick:7` means, see `FORMS`; None for now. Raises ConfigError for others.
+    """Return the moment that a text such as `tick:7` means, see `FORMS`; None for now. Raises ConfigError otherwise.
 
     A number alone is a version, a time alone an event time.
     """
@@ -155,7 +155,7 @@ def parsed(text: str) -> At | None:
 def time_ms(time: str | datetime | date, what: str = "at") -> int:
     """Return a time as milliseconds since the epoch; one without a zone is UTC, a date is its first moment.
 
-    Raises ConfigError for what is no time, and for one that lies outside of the years 1 to 9999 in UTC.
+    Raises ConfigError for a text that is not a time, and for a time outside the years 1 to 9999 in UTC.
     """
     if isinstance(time, str):
         try:
@@ -173,7 +173,7 @@ def time_ms(time: str | datetime | date, what: str = "at") -> int:
 
 
 def offsets_of(text: str) -> dict[str, dict[int, int]]:
-    """Return the offsets in `flights/0=120,flights/1=80`: the first one not taken in, by topic and partition."""
+    """Return the offsets in `flights/0=120,flights/1=80`: the first offset not taken in, by topic and partition."""
     found: dict[str, dict[int, int]] = {}
     for part in text.split(","):
         if (match := PLACE.fullmatch(part.strip())) is None:
@@ -186,7 +186,7 @@ def offsets_of(text: str) -> dict[str, dict[int, int]]:
 
 
 def ranges_of(text: str) -> dict[str, dict[int, tuple[int, int]]]:
-    """Return the offsets in `flights/0=120..180,flights/1=80..95`: the first and the last, by topic and partition."""
+    """Return the offsets in `flights/0=120..180,flights/1=80..95`: first and last offset, by topic and partition."""
     found: dict[str, dict[int, tuple[int, int]]] = {}
     for part in text.split(","):
         if (match := PLACES.fullmatch(part.strip())) is None:
@@ -209,7 +209,7 @@ def written(ms: int) -> str:
 
 
 def left_out(offsets: Mapping[str, Mapping[int, int]], known: Mapping[tuple[str, int], int]) -> str:
-    """Return the partitions with records that offsets leave out, as they are written: "t/0=7,t/1=9"; "" if none.
+    """Return the partitions with records that offsets leave out, in their written form: "t/0=7,t/1=9"; "" if none.
 
     known: the first offset not taken in, by topic and partition.
     """

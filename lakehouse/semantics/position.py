@@ -1,4 +1,4 @@
-"""Where a record stands in the lake's one order, and what makes it that record and no other.
+"""The place of a record in the lake's one order, and its identity.
 
 All meaning that depends on order uses `Position` and nothing else (DESIGN.md, decision 2):
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-# A step that makes several records of one (explode, merge) numbers them in so many bits of the ordinal.
+# A step that makes several records from one (explode, merge) numbers them in this many bits of the ordinal.
 LEVEL_BITS = 20
 
 
@@ -38,7 +38,7 @@ class Position(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """What makes a record that record: a topic deleted and created anew has another id, so it is another topic."""
+    """The identity of a record: a topic that was deleted and recreated has another id, so it is another topic."""
 
     topic_id: str
     partition: int

@@ -1,4 +1,4 @@
-"""A record as Kafka delivered it, with its place in the lake: one row of bronze."""
+"""A record as delivered by Kafka, with its place in the lake: one row of bronze."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakehouse.semantics.position import Identity, Position
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One ingested record. Times are milliseconds since the epoch; key and value are bytes as they were."""
+    """One ingested record. Times are milliseconds since the epoch; key and value are the original bytes."""
 
     topic: str
     topic_id: str

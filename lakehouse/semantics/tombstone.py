@@ -1,4 +1,4 @@
-"""Nulls and tombstones: what a null key and a null value mean to a stream and to a table.
+"""Nulls and tombstones: the meaning of a null key and a null value for a stream and for a table.
 
 | record arrives           | stream                                        | table                              |
 |--------------------------|-----------------------------------------------|------------------------------------|
@@ -19,7 +19,7 @@ Row = dict[str, object]
 
 
 class Effect(Enum):
-    """What a record does to a table that reads its topic as a table."""
+    """The effect of a record on a table that reads its topic as a table."""
 
     UPSERT = "upsert"
     DELETE = "delete"
@@ -32,7 +32,7 @@ def is_tombstone(value: Row | None) -> bool:
 
 
 def effect(null_key: bool, value: Row | None) -> Effect:
-    """Say what a record with this key and value does to the table."""
+    """Return the effect of a record with this key and value on the table."""
     if null_key:
         return Effect.IGNORE
     return Effect.DELETE if is_tombstone(value) else Effect.UPSERT
@@ -41,7 +41,7 @@ def effect(null_key: bool, value: Row | None) -> Effect:
 def takes_part_in_aggregates(group: tuple[object, ...], value: Row | None) -> bool:
     """Say whether a stream record counts in an aggregate grouped by `group`.
 
-    A null in any GROUP BY column leaves the record out (rule 1); a struct whose fields are null is not a null.
+    A null in any GROUP BY column leaves the record out (rule 1); a struct whose fields are all null is not a null.
     A null value takes no part (rule 2).
     """
     return value is not None and all(column is not None for column in group)

@@ -1,4 +1,4 @@
-"""Windows: which spans of event time a record counts in, and when a span is closed. All times are milliseconds.
+"""Windows: the spans of event time in which a record counts, and when a span is closed. Times are in milliseconds.
 
     tumbling 10   |----------|----------|       [0, 10) [10, 20): half-open, aligned to the epoch
     hopping 10/5  |----------|                  [0, 10) [5, 15) [10, 20): a record counts in several
@@ -14,8 +14,8 @@ A record is late for a window that closed before it (rule 14):
 
 Kafka Streams: `TimeWindows`, `SlidingWindows`, `SessionWindows`.
 
-No window reaches beyond the times that there are (`lakehouse.semantics.years`): a tumbling or hopping one is cut there,
-and a record whose sliding windows would reach beyond them is late.
+No window reaches beyond the possible times (`lakehouse.semantics.years`): a tumbling or hopping window is cut there,
+and a record whose sliding windows would reach beyond is late.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DAY_MS = 24 * 60 * 60 * 1000
 
 
 class Span(NamedTuple):
-    """A window's bounds in milliseconds; which of them belong to it is the window's to say."""
+    """A window's bounds in milliseconds; the window decides which of them belong to it."""
 
     start: int
     end: int
@@ -37,7 +37,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hopping:
-    """Windows of `size` that begin every `advance`, which is not longer; tumbling when equal. The end is outside."""
+    """Windows of `size` that begin every `advance`, at most `size`; tumbling if equal. The end is outside."""
 
     size: int
     advance: int
@@ -46,7 +46,7 @@ class Hopping:
     def spans(self, time: int) -> list[Span]:
         """Return the windows of a record, the earliest first.
 
-        As in Kafka Streams no window begins before the epoch, but for records that lie before it themselves.
+        As in Kafka Streams, no window begins before the epoch, except for records that are themselves before it.
         """
         first = (time - self.size + self.advance) // self.advance * self.advance
         if time >= 0:
@@ -55,7 +55,7 @@ class Hopping:
         return [Span(max(start, FIRST_MS), min(start + self.size, LAST_MS)) for start in starts]
 
     def closes(self, span: Span) -> int:
-        """Return the stream time from which on the window takes nothing more."""
+        """Return the stream time from which on the window takes no more records."""
         return span.end + self.grace
 
     @property
@@ -82,16 +82,16 @@ class Sliding:
 
     @property
     def room(self) -> tuple[int, int]:
-        """The first and the last time of a record whose windows lie within the times that there are."""
+        """The first and the last time of a record whose windows lie within the possible times."""
         return FIRST_MS + self.difference, LAST_MS - self.difference - 1
 
     def closes(self, span: Span) -> int:
-        """Return the stream time from which on the window takes nothing more."""
+        """Return the stream time from which on the window takes no more records."""
         return span.end + self.grace + 1
 
     @property
     def needed(self) -> int:
-        """How long after its end a record may still need the window: a closed one tells what new ones begin with."""
+        """How long after its end a record may still need the window: new windows begin with values of a closed one."""
         return 2 * self.difference + self.grace
 
     def __str__(self) -> str:
@@ -106,12 +106,12 @@ class Session:
     grace: int
 
     def closes(self, span: Span) -> int:
-        """Return the stream time from which on the session takes nothing more."""
+        """Return the stream time from which on the session takes no more records."""
         return span.end + self.gap + self.grace + 1
 
     @property
     def needed(self) -> int:
-        """How long after its end a record may still need the session: it is judged by where the merged one ends."""
+        """How long after its end a record may still need the session: the end of the merged one decides."""
         return 2 * self.gap + self.grace
 
     def __str__(self) -> str:

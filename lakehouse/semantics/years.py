@@ -1,7 +1,7 @@
-"""The times that there are: the years 1 to 9999 (UTC), in milliseconds since 1970.
+"""The possible times: the years 1 to 9999 (UTC), in milliseconds since 1970.
 
-ISO texts, Python's datetimes, and so most readers of Delta have no others. A record whose time lies outside of them
-goes to the quarantine; most often it is a number of microseconds or nanoseconds that was read as milliseconds.
+ISO texts, Python's datetimes, and so most readers of Delta have no others. A record with a time outside them goes to
+the quarantine; most often it is a number of microseconds or nanoseconds that was read as milliseconds.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
 
 def in_range(ms: int) -> bool:
-    """Say whether a number of milliseconds since 1970 is a time that there is."""
+    """Say whether a number of milliseconds since 1970 is a possible time."""
     return FIRST_MS <= ms <= LAST_MS
 
 
 def refusal(what: str, ms: int) -> str:
-    """Return what is said of a time (milliseconds since 1970) that there is not; `what` names it: "the event time at".
+    """Return the message about an impossible time (milliseconds since 1970); `what` names it: "the event time at".
 
-    As a quarantine's reason: what stands before "; found" is the same for all such records.
+    As a quarantine's reason: the part before "; found" is the same for all such records.
     """
     reason = f"{what} is outside of the years 1 to 9999; found {ms} milliseconds since 1970"
     for unit, factor in (("microseconds", 1_000), ("nanoseconds", 1_000_000)):
-        # Most likely meant: a time of 1990 to 2099.
+        # Probably meant: a time of 1990 to 2099.
         if 631_152_000_000 <= ms // factor < 4_102_444_800_000:
             likely = datetime.fromtimestamp(ms // factor // 1000, UTC).replace(tzinfo=None)
             return f"{reason} ({unit}? then it is {likely.isoformat()}Z)"

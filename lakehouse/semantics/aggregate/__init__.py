@@ -1,1 +1,1 @@
-"""Aggregates: what adding a value to a group means, and what a group shows."""
+"""Aggregates: the meaning of adding a value to a group, and what a group shows."""

@@ -1,13 +1,13 @@
-"""Aggregates: a zero, an add, a merge, and a result. This package is the one place where their meaning stands.
+"""Aggregates: a zero, an add, a merge, and a result. Their meaning is defined in this package and nowhere else.
 
     accumulator = rule.zero()
     accumulator = rule.add(accumulator, value, order)       one record; `order` is its position
     accumulator = rule.merge(earlier, later)                two sessions become one
-    shown       = rule.result(accumulator)                  what people see
+    shown       = rule.result(accumulator)                  the visible value
 
 The accumulator is what the table keeps, so a batch can go on from the row itself. It is never changed in place: a
-window may begin with another one's. The SQL forms in `lakehouse.spark.operators.aggregates` are held equal by a
-property test.
+window may begin with another one's. A property test checks that the SQL forms in
+`lakehouse.spark.operators.aggregates` are equivalent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 
 class Aggregate(Protocol):
-    """What every aggregate has. Nulls are `None`; a rule that skips nulls says so."""
+    """The methods that every aggregate has. Nulls are `None`; a rule that skips nulls says so."""
 
     def zero(self) -> Any: ...
 
@@ -35,7 +35,7 @@ class Aggregate(Protocol):
 
 
 class Shown:
-    """The accumulator is what people see."""
+    """The accumulator is the visible value."""
 
     def result(self, accumulator: Any) -> Any:
         return accumulator
@@ -50,7 +50,7 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class CountAll(Shown, Added):
-    """COUNT(*): the records of the group, whatever their columns hold (rule 5)."""
+    """COUNT(*): the number of records of the group, whatever their columns hold (rule 5)."""
 
     def zero(self) -> int:
         return 0
@@ -61,7 +61,7 @@ class CountAll(Shown, Added):
 
 @dataclass(frozen=True, slots=True)
 class Count(Shown, Added):
-    """COUNT(column): the records of the group in which the column is not null (rule 5)."""
+    """COUNT(column): the number of records of the group in which the column is not null (rule 5)."""
 
     def zero(self) -> int:
         return 0
@@ -75,7 +75,7 @@ class SumIntegers(Added):
     """SUM over integers: exact. Over only nulls it is 0 (rule 5).
 
     The accumulator has room for more than a BIGINT, so it does not depend on the order of the records; a sum that is
-    outside of BIGINT shows as null and comes back when later records bring it inside again.
+    outside BIGINT shows as null, and comes back when later records bring it inside again.
     """
 
     def zero(self) -> int:
@@ -90,7 +90,7 @@ class SumIntegers(Added):
 
 @dataclass(frozen=True, slots=True)
 class SumDecimals:
-    """SUM over DECIMAL(p, s) of 18 digits at the most: exact, as DECIMAL(p + 10, s) like Spark's own SUM.
+    """SUM over DECIMAL(p, s) of at most 18 digits: exact, as DECIMAL(p + 10, s) like Spark's own SUM.
 
     The accumulator is a DECIMAL(37, s), which has room for 10**19 of them. More digits: `SumWideDecimals`.
     """
@@ -131,7 +131,7 @@ class SumDoubles(Shown, Added):
 class Average:
     """AVG(column): a DOUBLE; nulls are skipped, and over only nulls it is 0.0, as in ksqlDB (`AverageUdaf`).
 
-    `sum` is the rule by which the values are added: exact for integers and decimals, whatever the sum would show.
+    `sum` is the rule that adds the values: exact for integers and decimals, whatever the sum itself would show.
     """
 
     sum: SumIntegers | SumDecimals | SumWideDecimals | SumDoubles

@@ -1,8 +1,8 @@
 """Aggregates that keep many values: lists, sets, distinct counts, the largest k, histograms.
 
 Their accumulators are lists (a histogram's: a map) and grow with the group: the row of a table holds them, and every
-change rewrites the row. While a batch is folded they are `Values` and `Counts`, so that a record costs the same however
-many values its group has; a row that was read brings a plain list, or dict.
+change rewrites the row. While a batch is folded they are `Values` and `Counts`, so that the cost of a record does not
+depend on the number of values in its group; a row that was read brings a plain list or dict.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _growing(accumulator: Kept) -> Values:
 
 @dataclass(frozen=True, slots=True)
 class CollectList:
-    """COLLECT_LIST(column): every value, nulls too, in first-seen order (rule 7). `limit`: so many at the most."""
+    """COLLECT_LIST(column): every value, nulls too, in first-seen order (rule 7); at most `limit` of them."""
 
     limit: int | None = None
 
@@ -45,7 +45,7 @@ class CollectList:
         return self.one_more(_growing(accumulator), value)
 
     def one_more(self, values: Values, value: Any) -> Values:
-        """Return what a value makes of those before it."""
+        """Return the values after a new one."""
         return values.added(value)
 
     def merge(self, earlier: Kept, later: Kept) -> Kept:
@@ -69,7 +69,7 @@ class CollectSet(CollectList):
 
 @dataclass(frozen=True, slots=True)
 class CountDistinct:
-    """COUNT_DISTINCT(column): how many different values that are not null; exact (ksqlDB's is an estimate)."""
+    """COUNT_DISTINCT(column): the number of different values, nulls excluded; exact (ksqlDB's is an estimate)."""
 
     def zero(self) -> Kept:
         return Values()
@@ -103,13 +103,13 @@ class TopK(Shown):
 
 
 def _different(values: list[Any]) -> list[Any]:
-    """The values, the first one of equals."""
+    """The values without repetitions: of equal values, the first."""
     return list({frozen(value): value for value in reversed(values)}.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """HISTOGRAM(column): how often each text came, as a map; nulls are skipped."""
+    """HISTOGRAM(column): how often each text occurs, as a map; nulls are skipped."""
 
     def zero(self) -> Mapping[str, int]:
         return Counts()

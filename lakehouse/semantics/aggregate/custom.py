@@ -1,8 +1,8 @@
 """Aggregates that users write in Python: a reduce, or a zero and an add.
 
-The functions must give the same again for the same input, and must not change their arguments. A record on which one
-raises, or gives what does not fit its type, is left out of the aggregate as one with a null is: one record must not
-stop a table. `fit` brings a value to its type, or raises. `told` is given each error: see
+The functions must give the same result for the same input, and must not change their arguments. A record on which one
+raises, or gives a value that does not fit its type, is left out of the aggregate like one with a null: one record must
+not stop a table. `fit` converts a value to its type, or raises. `told` is called with each error: see
 `lakehouse.semantics.failures`.
 """
 
@@ -16,7 +16,7 @@ from lakehouse.semantics.aggregate.aggregate import Shown
 
 
 def unchanged(value: Any) -> Any:
-    """Return the value: what there is of a fit where the type is not known."""
+    """Return the value unchanged: the `fit` of an unknown type."""
     return value
 
 
@@ -24,11 +24,11 @@ Told = Callable[[Exception], None]
 
 
 def untold(error: Exception) -> None:
-    """Take an error, and do nothing: nobody counts."""
+    """Ignore an error: nobody counts it."""
 
 
 def attempt(fit: Callable[[Any], Any], function: Callable[[Any, Any], Any], before: Any, new: Any, told: Told) -> Any:
-    """Return what a function makes of an accumulator and something new; the accumulator as it was where it fails."""
+    """Return a function's result for an accumulator and a new value; the accumulator unchanged if it fails."""
     try:
         return fit(function(before, new))
     except Exception as error:  # a user's function may raise anything
@@ -45,7 +45,7 @@ class Reduce(Shown):
     told: Told = untold
 
     def watched(self, told: Told) -> Reduce:
-        """Return the same rule; `told` is given its errors."""
+        """Return the same rule; `told` is called with its errors."""
         return replace(self, told=told)
 
     def zero(self) -> None:
@@ -74,7 +74,7 @@ class Custom:
     told: Told = untold
 
     def watched(self, told: Told) -> Custom:
-        """Return the same rule; `told` is given its errors."""
+        """Return the same rule; `told` is called with its errors."""
         return replace(self, told=told)
 
     def zero(self) -> Any:

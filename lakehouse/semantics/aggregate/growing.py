@@ -1,9 +1,9 @@
-"""Collections that grow by one value at a time, without copying: each state stays as it was, as a copy would have.
+"""Collections that grow by one value at a time, without copying: each state stays unchanged, as a copy would.
 
     one = Values().added(7)         [7]
     two = one.added(8)              [7, 8], and `one` is still [7]
 
-All states of one growth share what they hold, and each is a beginning of it. The newest one is added to in place. To go
+All states of one growth share their storage, and each is a beginning of it. The newest one is extended in place. To go
 on from an older one (a window that begins with another one's values), that one is copied first.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class Values(Sequence[Any]):
-    """A list that is only added to. Equal to a list, or to another of its kind, that holds the same."""
+    """A list that is only added to. Equal to a list, or to another `Values`, with the same content."""
 
     __slots__ = ("_held", "_length", "_places")
     __hash__ = None  # type: ignore[assignment]
@@ -22,7 +22,7 @@ class Values(Sequence[Any]):
     def __init__(self, values: Iterable[Any] = ()) -> None:
         self._held = list(values)
         self._length = len(self._held)
-        self._places: dict[Any, int] | None = None  # where each value stands; made when it is first asked for
+        self._places: dict[Any, int] | None = None  # where each value is; built when it is first needed
 
     def added(self, value: Any) -> Values:
         """Return these values and one more."""
@@ -33,9 +33,9 @@ class Values(Sequence[Any]):
         return state
 
     def added_once(self, value: Any, same: Callable[[Any], Any]) -> Values:
-        """Return these values and one more, unless one of them is equal to it: `same` gives what is compared.
+        """Return these values and one more, unless one of them is equal to it: `same` gives the compared form.
 
-        One growth is asked with one `same` alone.
+        All calls for one growth must use the same `same`.
         """
         whole = self if self._length == len(self._held) else Values(self)
         if whole._places is None:
@@ -65,13 +65,13 @@ class Values(Sequence[Any]):
 
 
 class Counts(Mapping[str, int]):
-    """How often each text came, in first-seen order. Equal to a mapping that holds the same."""
+    """How often each text occurs, in first-seen order. Equal to a mapping with the same content."""
 
     __slots__ = ("_began", "_length", "_log", "_newest")
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, counts: Mapping[str, int] | None = None) -> None:
-        self._began = dict(counts or {})  # what an older state is counted from, by the texts that came until then
+        self._began = dict(counts or {})  # the base from which an older state is counted again, over its texts
         self._newest = dict(self._began)
         self._log: list[str] = []
         self._length = 0

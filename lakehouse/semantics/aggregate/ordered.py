@@ -1,4 +1,4 @@
-"""LATEST and EARLIEST: the value of the group's last, or first, record in the order of arrival.
+"""LATEST and EARLIEST: the value of the group's last, or first, record in order of arrival.
 
 Not event time: see rule 6, and ksqlDB's LATEST_BY_OFFSET. The accumulator carries the record's position, so that two
 sessions that become one know which of their values came later. None: no record has qualified yet.
@@ -32,7 +32,7 @@ class Latest:
         return self.chosen(earlier, later)
 
     def chosen(self, *marked: dict[str, Any]) -> dict[str, Any]:
-        """Return the one whose record came last."""
+        """Return the value whose record came last."""
         return max(marked, key=lambda item: item["at"])
 
     def result(self, accumulator: Marked) -> Any:
@@ -44,5 +44,5 @@ class Earliest(Latest):
     """EARLIEST(column). With `ignore_nulls` False, a first record that is null stays: the result is null for good."""
 
     def chosen(self, *marked: dict[str, Any]) -> dict[str, Any]:
-        """Return the one whose record came first."""
+        """Return the value whose record came first."""
         return min(marked, key=lambda item: item["at"])

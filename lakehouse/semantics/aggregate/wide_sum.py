@@ -1,8 +1,8 @@
 """SUM over decimals of more than 18 digits: exact, though no DECIMAL has room for the sum.
 
 A value's digits are cut into threes of 18: value * 10**scale = high * 10**36 + middle * 10**18 + low, each part with
-the value's sign. The accumulator holds the sum of each part, and nothing is carried from one to another, so every
-batching gives the same one. Each has room for 10**19 records.
+the value's sign. The accumulator holds the sum of each part, and nothing is carried between parts, so every batching
+gives the same sums. Each has room for 10**19 records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DECIMAL_DIGITS_MAX = 38
 
 @dataclass(frozen=True, slots=True)
 class SumWideDecimals:
-    """SUM over DECIMAL(p, s), as DECIMAL(p + 10, s) like Spark's own, 38 digits at the most; outside of it, null."""
+    """SUM over DECIMAL(p, s), as DECIMAL(p + 10, s) like Spark's own, with at most 38 digits; beyond that, null."""
 
     precision: int
     scale: int
@@ -40,7 +40,7 @@ class SumWideDecimals:
         return total if len(total.as_tuple().digits) <= digits_max else None
 
     def total(self, accumulator: Mapping[str, Any]) -> Decimal:
-        """Return the sum, of however many digits."""
+        """Return the sum, with any number of digits."""
         high, middle, low = (int(accumulator[part]) for part in PARTS)
         return Decimal(f"{(high * _PART + middle) * _PART + low}E-{self.scale}")
 

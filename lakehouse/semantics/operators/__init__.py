@@ -1,1 +1,1 @@
-"""What a record does to the rows of its key: without a window, in time windows, in sessions."""
+"""The effect of a record on the rows of its key: without a window, in time windows, in sessions."""

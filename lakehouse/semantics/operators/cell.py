@@ -1,7 +1,7 @@
 """One key's rows, and how a record changes them, without a window or in time windows.
 
-An operator is given the rows of one key, by window, and one record. It changes the rows and says what happened: the
-steps of the changelog, in order, and the windows for which the record came too late. Spark and the model both run it.
+An operator receives the rows of one key, by window, and one record. It changes the rows and returns what happened: the
+steps of the changelog, in order, and the windows for which the record came too late. Both Spark and the model run it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Rules = tuple[Aggregate, ...]
 
 
 class Input(NamedTuple):
-    """A record as an operator sees it: event time, what it is judged by (stream time), position, one value a rule."""
+    """A record as an operator sees it: event time, the stream time that judges it, position, one value per rule."""
 
     time: int
     horizon: int
@@ -27,7 +27,7 @@ class Input(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A row: an accumulator for each rule, the largest event time of its records, the last one's position."""
+    """A row: an accumulator for each rule, the largest event time of its records, the position of the last one."""
 
     accumulators: tuple[Any, ...]
     time: int
@@ -35,7 +35,7 @@ class Cell(NamedTuple):
 
 
 class CellChange(NamedTuple):
-    """One change: the window's row is now `cell`; None takes it away. `time` is the change's event time."""
+    """One change: the window's row is now `cell`; None removes it. `time` is the change's event time."""
 
     span: Span | None
     cell: Cell | None
@@ -43,7 +43,7 @@ class CellChange(NamedTuple):
 
 
 class Cells(dict[Span | None, Cell]):
-    """The rows of one key, by window; the windows are kept in order, so that a record finds its own among many."""
+    """The rows of one key, by window; the windows are in order, so that a record quickly reaches its own."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class Cells(dict[Span | None, Cell]):
         return self._spans[bisect_left(self._spans, (first,)) : bisect_right(self._spans, (last, inf))]
 
     def reaching(self, first: int, last: int) -> list[Span]:
-        """Return the windows that start at `last` or before and end at `first` or after, of windows that lie apart."""
+        """Return those of the windows, which lie apart, that start at or before `last` and end at or after `first`."""
         end = start = bisect_right(self._spans, (last, inf))
         while start > 0 and self._spans[start - 1].end >= first:
             start -= 1
@@ -75,18 +75,18 @@ Outcome = tuple[list[CellChange], list[Span]]
 
 
 class Operator(Protocol):
-    """What the windows have in common."""
+    """The common interface of all kinds of windows."""
 
     def apply(self, cells: Cells, record: Input) -> Outcome: ...
 
 
 def zero(rules: Rules) -> tuple[Any, ...]:
-    """Return the accumulators of no record."""
+    """Return the accumulators for no records."""
     return tuple(rule.zero() for rule in rules)
 
 
 def added(rules: Rules, cell: Cell | None, record: Input) -> Cell:
-    """Return a row with one more record. A late one that is accepted keeps the largest time (rule 18)."""
+    """Return a row with one more record. An accepted late record keeps the largest time (rule 18)."""
     before = cell.accumulators if cell else zero(rules)
     new = tuple(
         rule.add(accumulator, value, record.order)
@@ -97,7 +97,7 @@ def added(rules: Rules, cell: Cell | None, record: Input) -> Cell:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """No window: one row a key."""
+    """No window: one row per key."""
 
     rules: Rules
 
@@ -108,7 +108,7 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class TimeWindows:
-    """Tumbling and hopping windows: one row a key and window."""
+    """Tumbling and hopping windows: one row per key and window."""
 
     rules: Rules
     window: Hopping

@@ -1,16 +1,16 @@
-"""Sessions: a record joins every session that it comes near enough to; they become one (rules 14 and 17).
+"""Sessions: a record joins every session that it is near enough to; they become one (rules 14 and 17).
 
     gap 5        o-o      o-o            two sessions: [1, 3] and [10, 12]
     record at 7      \\ o /               3 + 5 >= 7 and 7 + 5 >= 10: both are absorbed
                  o-o   o  o-o            one: [1, 12]. Changelog: two tombstones, then the merged one
 
-Kafka Streams: `KStreamSessionWindowAggregate`. A gap exactly equal to the limit still merges. The session that the
-record would become part of is judged, not the record.
+Kafka Streams: `KStreamSessionWindowAggregate`. A gap exactly equal to the limit still merges. What is judged is not the
+record but the session that it would become part of.
 
-Two choices make the result independent of when old rows are taken away. A session that a record alone could not join
-any more (its store's retention in Kafka Streams) is not joined through a later session either. And where results are
-final a closed session takes nothing more: a record that comes near it, and is not late itself, begins its own, so that
-it counts in one final row. (Kafka Streams would emit the merged session beside the one that it has emitted already.)
+Two choices make the result independent of when old rows are removed. A session that a record alone could no longer join
+(Kafka Streams: because of its store's retention) is not joined through a later session either. And with final results,
+a closed session takes nothing more: a record near it that is not late itself begins its own session, so that it counts
+in one final row. (Kafka Streams would emit the merged session beside the one that it has already emitted.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakehouse.semantics.window import Session, Span
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Session windows: one row a key and session, by the times of its first and last record."""
+    """Session windows: one row per key and session, by the times of its first and last record."""
 
     rules: Rules
     window: Session
@@ -46,7 +46,7 @@ class Sessions:
             accumulators = tuple(
                 rule.merge(a, b) for rule, a, b in zip(self.rules, accumulators, absorbed.accumulators, strict=True)
             )
-            # A record at the very time of a session of one moment only adds to it.
+            # A record at the exact time of a one-moment session only adds to it.
             if span != Span(record.time, record.time):
                 steps.append(CellChange(found, None, found.end))
         new = tuple(

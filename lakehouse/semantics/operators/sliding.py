@@ -1,12 +1,12 @@
-"""Sliding windows: for every record the window that ends at it, and the one that begins right after it (rule 14).
+"""Sliding windows: for every record, the window that ends at it and the one that begins right after it (rule 14).
 
     difference 10, records at 8 and 14:
-        [-2 .. 8]    ends at 8      (as Kafka Streams: [0, 10] where the record lies before `difference`)
+        [-2 .. 8]    ends at 8      (as in Kafka Streams: [0, 10] if the record lies before `difference`)
         [4 .. 14]    ends at 14, holds both
         [9 .. 19]    begins right after 8, holds 14
 
-A window exists when it holds a record that no other window tells apart. Kafka Streams:
-`KStreamSlidingWindowAggregate`, whose steps these are, in its order (the latest window first).
+A window exists if it holds a record that no other window tells apart. Kafka Streams: `KStreamSlidingWindowAggregate`,
+whose steps are followed here in its order (the latest window first).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakehouse.semantics.years import FIRST_MS
 
 @dataclass(frozen=True, slots=True)
 class SlidingWindows:
-    """Sliding windows: one row a key and window. A row's time is that of its largest record."""
+    """Sliding windows: one row per key and window. A row's time is that of its latest record."""
 
     rules: Rules
     window: Sliding
@@ -53,8 +53,8 @@ class _Run:
 
     def _in_order(self) -> None:
         difference, time = self._owner.window.difference, self._record.time
-        left: Cell | None = None  # of the last window that ends before the record
-        right: Cell | None = None  # of the last window that holds the record
+        left: Cell | None = None  # that of the last window that ends before the record
+        right: Cell | None = None  # that of the last window that holds the record
         previous: int | None = None  # the time of the last record before this one
         left_exists = right_exists = False
         starts = set()
@@ -70,14 +70,14 @@ class _Run:
                 left_exists = True
                 self._add(span, cell)
                 if cell.time == time:
-                    return  # a record of this very time made all windows that this one needs
+                    return  # an earlier record of the same time has made all windows that this one needs
                 previous = cell.time
             else:
                 left, previous = cell, cell.time
                 break
         if previous is not None and previous + 1 not in starts and previous + 1 + difference >= time:
             self._add(self._owner.span(previous + 1), None)
-            # That can be the very window that ends at this record; Kafka Streams emits it twice then, unchanged.
+            # That can be the window that ends at this record; Kafka Streams then emits it twice, unchanged.
             left_exists = left_exists or previous + 1 == time - difference
         if not left_exists:
             not_empty = previous is not None and time - difference <= previous
@@ -102,7 +102,7 @@ class _Run:
                 self._add(span, cell)
             else:
                 right_exists = True
-        # Where no other window holds later records, the combined one holds nothing but them.
+        # If no other window holds later records, the combined one holds only later records.
         right = right or combined
         if not right_exists:
             self._own_right(right)
@@ -111,7 +111,7 @@ class _Run:
         self._add(self._owner.span(0), combined)
 
     def _own_right(self, right: Cell | None) -> None:
-        """The window that begins right after this record, if later records lie in it: they are known already."""
+        """Add the window that begins right after this record, if later records lie in it: they are known already."""
         if right is not None and right.time > self._record.time:
             span = self._owner.span(self._record.time + 1)
             cell = Cell(right.accumulators, right.time, self._record.order)
