@@ -1,4 +1,4 @@
-"""The checks of single settings, for lakehouse.settings.config: a value as read -> the value as meant, or Wrong."""
+"""The checks of single settings, for lakehouse.settings.config: a value as read -> the value as used, or Wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakehouse.plan.duration import duration_ms
 Check = Callable[[Any], Any]
 
 HINT_TOML = 'A setting is a line key = value under a [section]; text stands in "quotes".'
-# What lakehouse sets itself, and where the user may say it.
+# Properties that lakehouse sets itself, and the setting by which the user controls each.
 OWN_KAFKA_OPTIONS = {
     "bootstrap.servers": "use kafka.bootstrap_servers",
     "isolation.level": "leave it out: lakehouse always reads committed records only",
@@ -40,7 +40,7 @@ OWN_AIRFLOW_OPTIONS = {
 
 
 class Wrong(Exception):
-    """A value that can't be used: found, expected, do. ``key``: which option of a table it is about."""
+    """An unusable value: found, expected, do. ``key``: the option of a table that it belongs to."""
 
     def __init__(self, message: str, key: str | None = None) -> None:
         super().__init__(message)
@@ -48,14 +48,14 @@ class Wrong(Exception):
 
 
 def text(value: object) -> str:
-    """Text that is not empty."""
+    """Any text that is not empty."""
     if not isinstance(value, str) or not value.strip():
         raise Wrong(f'found {value!r}; expected text in "quotes" that is not empty')
     return value.strip()
 
 
 def servers(value: object) -> str:
-    """``host:port``, or several with commas between."""
+    """``host:port``, or several separated by commas."""
     found = [part.strip() for part in text(value).split(",")]
     for part in found:
         if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}", part):
@@ -64,7 +64,7 @@ def servers(value: object) -> str:
 
 
 def integer(least: int, most: int | None) -> Check:
-    """A whole number, ``least`` and ``most`` included."""
+    """A whole number from ``least`` to ``most``, both included."""
     expected = f"a whole number from {least} to {most}" if most is not None else f"a whole number, {least} or more"
 
     def check(value: object) -> int:
@@ -106,7 +106,7 @@ def one_of(*known: str) -> Check:
 
 
 def options(value: object) -> dict[str, str]:
-    """A table of properties, as text. The message never shows a value: it may be a secret."""
+    """A table of properties, as text. Messages never show a value: it may be a secret."""
     if not isinstance(value, dict):
         raise Wrong(
             f"found {type(value).__name__}; expected a table of names and values, in the file "
@@ -126,7 +126,7 @@ def options(value: object) -> dict[str, str]:
 
 
 def kafka_options(value: object) -> dict[str, str]:
-    """Kafka client properties, without those that lakehouse sets itself."""
+    """Kafka client properties, except those that lakehouse sets itself."""
     found = options(value)
     for name in found:
         plain = name.removeprefix("kafka.")
@@ -138,7 +138,7 @@ def kafka_options(value: object) -> dict[str, str]:
 
 
 def airflow_options(value: object) -> dict[str, str]:
-    """Settings of Airflow by "section.name", without those that lakehouse sets itself."""
+    """Settings of Airflow by "section.name", except those that lakehouse sets itself."""
     found = options(value)
     for name, one in found.items():
         if not re.fullmatch(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*", name):
@@ -166,7 +166,7 @@ def users(value: object) -> dict[str, str]:
 
 
 def database(value: object) -> str:
-    """Airflow's database as a SQLAlchemy URL. The message never shows the value: it has a password."""
+    """Airflow's database as a SQLAlchemy URL. Messages never show the value: it contains a password."""
     if not isinstance(value, str) or not re.fullmatch(
         r"(postgresql(\+psycopg2)?://[^\s/]|sqlite:////)\S+", value.strip()
     ):
@@ -174,7 +174,7 @@ def database(value: object) -> str:
             'this is not a database URL for Airflow; expected "postgresql+psycopg2://user:password@host/name", '
             'or "sqlite:////absolute/path.db"'
         )
-    # Without a driver SQLAlchemy takes another one than Airflow's environment has.
+    # If no driver is given, SQLAlchemy takes another one than Airflow's environment has.
     return re.sub(r"^postgresql:", "postgresql+psycopg2:", value.strip())
 
 
@@ -186,7 +186,7 @@ def host(value: object) -> str:
 
 
 def line_of(text: str, section: str, key: str) -> int:
-    """The line (from 1) of ``key`` of ``section`` in TOML text; where that can't be seen, its section's."""
+    """The line (from 1) of ``key`` of ``section`` in TOML text; if it can't be located, the line of the section."""
     current, nearest, wanted = "", 1, f"{section}.{key}" if section else key
     for number, line in enumerate(text.splitlines(), start=1):
         if header := re.match(r"\s*\[+\s*([^\]]+?)\s*\]", line):
@@ -207,7 +207,7 @@ def _bare(name: str) -> str:
 
 
 def topics(value: object) -> tuple[str, ...]:
-    """A list of topic names; in the environment, with commas between."""
+    """A list of topic names; in the environment, separated by commas."""
     found = value.split(",") if isinstance(value, str) else value
     if not isinstance(found, list) or not all(
         isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name.strip()) for name in found
@@ -217,7 +217,7 @@ def topics(value: object) -> tuple[str, ...]:
 
 
 def pattern(value: object) -> str:
-    """A regular expression over whole topic names."""
+    """A regular expression that matches whole topic names."""
     found = text(value)
     try:
         re.compile(found)
@@ -234,7 +234,7 @@ def boolean(value: object) -> bool:
 
 
 def duration(*words: str, least: str, why: str = "") -> Check:
-    """A duration as text, `least` or longer, or one of the words. `why`: what a shorter one would break."""
+    """A duration as text, at least `least`, or one of the words. `why`: the effect of a shorter one."""
     expected = " or ".join(['a duration such as "7 days"', *[f'"{word}"' for word in words]])
 
     def check(value: object) -> str:

@@ -1,18 +1,18 @@
-"""Settings: one file ``lakehouse.toml``, and variables ``LAKEHOUSE_<SECTION>_<KEY>`` that win over it.
+"""Settings: one file ``lakehouse.toml``, and variables ``LAKEHOUSE_<SECTION>_<KEY>`` that override it.
 
     [lake]
     path = "./lake"                               # a folder, or a Hadoop URI such as s3a://bucket/lake
     [kafka]
-    bootstrap_servers = "one:9092,two:9092"       # left out: an embedded broker is used
+    bootstrap_servers = "one:9092,two:9092"       # default: an embedded broker
     options = { "security.protocol" = "SSL" }     # extra Kafka client properties
-    port = 9092                                   # the embedded broker's; left out: a free one
-    folder = "./.kafka"                           # its data; left out: .kafka beside the lake
+    port = 9092                                   # the embedded broker's; default: a free one
+    folder = "./.kafka"                           # its data; default: .kafka beside the lake
     [spark]
     master = "local[*]"
     memory = "3g"
     options = { "spark.sql.shuffle.partitions" = "4" }
     [run]
-    trigger_seconds = 0.0                         # between two ticks; 0 = as soon as there is something
+    trigger_seconds = 0.0                         # between two ticks; 0 = as soon as there are records
     max_records_per_tick = 500000
     max_bytes_per_tick = 268435456
     on_data_loss = "fail"                         # or "record": note the gap and go on
@@ -21,7 +21,7 @@
     [airflow]
     port = 8080                                   # the rest: docs/configuration.md
 
-Everything may be left out. Paths are relative to the file's folder.
+Every setting is optional. Paths are relative to the file's folder.
 A wrong setting is refused with its file and line.
 """
 
@@ -64,7 +64,7 @@ class Settings:
     source: Path | None = None
 
 
-# Variables with our prefix that are no settings of a section: of the jars, of Airflow's processes, of interventions.
+# Variables with our prefix that are not settings of a section: for the jars, Airflow's processes, interventions.
 OTHER_VARIABLES = frozenset(
     {
         "LAKEHOUSE_JARS", "LAKEHOUSE_ROOT", "LAKEHOUSE_PYTHON", "LAKEHOUSE_APPLICATIONS", "LAKEHOUSE_SUPERVISED_BY",
@@ -76,9 +76,8 @@ OTHER_VARIABLES = frozenset(
 def load(path: Path | None = None, environ: Mapping[str, str] | None = None, start: Path | None = None) -> Settings:
     """Read the settings.
 
-    ``path``: the file; it must exist. Without it ``lakehouse.toml`` in ``start`` (default: the current
-    folder) is read
-    if there is one. ``environ`` stands in for the process's environment. Raises ConfigError.
+    ``path``: the file; it must exist. Without it, ``lakehouse.toml`` in ``start`` (default: the current folder) is
+    read if there is one. ``environ`` replaces the process's environment. Raises ConfigError.
     """
     folder = (start or Path.cwd()).resolve()
     source = path.resolve() if path else folder / FILE_NAME
@@ -171,7 +170,7 @@ def _read_variables(environ: Mapping[str, str], values: dict[str, dict[str, Any]
 
 
 def _typed(text: str) -> object:
-    """A variable's text as a number or a JSON object if it is one, else as the text that it is."""
+    """A variable's text as a number or a JSON object if it is one, else the text unchanged."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -192,9 +191,9 @@ def home() -> Path:
 
 
 def jars_folder(kind: Literal["spark", "kafka"]) -> Path:
-    """The folder of one set of jars. Raises ConfigError when it is not there.
+    """The folder of one set of jars. Raises ConfigError if there is none.
 
-    Looked for in ``$LAKEHOUSE_JARS``, in ``.jars`` beside the package, in ``~/.cache/lakehouse/jars``.
+    Searched in ``$LAKEHOUSE_JARS``, in ``.jars`` beside the package, in ``~/.cache/lakehouse/jars``.
     """
     named = os.environ.get("LAKEHOUSE_JARS")
     places = [Path(named)] if named else [home() / ".jars", Path.home() / ".cache" / "lakehouse" / "jars"]

@@ -1,4 +1,4 @@
-"""The sections of the settings as frozen values, for lakehouse.settings.config, which reads and checks them."""
+"""The sections of the settings as frozen values. lakehouse.settings.config reads and checks them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MASK = "********"
 
 
 class Options(Mapping[str, str]):
-    """Properties that are handed on to Kafka or Spark. Read only; secrets do not appear in its repr."""
+    """Properties for Kafka or Spark. Read only; secrets do not appear in its repr."""
 
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
         self._values = dict(values or {})
@@ -42,14 +42,14 @@ class Options(Mapping[str, str]):
 
 @dataclass(frozen=True)
 class Lake:
-    """Where the lake lies: an absolute path, or a Hadoop URI."""
+    """The place of the lake: an absolute path, or a Hadoop URI."""
 
     path: str
 
 
 @dataclass(frozen=True)
 class Kafka:
-    """Which Kafka; ``port`` and ``folder`` are the embedded broker's. Reads are always read_committed."""
+    """The Kafka to use; ``port`` and ``folder`` are the embedded broker's. Reads are always read_committed."""
 
     folder: Path
     bootstrap_servers: str | None = None
@@ -60,13 +60,13 @@ class Kafka:
 
     @property
     def embedded(self) -> bool:
-        """True when no Kafka is configured, so that lakehouse starts its own."""
+        """True if no Kafka is configured, so that lakehouse starts its own."""
         return self.bootstrap_servers is None
 
 
 @dataclass(frozen=True)
 class Spark:
-    """How Spark is started; ``memory`` is the driver's."""
+    """The settings of Spark; ``memory`` is the driver's."""
 
     master: str = "local[*]"
     memory: str = "3g"
@@ -75,7 +75,7 @@ class Spark:
 
 @dataclass(frozen=True)
 class Run:
-    """How ingest runs. ``trigger_seconds`` 0.0 means as soon as there is something."""
+    """The settings of ingest. ``trigger_seconds`` 0.0: as soon as there are records."""
 
     trigger_seconds: float = 0.0
     max_records_per_tick: int = 500_000
@@ -86,7 +86,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Upkeep:
-    """How tables are kept small, and their past readable: see docs/upkeep.md. Durations are text."""
+    """How tables are kept small and their past readable: see docs/upkeep.md. Durations are text."""
 
     enabled: bool = True
     every_ticks: int = 50
@@ -101,8 +101,8 @@ class Upkeep:
 class Airflow:
     """The Airflow that `lakehouse airflow` runs. ``database`` is a URL that may hold a password: never shown.
 
-    ``home``: its folder. ``port`` None: its last one, 8080 or a free one. ``workers``: tasks at a time. ``users``: name
-    to role. ``options``: further settings of Airflow, "section.name" to value.
+    ``home``: its folder. ``port`` None: the last one used, 8080 or a free one. ``workers``: tasks at a time. ``users``:
+    name to role. ``options``: further settings of Airflow, "section.name" to value.
     """
 
     home: Path
