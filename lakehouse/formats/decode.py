@@ -1,4 +1,4 @@
-"""A record through its source's schema: rows, nulls, or the reason why it goes to the quarantine."""
+"""A record read through its source's schema: rows, nulls, or the reason for the quarantine."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _DECODERS: dict[str, Callable[[bytes, tuple[Column, ...]], dict[str, Any] | None
 
 
 def decode_columns(format: str, columns: tuple[Column, ...], data: bytes | None) -> dict[str, Any] | None:
-    """Return the row in a key's or a value's bytes; None for a null. Raises Unfit, with the reason."""
+    """Return the row in the bytes of a key or a value; None for a null. Raises Unfit, with the reason."""
     return None if data is None else _DECODERS[format](data, columns)
 
 
 def decode(source: Source, record: Record) -> Decoded | Bad:
-    """Return a record's key and value as rows, or why they can't be read. The key is read first."""
+    """Return a record's key and value as rows, or the reason why they can't be read. The key is read first."""
     what = "key"
     try:
         key = decode_columns(source.key_format, source.key, record.key)

@@ -1,8 +1,8 @@
 """Delimited text (CSV) to a row and back: one line, commas, double quotes.
 
 A record is one line in the columns' order. An empty field is null, so an empty string comes back as null.
-Quotes are doubled inside quotes, where commas and line ends may stand too. A line end at the record's end
-does not matter.
+Quotes are doubled inside quotes, which may also contain commas and line ends. A line end at the record's end
+makes no difference.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakehouse.formats.text_value import from_text
 from lakehouse.formats.unfit import Unfit, clipped, utf8
 from lakehouse.plan.schema import Column
 
-# Python's csv stops at 131,072 characters a field unless told otherwise; Kafka limits a record's size.
+# By default, Python's csv stops at 131,072 characters per field; Kafka limits a record's size.
 csv.field_size_limit(2**31 - 1)
 
 
@@ -45,10 +45,10 @@ def decode(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
 def encode(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
     """Return a row as one line without a line end; null is an empty field."""
     line = io.StringIO()
-    # The terminator is what tells the writer which characters need quotes; it is taken off again.
+    # The terminator tells the writer which characters need quotes; it is removed again.
     csv.writer(line, lineterminator="\r\n").writerow([_field(row.get(column.name)) for column in columns])
     text = line.getvalue().removesuffix("\r\n")
-    # The csv module quotes a lone empty field, so that no line is empty; here an empty line says the same.
+    # The csv module quotes a lone empty field, so that no line is empty; here an empty line means the same.
     return b"" if text == '""' else text.encode("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Rows to the bytes of a record: the mirror of `lakehouse.formats.decode`."""
+"""Rows to the bytes of a record: the inverse of `lakehouse.formats.decode`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENCODERS: dict[str, Callable[[dict[str, Any], tuple[Column, ...]], bytes]] = {
 def encode_key(format: str, columns: tuple[Column, ...], values: dict[str, Any] | None) -> bytes | None:
     """Return the bytes of a key; None, Kafka's null key, for None.
 
-    A primitive that is null has no bytes either, so format kafka can't tell a null column from a null key.
+    A null primitive has no bytes either, so format kafka can't tell a null column from a null key.
     """
     if values is None or (format == "kafka" and values.get(columns[0].name) is None):
         return None
@@ -28,6 +28,6 @@ def encode_key(format: str, columns: tuple[Column, ...], values: dict[str, Any] 
 def encode_value(format: str, columns: tuple[Column, ...], values: dict[str, Any] | None) -> bytes | None:
     """Return the bytes of a value; None, a tombstone, for None.
 
-    Under format kafka a row whose one column is null becomes a tombstone too: primitives have no other null.
+    With format kafka, a row whose one column is null becomes a tombstone too: primitives have no other null.
     """
     return encode_key(format, columns, values)

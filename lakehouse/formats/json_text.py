@@ -1,8 +1,8 @@
-"""JSON text: parsed strictly, with everything kept that the meaning needs, and written compactly.
+"""JSON text: parsed strictly, without losing anything that has a meaning, and written compactly.
 
 A parsed object is `Members`, its fields in order with duplicates. Numbers with a point or an exponent are
 `Decimal`, so that no digit is lost before the column's type is known; a `float` is one of NaN, Infinity and
--Infinity, which are no JSON, but which Python's own encoder and others write, and Spark reads.
+-Infinity, which are not JSON, but which Python's own encoder and others write, and Spark reads.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any
 from lakehouse.formats.unfit import Unfit, clipped
 
 BLANKS = " \t\r\n"
-# As Jackson, Spark's JSON parser, has them.
+# The same limits as in Jackson, Spark's JSON parser.
 _NUMBER_LENGTH_MAX = 1000
 _DEPTH_MAX = 1000
-# Python's parser takes one of its own frames a level, and may already be deep itself.
+# Python's parser uses one of Python's frames per level, and may itself be called from deep down.
 _FRAMES = 20 * _DEPTH_MAX
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -55,9 +55,9 @@ _DECODER = json.JSONDecoder(
 def parse(text: str) -> Any:
     """Return the JSON object, or None for the literal null; Unfit for everything else.
 
-    What follows a complete object is not read, but the text must end with `}`: Spark's from_json does not
-    look further either, and the end is all that can be seen cheaply. So `{"a":1} x` is refused and
-    `{"a":1}{"a":2}` is its first.
+    The text after a complete object is not read, but the whole must end with `}`: Spark's from_json does not look
+    further either, and only the end can be checked cheaply. So `{"a":1} x` is refused, and `{"a":1}{"a":2}` is its
+    first object.
     """
     stripped = text.strip(BLANKS)
     if stripped == "null":
@@ -79,7 +79,7 @@ def parse(text: str) -> Any:
 
 
 def _check_depth(text: str) -> None:
-    """Raise Unfit for more levels than Spark reads; what lies behind the first complete object is not looked at."""
+    """Raise Unfit for more levels than Spark reads; the text after the first complete object is ignored."""
     if text.count("[") + text.count("{") <= _DEPTH_MAX:
         return
     depth = 0
@@ -92,12 +92,12 @@ def _check_depth(text: str) -> None:
 
 
 def no_surrogates(text: str) -> str:
-    """Return text that UTF-8 can hold: half a surrogate pair, which JSON can escape, is "?" as in Java."""
+    """Return text that UTF-8 can hold: half a surrogate pair, which JSON can escape, becomes "?" as in Java."""
     return _SURROGATE.sub("?", text)
 
 
 def java_double(value: float) -> str:
-    """Return a double as Java's Double.toString writes it; so Spark has a JSON number in a string column."""
+    """Return a double as Java's Double.toString writes it, which is how Spark puts a JSON number in a string column."""
     if value != value or value in (float("inf"), float("-inf")):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
@@ -114,7 +114,7 @@ def java_double(value: float) -> str:
 
 
 def write_parsed(value: Any) -> str:
-    """Return a parsed JSON value as compact text again; duplicate fields stay. As deep as it is: not by recursion."""
+    """Return a parsed JSON value as compact text again, duplicate fields included. Not recursive: it may be deep."""
     parts: list[str] = []
     todo: list[Any] = [value]
     while todo:
@@ -133,7 +133,7 @@ def write_parsed(value: Any) -> str:
 
 
 class _Written(str):
-    """Text that is JSON already."""
+    """Text that is already JSON."""
 
     __slots__ = ()
 
@@ -144,14 +144,14 @@ def _first_without_comma(pairs: list[Any]) -> list[Any]:
 
 def _scalar(value: Any) -> str:
     if isinstance(value, Decimal | float):
-        # One too large for a double is "Infinity" with the quotes, even as the whole text of a string column.
+        # A number too large for a double is "Infinity" with the quotes, even as the whole text of a string column.
         text = java_double(float(value))
         return text if text[-1].isdigit() else f'"{text}"'
     return _quoted(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _quoted(text: str) -> str:
-    """Return a string as Java writes it: escapes in capitals, and what is beyond 16 bits as two of them."""
+    """Return a string as Java writes it: escapes in capitals, and two of them for a character beyond 16 bits."""
     written = json.dumps(no_surrogates(text), ensure_ascii=False)
     written = ESCAPE.sub(lambda found: "\\u" + found[1][1:].upper() if found[1][0] == "u" else found[0], written)
     return BEYOND_16_BITS.sub(lambda found: _pair(found[0]), written)
@@ -165,8 +165,8 @@ def _pair(character: str) -> str:
 def write(value: Any) -> str:
     """Return a row's value as compact JSON.
 
-    Decimals are numbers with their scale, timestamps ISO 8601 with Z and no more fraction than they have,
-    binaries base64, doubles in their shortest form; those that JSON has no number for are "NaN", "Infinity",
+    Decimals are numbers with their scale, timestamps ISO 8601 with Z and only as many fraction digits as needed,
+    binaries base64, doubles in their shortest form; those that are not JSON numbers are "NaN", "Infinity",
     "-Infinity".
     """
     match value:
@@ -192,7 +192,7 @@ def write(value: Any) -> str:
 
 
 def timestamp_text(value: datetime) -> str:
-    """Return a moment as ISO 8601 in UTC: milliseconds or microseconds only where they are not zero."""
+    """Return a moment as ISO 8601 in UTC, with milliseconds or microseconds only if they are not zero."""
     if value.tzinfo is None:
         raise ValueError(f"{value!r} has no zone; a row's timestamps are in UTC")
     micros = value.microsecond

@@ -1,20 +1,20 @@
-"""JSON to a row and back: what fits which type.
+"""JSON to a row and back: which values fit which type.
 
-The rules are those of Spark's from_json (PERMISSIVE, with a column for the corrupt record), which decodes the
-bulk of the records; this is the same in Python, for the model and for what Spark hands over one by one.
+The rules are those of Spark's from_json (PERMISSIVE, with a column for the corrupt record), which decodes most
+records; this is the same in Python, for the model and for the records that Spark hands over one by one.
 
-| column      | takes                                                                                        |
+| column      | accepted values                                                                              |
 |-------------|----------------------------------------------------------------------------------------------|
 | any         | null; a missing field is null; other fields are left out                                     |
 | integers    | JSON integers in the type's range; not 1.0, not "1", not true                                |
 | double      | numbers; NaN, Infinity and -Infinity, in quotes or bare                                      |
 | decimal     | numbers, also as text, rounded half up to the scale; too many digits are unfit               |
 | string      | texts; true and numbers as text (1.50 is "1.5", as in Java); objects as their JSON           |
-| timestamp   | ISO text, in UTC unless it names a zone; an integer is epoch *seconds*                       |
+| timestamp   | ISO text, in UTC unless it names a zone; an integer means epoch *seconds*                    |
 | date        | ISO text                                                                                     |
 | binary      | base64 text                                                                                  |
 
-Names are case-sensitive; of a field that is there twice the last counts, and both must fit.
+Names are case-sensitive; of a repeated field the last value counts, and both must fit.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def decode(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
 
 
 def encode(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
-    """Return a row as a compact JSON object with these columns, in their order."""
+    """Return a row as a compact JSON object with these columns, in this order."""
     return write({column.name: row.get(column.name) for column in columns}).encode("utf-8")
 
 
@@ -106,7 +106,7 @@ def _nested(tree: exp.DataType, base: str, kind: str) -> Reader:
     inner = [reader(item.sql("spark")) for item in tree.expressions]
     if base == "array":
         return lambda value: [None if item is None else inner[0](item) for item in _list(value, kind)]
-    # A JSON object's names are texts, so the key of a map is a string, whatever it is called.
+    # The names in a JSON object are texts, so the key of a map is a string, whatever its declared type.
     return lambda value: {n: None if v is None else inner[1](v) for n, v in _members(value, kind)}
 
 
@@ -127,7 +127,7 @@ def _double(value: Any, kind: str) -> float:
         raise expected(kind, _shown(value))
     try:
         return float(value)
-    except OverflowError:  # an integer past the largest double, which is infinite as it is with a point
+    except OverflowError:  # an integer beyond the largest double, which is infinite, as with a decimal point
         return float("inf") if value > 0 else float("-inf")
 
 

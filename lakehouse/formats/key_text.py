@@ -1,13 +1,13 @@
-"""A key as text, as a person names it on the command line and on the page, and back.
+"""A key as text, the form in which a person names it on the command line and on the page, and back.
 
 | key             | its text                                                                                      |
 |-----------------|-----------------------------------------------------------------------------------------------|
-| of one column   | the value, as it is: EWR                                                                      |
-| of several      | the values, joined by commas: Rome,7. As in CSV, one that has a comma, a quote or a line      |
-|                 | break stands in quotes, and a quote in it twice: "Rome, north",7. Nothing is null, "" is text |
+| of one column   | the value itself: EWR                                                                         |
+| of several      | the values, joined by commas: Rome,7. As in CSV, a value with a comma, a quote or a line      |
+|                 | break is quoted, with quotes inside doubled: "Rome, north",7. Empty is null, "" is text       |
 
 Numbers, dates and timestamps are as in a delimited field, a binary is base64, structs and arrays are JSON. No two keys
-have one text. A key is looked for by its values: 1.5 and 1.50 are one decimal, 18:00:00Z and 20:00:00+02:00 one time.
+share a text. A key is searched by its values: 1.5 and 1.50 are one decimal, 18:00:00Z and 20:00:00+02:00 one time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lakehouse.formats.text_value import from_text
 from lakehouse.formats.unfit import Unfit, clipped
 from lakehouse.plan.schema import NESTED_TYPES, Column, base_type
 
-SPECIAL = ',"\r\n'  # what a value of several stands in quotes for
+SPECIAL = ',"\r\n'  # in a key of several columns, a value with one of these is quoted
 _FIELD = re.compile(r'"((?:[^"]|"")*)"(?=,|\Z)|((?!")[^,]*)', re.DOTALL)
 QUOTED = 'one that has a comma, a quote or a line break stands in quotes, a quote in it twice: "Rome, north",7'
 
@@ -37,9 +37,9 @@ def write_key(values: Sequence[Any]) -> str:
 
 
 def parse_key(text: str, columns: Iterable[Column]) -> tuple[Any, ...]:
-    """Return the values that a key's text stands for, by the types of its columns; of one without a type its text.
+    """Return the values in a key's text, by the types of its columns; for a column without a type, its text.
 
-    Raises ConfigError for a text that is no such key.
+    Raises ConfigError for a text that is not such a key.
     """
     columns = tuple(columns)
     fields = _fields(text, columns)
@@ -47,7 +47,7 @@ def parse_key(text: str, columns: Iterable[Column]) -> tuple[Any, ...]:
 
 
 def several(names: Sequence[str]) -> str:
-    """Return how a key of several columns is written, as a sentence."""
+    """Return a sentence about the form of a key of several columns."""
     return f"A key of several columns is its values joined by commas: {','.join(names)}; {QUOTED}."
 
 
@@ -57,7 +57,7 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     written = write(value)
-    # JSON has quotes around what it has no type for: dates, timestamps, binaries, infinite numbers.
+    # JSON puts quotes around values that it has no type for: dates, timestamps, binaries, infinite numbers.
     return written[1:-1] if written.startswith('"') else written
 
 

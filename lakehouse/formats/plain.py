@@ -1,4 +1,4 @@
-"""Values that JSON has no form for, as the text that a person is shown: on the command line and on the page."""
+"""Values that have no form in JSON, as text for people: on the command line and on the page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def plain(value: Any) -> str:
-    """Return what json can't write as text, bytes that are no UTF-8 as base64; for `json.dumps(default=plain)`."""
+    """Return a value that json can't write as text, bytes that are not UTF-8 as base64: `json.dumps(default=plain)`."""
     match value:
         case datetime():
             aware = value if value.tzinfo else value.replace(tzinfo=UTC)
@@ -28,7 +28,7 @@ def plain(value: Any) -> str:
 
 
 def finite(value: float) -> float | str:
-    """Return a number; NaN and the infinities, which are no JSON, as text, the way that Spark writes them."""
+    """Return a number; NaN and the infinities, which are not JSON, as text in Spark's form."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

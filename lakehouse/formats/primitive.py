@@ -1,4 +1,4 @@
-"""Kafka's primitives to a row of one column and back, as `org.apache.kafka.common.serialization` has them.
+"""Kafka's primitives to a row of one column and back, as in `org.apache.kafka.common.serialization`.
 
 | type   | bytes                        |
 |--------|------------------------------|
@@ -21,7 +21,7 @@ _PACKED = {"int": struct.Struct(">i"), "bigint": struct.Struct(">q"), "double": 
 
 
 def decode(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
-    """Return the row of one column in a primitive's bytes; Unfit if it is not UTF-8, or not as long."""
+    """Return the row of one column in a primitive's bytes; Unfit if it is not UTF-8, or of another length."""
     (column,) = columns
     kind = base_type(column.type)
     if kind in _PACKED:

@@ -1,8 +1,8 @@
-"""Values written as text: how JSON strings and delimited fields hold numbers, dates, timestamps, binaries.
+"""Values written as text: numbers, dates, timestamps and binaries in JSON strings and delimited fields.
 
-Dates and timestamps are read as Spark reads them (its cast from string): ISO, with or without a zone, which
-is UTC where it is missing; "2013", "2013-6" and "2013-6-1 9" are moments too, and a zone stands after seconds
-only. What depends on today ("12:30") is refused, and so are years that Python does not have: 1 to 9999.
+Dates and timestamps are read as in Spark (its cast from string): ISO, with or without a zone, which is UTC by
+default; "2013", "2013-6" and "2013-6-1 9" are moments too, and a zone is allowed only after seconds. Texts that
+depend on today ("12:30") are refused, and so are years that Python does not have; it has 1 to 9999.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OFFSET_MAX = timedelta(hours=18)
 
 
 def decimal_parts(kind: str) -> tuple[int, int]:
-    """Return precision and scale of a decimal type; DECIMAL alone is DECIMAL(10, 0), as in Spark."""
+    """Return precision and scale of a decimal type; plain DECIMAL is DECIMAL(10, 0), as in Spark."""
     numbers = [int(item.name) for item in parse_type(kind).find_all(exp.Literal)]
     precision, scale = (*numbers, *(10, 0)[len(numbers) :])
     return precision, scale
@@ -57,7 +57,7 @@ def integer_in_range(value: int, kind: str) -> int:
 
 
 def float32(value: float) -> float:
-    """Return the nearest number that a FLOAT can hold, as Spark would hold it."""
+    """Return the nearest number that a FLOAT can hold, as in Spark."""
     try:
         rounded: float = unpack("<f", pack("<f", value))[0]
     except OverflowError:
@@ -88,7 +88,7 @@ def parse_decimal(text: str, precision: int, scale: int) -> Decimal:
 
 
 def parse_timestamp(text: str) -> datetime:
-    """Return the moment that an ISO text names, in UTC. Digits past the microsecond are cut off."""
+    """Return the moment in an ISO text, in UTC. Digits after the microseconds are cut off."""
     found = _MOMENT.fullmatch(text.strip())
     if found is None:
         raise expected("timestamp", repr(text))
@@ -107,7 +107,7 @@ def _zone(name: str) -> tzinfo:
     if name in ("Z", "UTC", "GMT", "UT"):
         return UTC
     if (found := _OFFSET.fullmatch(name)) is None:
-        return ZoneInfo(name)  # raises KeyError, a ValueError or an OSError for a zone that it does not know
+        return ZoneInfo(name)  # raises KeyError, a ValueError or an OSError for an unknown zone
     sign, hours, *rest = found.groups(default="0")
     minutes, seconds = max(int(rest[0]), int(rest[1])), int(rest[2])
     offset = timedelta(hours=int(hours), minutes=minutes, seconds=seconds)
@@ -117,7 +117,7 @@ def _zone(name: str) -> tzinfo:
 
 
 def parse_date(text: str) -> date:
-    """Return the date that an ISO text names; of a timestamp's text, the date that is written there."""
+    """Return the date in an ISO text; for a timestamp's text, the date as written."""
     found = _DATE.fullmatch(text.strip())
     if found is None:
         raise expected("date", repr(text))
@@ -129,7 +129,7 @@ def parse_date(text: str) -> date:
 
 
 def parse_binary(text: str) -> bytes:
-    """Return the bytes of a base64 text; blanks may stand between its groups of four."""
+    """Return the bytes of a base64 text; blanks are allowed between its groups of four."""
     if not _BASE64.fullmatch(text):
         raise expected("base64", repr(text))
     try:
@@ -140,9 +140,9 @@ def parse_binary(text: str) -> bytes:
 
 @lru_cache(maxsize=1024)
 def from_text(kind: str) -> Callable[[str], Any]:
-    """Return the reader of a type's values as plain text, the way a delimited field holds them.
+    """Return the reader of a type's values from plain text, in the form of a delimited field.
 
-    Blanks around numbers, booleans, dates and timestamps do not matter; a string is taken as it is.
+    Blanks around numbers, booleans, dates and timestamps are ignored; a string is taken unchanged.
     """
     base = base_type(kind)
     if base in INTEGER_BITS:

@@ -1,27 +1,27 @@
-"""What is said of bytes that do not fit their schema."""
+"""The error for bytes that do not fit their schema."""
 
 from __future__ import annotations
 
-# What was found in the one record, in a reason: without it the same fault of many records has one reason.
+# The part of a reason that differs from record to record: without it, the same fault of many records has one reason.
 FOUND = r"(?s)(, found |; found | at character ).*"
 
 
 class Unfit(ValueError):
-    """The bytes do not fit the schema. The message is the reason that stands in the quarantine."""
+    """The bytes do not fit the schema. The message is the reason in the quarantine."""
 
 
 def clipped(text: str, length_max: int = 80) -> str:
-    """Return `text`, cut to a length that a reason can carry; a record may have megabytes."""
+    """Return `text`, cut to a length that fits into a reason; a record may have megabytes."""
     return text if len(text) <= length_max else f"{text[:length_max]}... ({len(text)} characters)"
 
 
 def expected(kind: str, found: str) -> Unfit:
-    """Return the error of a value that is not of its type; `found` is the value as a reader would know it."""
+    """Return the error for a value that is not of its type; `found` is the value as a reader would recognize it."""
     return Unfit(f"expected {kind}, found {clipped(found)}")
 
 
 def utf8(data: bytes) -> str:
-    """Return bytes as text; Unfit where they are not UTF-8."""
+    """Return bytes as text; Unfit if they are not UTF-8."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -1,13 +1,13 @@
-"""A key and a value as a person writes them down, in a test or a scenario file: to bytes, and back.
+"""A key and a value as a person writes them in a test or a scenario file: to bytes, and back.
 
 | format    | a key                                                 | a value                                |
 |-----------|-------------------------------------------------------|----------------------------------------|
-| json      | the column's value; an object of several columns      | any JSON value, as it stands           |
+| json      | the column's value; an object of several columns      | any JSON value, unchanged              |
 | delimited | the line itself, or as json                           | the line itself, or an object          |
 | kafka     | the value itself                                      | the value itself, or an object of one  |
 
-A JSON value is written as it stands, so that a test can hold what does not fit the schema. A binary is bytes, or its
-base64 text. None is a null: a null key, a tombstone.
+A JSON value is written unchanged, so that a test can contain one that does not fit the schema. A binary is bytes, or
+its base64 text. None is a null: a null key, a tombstone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lakehouse.formats.unfit import Unfit, clipped, utf8
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column, base_type
 
-# What Python type a primitive is written with: its bytes would be other bytes, silently, of another one.
+# The Python type in which a primitive is written: another type would silently give other bytes.
 _TAKES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "int": (int,),
@@ -51,7 +51,7 @@ def key_bytes(source: Source, key: Any) -> bytes | None:
 
 
 def value_bytes(source: Source, value: Any) -> bytes | None:
-    """Return the bytes of a value. Raises Unfit for what the format can't hold."""
+    """Return the bytes of a value. Raises Unfit for a value that the format can't hold."""
     if value is None:
         return None
     if source.value_format == "json":
