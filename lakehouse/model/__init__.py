@@ -1,1 +1,1 @@
-"""The model: a plan run over lists, record by record, in plain Python. The oracle, and the quick feedback."""
+"""The model: a plan run over lists, record by record, in plain Python. It is the oracle, and gives quick feedback."""

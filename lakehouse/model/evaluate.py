@@ -19,7 +19,7 @@ Evaluator = Callable[[Values], Any]
 
 
 def evaluate(item: Expression, values: Values) -> Any:
-    """Return an expression's value over columns by their lower-case names; NeedsSpark if Python can't tell."""
+    """Return an expression's value over columns by lower-case name; NeedsSpark if Python can't tell."""
     return _compiled(item.text)(values)
 
 
@@ -29,7 +29,7 @@ def _compiled(text: str) -> Evaluator:
 
 
 def _strict(function: Callable[..., Any], *parts: Evaluator) -> Evaluator:
-    """Null in, null out: how nearly every SQL function treats nulls."""
+    """Null in, null out: the rule of nearly every SQL function."""
 
     def run(values: Values) -> Any:
         arguments = [part(values) for part in parts]
@@ -137,7 +137,7 @@ def _cast(node: exp.Expression) -> Evaluator:
 
 
 def _between(node: exp.Expression) -> Evaluator:
-    # Two comparisons, not one: 5 BETWEEN NULL AND 3 is false, whatever the null stands for.
+    # Two comparisons, not one: 5 BETWEEN NULL AND 3 is false, whatever the null would be.
     low, high = node.args["low"], node.args["high"]
     return _and(
         exp.And(this=exp.GTE(this=node.this, expression=low), expression=exp.LTE(this=node.this, expression=high))
@@ -188,7 +188,7 @@ _BUILDERS: dict[type[exp.Expression], Callable[[exp.Expression], Evaluator]] = {
     exp.Between: _between,
     exp.Struct: _struct,
     exp.Cast: _cast,
-    exp.TryCast: _cast,  # what sqlglot makes of Spark's CAST, which is null where it fails
+    exp.TryCast: _cast,  # sqlglot's form of Spark's CAST, which is null on failure
     exp.Upper: lambda node: _strict(str.upper, _compile(node.this)),
     exp.Lower: lambda node: _strict(str.lower, _compile(node.this)),
     exp.Trim: _trim,

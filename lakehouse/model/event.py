@@ -1,4 +1,4 @@
-"""A stream's records in the model, and their keys: in a form that can be a dict's key, and that sorts as Spark does."""
+"""A stream's records in the model, and their keys: in a form that can be a dict's key and sorts as in Spark."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def hashable(value: Any) -> Any:
 
 
 def unhashable(value: Any) -> Any:
-    """Return a key's value as it was before `hashable`: a tuple of names and values is a struct, another an array."""
+    """Return a key's value as it was before `hashable`: a tuple of names and values is a struct, any other an array."""
     if not isinstance(value, tuple):
         return value
     if all(isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in value):
@@ -63,14 +63,14 @@ def unhashable(value: Any) -> Any:
 
 
 def comparable(value: Any) -> Any:
-    """Return a key in a form that sorts as Spark does: nulls first, NaN the largest double."""
+    """Return a key in a form that sorts as in Spark: nulls first, NaN the largest double."""
     if isinstance(value, tuple):
         return (1, tuple(comparable(item) for item in value))
     return (0,) if value is None else (1, sort_key(value))
 
 
 def stream_change(stream: Stream, event: Event) -> Change:
-    """Return a stream's record as it is published."""
+    """Return a stream's record in its published form."""
     key = None if event.null_key else key_of(stream.key, event.values)
     value = None if event.tombstone else row_of(stream, event.values)
     return Change(key, value, event.timestamp, event.position)

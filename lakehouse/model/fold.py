@@ -1,4 +1,4 @@
-"""The folds of tables in the model: one record after the other through the operators of `lakehouse.semantics`."""
+"""The folds of tables in the model: one record after another through the operators of `lakehouse.semantics`."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from lakehouse.semantics.window import Span
 
 @dataclass(slots=True)
 class Made:
-    """What became of a table: its rows, its changelog per event, what came too late, null keys that were ignored.
+    """The results for a table: its rows, its changelog per event, late records, the number of ignored null keys.
 
-    unseen: the changes that HAVING or `suppress` keep out of the changelog. unqualified: those of rows that HAVING does
-    not let be seen.
+    unseen: the changes that HAVING or `suppress` keep out of the changelog. unqualified: those of rows that HAVING
+    hides.
     """
 
     rows: dict[Key, Row] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a table is folded from: its records, in position order. until, judged: see `keyed_table.run`."""
+    """The input of a table's fold: its records, in position order. until, judged: see `keyed_table.run`."""
 
     table: Table
     events: Iterable[Event]
@@ -53,7 +53,7 @@ class Given:
 
 @singledispatch
 def folded(fold: Fold, given: Given, made: Made) -> Iterator[Change]:
-    """Yield the changes of what a table keeps, in position order. made: is told of late records and null keys."""
+    """Yield the changes of what a table keeps, in position order. made: receives late records and null keys."""
     raise NotImplementedError(type(fold))
 
 
@@ -71,7 +71,7 @@ def _latest(fold: Latest, given: Given, made: Made) -> Iterator[Change]:
 
 @folded.register
 def _latest_by(fold: LatestBy, given: Given, made: Made) -> Iterator[Change]:
-    """The latest by an order of the records' own. A delete leaves its order behind, as a marker."""
+    """The latest value by an order of the records' own. A delete leaves its order behind, as a marker."""
     orders: dict[Key, Any] = {}
     clock = Clock()
     for event in given.events:
@@ -85,7 +85,7 @@ def _latest_by(fold: LatestBy, given: Given, made: Made) -> Iterator[Change]:
         elif order is None and fold.is_time:
             order = event.timestamp
         if order is not None and fold.remembers is not None:
-            # Markers leave by the watermark: a partition that lags behind it must not bring deleted rows back.
+            # Markers expire by the watermark: a partition that lags behind it must not bring deleted rows back.
             judged = given.judged
             now = judged[event.position] if judged is not None else _horizon(clock, event, order, given.table.lag)
             order = order if order > now - fold.remembers else None
@@ -102,12 +102,12 @@ def _aggregate(fold: Aggregate, given: Given, made: Made) -> Iterator[Change]:
 
 
 def _partition(event: Event) -> str:
-    """The partition that a clock knows a record by."""
+    """The name of a record's partition for a clock."""
     return f"{event.record.topic}/{event.record.topic_id}/{event.record.partition}"
 
 
 def _horizon(clock: Clock, event: Event, time: int, lag: int | None) -> int:
-    """Let a record move a clock; return what it is judged by. lag: the table's."""
+    """Let a record move a clock; return the time that judges the record. lag: the table's."""
     now = clock.observe(_partition(event), time, event.position.order_time)
     assert clock.watermark is not None
     return now if lag is None else max(now, clock.watermark - lag)
@@ -133,7 +133,7 @@ def _group(fold: Aggregate, table: Table, event: Event) -> Key | None:
 
 
 def horizons(table: Table, events: Iterable[Event]) -> dict[Position, int]:
-    """Return by which time each record of an aggregate is judged. events: all that reach it, in position order."""
+    """Return the time that judges each record of an aggregate. events: all that reach it, in position order."""
     clock = Clock(table.idle)
     return {event.position: _horizon(clock, event, event.timestamp, table.lag) for event in events}
 
@@ -145,10 +145,10 @@ class _Groups:
         self._fold, self._given, self._made, table = fold, given, made, given.table
         self._rules = tuple(rule(item, table.stream.columns) for item in fold.aggregations)
         self._operator = table.rule(self._rules)
-        # Where the records are not all that move the clock, nothing closes and nothing expires.
+        # If other records move the clock too, nothing closes and nothing expires.
         closes = given.judged is None
         self._final, self._expire = (table.find(Final), table.find(Expire)) if closes else (None, None)
-        # Records are judged by the one; windows close, and rows expire, by the other, which only those that count move.
+        # The first judges records; the second, which only records that count move, closes windows and expires rows.
         self._judge, self._clock = Clock(table.idle), Clock(table.idle)
         self._groups: dict[Key, Cells] = {}
 
@@ -182,7 +182,7 @@ class _Groups:
             yield self._change(group, step.span, step.cell, step.time, position)
 
     def _closed(self, position: Position, before: int | None) -> Iterable[Change]:
-        """The windows that this record has closed, the one that ended first to begin with; they are final."""
+        """The windows that this record has closed, the one that ended first coming first; they are final."""
         window, watermark = self._fold.window, self._clock.watermark
         assert window is not None
         assert watermark is not None
@@ -196,7 +196,7 @@ class _Groups:
             cell = self._groups[group][span]
             if before is None or window.closes(span) > before:
                 yield self._change(group, span, cell, cell.time, position)
-            # A closed sliding window still tells what the next ones begin with.
+            # New sliding windows still begin with the values of a closed one.
             if span.end + window.needed < watermark:
                 del self._groups[group][span]
 
@@ -210,7 +210,7 @@ class _Groups:
         return Change((*group, *bounds), row, time, position)
 
     def _leave(self) -> None:
-        """At the end: rows past their retention are gone, without a change (they expire, as a store's segments do)."""
+        """At the end, drop rows past their retention, without a change (they expire like a store's segments)."""
         watermark = self._clock.watermark
         if self._expire is not None and watermark is not None:
             bound = watermark - self._expire.after

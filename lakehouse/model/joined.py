@@ -18,7 +18,7 @@ from lakehouse.semantics.tombstone import Row
 
 
 def changes_as_events(table: Table, changes: Iterable[Change], records: Mapping[Position, Record]) -> list[Event]:
-    """Return a table's changes, in their order, as records. records: by position, those that caused them."""
+    """Return a table's changes, in order, as records. records: by position, those that caused the changes."""
     events: list[Event] = []
     of_one = (enumerate(same) for _, same in groupby(changes, key=lambda change: change.position))
     for number, change in chain.from_iterable(of_one):

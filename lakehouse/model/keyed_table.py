@@ -1,4 +1,4 @@
-"""Tables in the model: their records folded, and of what is kept what is seen."""
+"""Tables in the model: their records folded, and the visible part of what is kept."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def run(
 ) -> Made:
     """Run a table over its stream's events, in position order. until: see `lakehouse.model.model.run`.
 
-    judged: by which time each record is judged, where the events are not all that move the clock. Then nothing closes
-    and nothing expires: final results are changes as others are.
+    judged: the time that judges each record, if other records move the clock too. Then nothing closes and nothing
+    expires: final results are changes like others.
     """
     made = Made()
     for change in folded(table.fold, Given(table, events, until, judged), made):
@@ -44,7 +44,7 @@ def run(
 
 @singledispatch
 def shown(operator: Operator, table: Table, change: Change, value: Row | None) -> Row | None:
-    """Return the row that an operator lets be seen; None for none."""
+    """Return the row that an operator leaves visible; None for no row."""
     return value
 
 
@@ -60,7 +60,7 @@ def _qualifying(operator: Having, table: Table, change: Change, value: Row | Non
 
 @singledispatch
 def hides(operator: Operator, before: Row | None, value: Row | None) -> bool:
-    """Say whether an operator keeps a change of what is seen out of the changelog."""
+    """Say whether an operator keeps a visible change out of the changelog."""
     return False
 
 
@@ -71,5 +71,5 @@ def _never_seen(operator: Having, before: Row | None, value: Row | None) -> bool
 
 @hides.register
 def _unchanged(operator: Suppress, before: Row | None, value: Row | None) -> bool:
-    # Not `==`: the sum of doubles that is NaN is unchanged.
+    # Not `==`: a NaN sum of doubles is unchanged.
     return bool(frozen(value) == frozen(before))

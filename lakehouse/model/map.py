@@ -1,4 +1,4 @@
-"""Python functions over Arrow arrays, for the model: one record at a time."""
+"""Python functions over Arrow arrays, for the model: called for one record at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ARROW_NAMES = {"tinyint": "int8", "smallint": "int16", "int": "int32", "bigint":
 
 
 def mapped(step: Map, values: Mapping[str, Any]) -> Any:
-    """Return what the function makes of one record; None where it fails. NeedsSpark for types that need Spark."""
+    """Return the function's result for one record; None if it fails. NeedsSpark for types that need Spark."""
     import pyarrow as pa
 
     if step.type not in ARROW_NAMES:
@@ -23,5 +23,5 @@ def mapped(step: Map, values: Mapping[str, Any]) -> Any:
     try:
         made = step.function(*arguments)
         return pa.array(made, type=getattr(pa, ARROW_NAMES[step.type])()).to_pylist()[0]
-    except Exception:  # whatever a user's function raises: the record gets a null, as on Spark
+    except Exception:  # whatever a user's function raises, the record gets a null, as on Spark
         return None

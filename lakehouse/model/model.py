@@ -1,6 +1,6 @@
-"""The model: a plan run over lists, record by record, in plain Python. It is the oracle, and the quick feedback.
+"""The model: a plan run over lists, record by record, in plain Python. It is the oracle, and gives quick feedback.
 
-What counts as passing is Spark; the model says what Spark must give, because it is simple enough to be read.
+Spark's result is what counts; the model defines what Spark must give, because it is simple enough to be read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lakehouse.semantics.years import in_range, refusal
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A record seen through its source's schema. `key` is None for a null key, `value` for a null value."""
+    """A record read through its source's schema. `key` is None for a null key, `value` for a null value."""
 
     key: Row | None
     value: Row | None
@@ -38,7 +38,7 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A record that does not fit the schema, and why."""
+    """A record that does not fit the schema, and the reason."""
 
     reason: str
 
@@ -49,7 +49,7 @@ Decode = Callable[[Source, Record], Decoded | Bad]
 
 @dataclass(slots=True)
 class Result:
-    """What a run gave: rows, changelog, late records, null keys by table; the quarantine by stream; sinks by topic."""
+    """The results of a run: rows, changelog, late records, null keys by table; quarantine by stream; sinks by topic."""
 
     tables: dict[str, dict[Key, Row]] = field(default_factory=dict)
     changelogs: dict[str, list[Change]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Result:
 
 @dataclass(slots=True)
 class _Known:
-    """What streams are made of: records through their sources' schemas, and the changes of the tables before."""
+    """The input of streams: records through their sources' schemas, and the changes of the tables before."""
 
     decoded: dict[str, list[Event]]
     records: dict[Position, Record]
@@ -69,9 +69,9 @@ class _Known:
 
 
 def run(app: App, records: Iterable[Record], decode: Decode, until: int | None = None) -> Result:
-    """Run an application over records, in position order, and return what comes out.
+    """Run an application over records, in position order, and return the results.
 
-    until: an event time in milliseconds. Later records are not taken in; others are late or not as they are with them.
+    until: an event time in milliseconds. Later records do not count, but still decide which of the others are late.
     """
     ordered = sorted(records, key=lambda record: record.position)
     result = Result()
@@ -96,7 +96,7 @@ def run(app: App, records: Iterable[Record], decode: Decode, until: int | None =
 
 
 def events(stream: Stream, records: Iterable[Record], decode: Decode) -> list[Event]:
-    """Return what a stream makes of records, in position order; those that do not fit are left out."""
+    """Return a stream's records, made from bronze records, in position order; those that do not fit are left out."""
     ordered = sorted(records, key=lambda record: record.position)
     known = _Known(
         {source.name: _decode(source, ordered, decode, []) for source in stream.sources},
@@ -133,7 +133,7 @@ def _decode(source: Source, records: list[Record], decode: Decode, quarantine: l
 
 
 def time_refusal(source: Source, ms: int, *, own: bool) -> str:
-    """Return why a record's time (milliseconds since 1970) is none. own: it is the record's, not a column's."""
+    """Return why a time (milliseconds since 1970) is impossible. own: it is the record's own time, not a column's."""
     is_own = own or source.event_time is None
     return refusal("the record's timestamp" if is_own else f"the event time {source.event_time}", ms)
 

@@ -1,7 +1,7 @@
 """Spark SQL's scalar functions over Python values, for the model. No argument is null here: see `evaluate`.
 
-A Python value does not tell its Spark type apart to the last bit (INT or BIGINT, which DECIMAL), so where the
-type would decide, these raise `NeedsSpark` instead of guessing: the model is an oracle, or silent.
+A Python value does not fully determine its Spark type (INT or BIGINT, which DECIMAL), so if the type would
+matter, these raise `NeedsSpark` instead of guessing: the model is an oracle, or silent.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from lakehouse.errors import NeedsSpark
 _NUMBER = (int, float, Decimal)
 _INTEGER_TEXT = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?")
 _DOUBLE_TEXT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_BLANKS = "".join(map(chr, range(33)))  # what Spark trims from a text that it casts
+_BLANKS = "".join(map(chr, range(33)))  # the characters that Spark trims from a text before a cast
 _INT, _BIGINT = 32, 64
 
 
 def to_string(value: Any) -> str:
-    """CAST(... AS STRING); NeedsSpark for what Java writes in its own way."""
+    """CAST(... AS STRING); NeedsSpark for values that Java writes in its own way."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | str):
@@ -68,7 +68,7 @@ def _comparable(a: Any, b: Any) -> tuple[Any, Any]:
         raise NeedsSpark("the model does not compare NaN, which Spark has as the largest number; run this on Spark.")
     if isinstance(a, bool) == isinstance(b, bool):
         if isinstance(a, _NUMBER) and isinstance(b, _NUMBER):
-            # Beside a double everything is a double in Spark: DECIMAL 0.1 = DOUBLE 0.1, but not in Python.
+            # Compared with a double, everything is a double in Spark: DECIMAL 0.1 = DOUBLE 0.1, but not in Python.
             return (float(a), float(b)) if isinstance(a, float) or isinstance(b, float) else (a, b)
         if type(a) is type(b):
             return a, b
@@ -78,12 +78,12 @@ def _comparable(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    """Return a comparison that knows which values Spark compares as they are."""
+    """Return a comparison that accepts only values that Spark compares without conversion."""
     return lambda a, b: compare(*_comparable(a, b))
 
 
 def equal(a: Any, b: Any) -> bool | None:
-    """Return a = b, with a null that may be on the left."""
+    """Return a = b, where a may be null on the left."""
     return None if a is None else operator.eq(*_comparable(a, b))
 
 
@@ -125,11 +125,9 @@ def modulo(a: Any, b: Any) -> int | None:
 
 
 def substring(text: str, start: int, length: int | None = None) -> str:
-    """Return Spark's SUBSTRING: counted from 1, a negative start from the end; what lies before the text is
-    cut off.
+    """Return Spark's SUBSTRING: counted from 1, a negative start from the end; positions before the text are cut off.
 
-    substring('abc', -5, 3) is 'a': five from the end lie two places before the text, so one of the three is
-    left.
+    substring('abc', -5, 3) is 'a': five from the end is two places before the text, so one of the three is left.
     """
     first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
     end = len(text) if length is None else first + length

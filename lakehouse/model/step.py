@@ -1,4 +1,4 @@
-"""The steps of a stream in the model: what becomes of one record. One function a step."""
+"""The steps of a stream in the model: the effect on one record. One function per step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakehouse.semantics.position import LEVEL_BITS
 
 @singledispatch
 def applied(step: Step, event: Event) -> list[Event]:
-    """Return the records that a step makes of one, in their order."""
+    """Return the records that a step makes from one, in order."""
     raise NotImplementedError(type(step))
 
 
@@ -53,5 +53,5 @@ def _with(event: Event, made: dict[str, Any]) -> Event:
 
 
 def event_at(event: Event, ordinal: int) -> Event:
-    """Return a record with another number among those that were made of one."""
+    """Return a record with another number among those made from one."""
     return replace(event, position=event.position._replace(ordinal=ordinal))
