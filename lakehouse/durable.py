@@ -1,6 +1,6 @@
-"""Small files that must be whole after a crash, also after one of the machine: written beside, synced, then renamed.
+"""Small files that must be whole after a crash, even of the machine: written beside, synced, then renamed.
 
-Without the syncs a file system may show the new name with nothing in it once the power comes back.
+Without the syncs a file system may show the new name with an empty file after a power failure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def write_durably(path: Path, text: str, *, private: bool = False) -> None:
-    """Write a file, whole or not at all; its folder is made. private: only its owner can read it."""
+    """Write a file, completely or not at all; its folder is created. private: only its owner can read it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
     fresh.unlink(missing_ok=True)
@@ -26,7 +26,7 @@ def write_durably(path: Path, text: str, *, private: bool = False) -> None:
 
 
 def append_line_durably(path: Path, line: str) -> None:
-    """Add a line to a file; after a crash it is there or not, and no half of an earlier one is joined to it."""
+    """Add a line to a file; after a crash it is there or not, and never joined to half of an earlier line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     torn = path.exists() and path.stat().st_size > 0 and path.read_bytes()[-1:] != b"\n"
     with path.open("a", encoding="utf-8") as stream:
@@ -37,7 +37,7 @@ def append_line_durably(path: Path, line: str) -> None:
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object in a file; None where there is no file, or one that is no object: it was cut off."""
+    """Return the JSON object in a file; None if there is no file, or no object in it: it was cut off."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

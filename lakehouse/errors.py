@@ -2,17 +2,17 @@
 
     LakehouseError
      +-- ConfigError            a setting, a flag or an environment variable is wrong
-     +-- PlanError              a declaration can't be kept
+     +-- PlanError              a declaration is impossible
      |    +-- ExpressionError   an expression of a declaration can't be used
-     |    +-- NeedsSpark        the model has no Python form for an expression; Spark has
+     |    +-- NeedsSpark        the model has no Python form of an expression; Spark has one
      +-- BrokerError            the embedded Kafka broker
      +-- AirflowError           the Airflow that `lakehouse airflow` runs
      +-- KafkaUnavailable       a configured Kafka does not answer, or refuses
      +-- DataLoss               Kafka no longer has records that bronze does not have yet
      +-- LeaseHeld              another process writes this table
-     +-- Fenced                 another writer took this table over; this one must stop
+     +-- Fenced                 another writer took over this table; this one must stop
      +-- NotFound               a table, a topic, a version, a tick that does not exist
-     +-- StorageError           a table in the lake is not what its log or its plan says
+     +-- StorageError           a table in the lake contradicts its log or its plan
      +-- JobFailed              a streaming job ended with an error; the cause is in the message
      +-- TimedOut               an answer took longer than whoever asked can wait
 
@@ -31,15 +31,15 @@ class ConfigError(LakehouseError):
 
 
 class PlanError(LakehouseError):
-    """A declaration can't be kept; raised where it is declared, before anything runs."""
+    """A declaration is impossible; raised where it is declared, before anything runs."""
 
 
 class ExpressionError(PlanError):
-    """An expression of a declaration can't be parsed, names no column, or would not give the same on a replay."""
+    """An expression of a declaration can't be parsed, names no column, or could give another result on a replay."""
 
 
 class NeedsSpark(PlanError):
-    """The model has no Python form for this expression. Spark is what counts; run it there."""
+    """The model has no Python form of this expression. Spark's result is what counts; run it there."""
 
 
 class BrokerError(LakehouseError):
@@ -55,15 +55,15 @@ class KafkaUnavailable(LakehouseError):
 
 
 class DataLoss(LakehouseError):
-    """Kafka no longer has records which bronze does not have yet (retention, or a topic deleted and created anew)."""
+    """Kafka no longer has records that bronze does not have yet (retention, or a topic deleted and recreated)."""
 
 
 class LeaseHeld(LakehouseError):
-    """Another process holds the lease of a table: one writer a table."""
+    """Another process holds the lease of a table: one writer for each table."""
 
 
 class Fenced(LakehouseError):
-    """Another writer has opened a newer epoch of this table; what this one writes is skipped, so it stops."""
+    """Another writer has opened a newer epoch of this table; this one's writes are skipped, so it stops."""
 
 
 class NotFound(LakehouseError):
@@ -71,7 +71,7 @@ class NotFound(LakehouseError):
 
 
 class StorageError(LakehouseError):
-    """A table in the lake is not what its log or its plan says."""
+    """A table in the lake contradicts its log or its plan."""
 
 
 class JobFailed(LakehouseError):
@@ -79,4 +79,4 @@ class JobFailed(LakehouseError):
 
 
 class TimedOut(LakehouseError):
-    """An answer took longer than whoever asked can wait; what was begun for it has been ended."""
+    """An answer took longer than whoever asked can wait; the work for it has been ended."""

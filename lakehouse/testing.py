@@ -9,7 +9,7 @@
         result = replay.run()
         assert result.row("totals", "ann") == {"customer": "ann", "orders": 1}
 
-No Kafka is needed. With engine="spark" the records go through a bronze of their own and the code that a real run uses.
+No Kafka is needed. With engine="spark" the records go through a bronze of their own and the code of a real run.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ Headers = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | N
 
 
 class Replay:
-    """Records for an application. `send` them, `run` it, look at what comes out.
+    """Records for an application: `send` them, `run` it, check the results.
 
     engine: "model" is plain Python and takes milliseconds; it raises NeedsSpark for an expression that only Spark can
-    evaluate. "spark" is what counts. All replays of a process share one Spark session, started by the first.
+    evaluate. "spark" gives the result that counts. All replays of a process share one Spark session, started by the
+    first.
     """
 
     def __init__(self, app: App, *, engine: Literal["model", "spark"] = "model") -> None:
@@ -75,16 +76,16 @@ class Replay:
     ) -> Replay:
         """Send a record to a topic that the application reads; return the replay, so that sends can be chained.
 
-        key, value: what the stream's format holds: of JSON any value (a dict is what fits a schema; what does not fit
-        can be sent too), of CSV the line, or a dict of columns, of primitives the value itself. A key of several
-        columns is a dict, or a tuple. A value of None is a tombstone, a key of None a null key. key_bytes, value_bytes:
-        the bytes themselves instead. timestamp: milliseconds since 1970, or a datetime with a zone. headers: names with
-        text or bytes.
+        key, value: in the stream's format: for JSON any value (a dict to fit the schema; values that do not fit can be
+        sent too), for CSV the line, or a dict of columns, for primitives the value itself. A key of several columns is
+        a dict, or a tuple. A value of None is a tombstone, a key of None a null key. key_bytes, value_bytes: the bytes
+        themselves instead. timestamp: milliseconds since 1970, or a datetime with a zone. headers: names with text or
+        bytes.
 
-        The records of a partition stand in the order in which they are sent. Those of several partitions or topics,
-        inside one tick, are put in the order of their order times, as in a lake: see `lakehouse.semantics.position`.
+        The records of a partition keep the order in which they are sent. Those of several partitions or topics, inside
+        one tick, are put in the order of their order times, as in a lake: see `lakehouse.semantics.position`.
 
-        Raises ConfigError for a topic that the application does not read, and for what can't be encoded.
+        Raises ConfigError for a topic that the application does not read, and for values that can't be encoded.
         """
         what = f"send({topic!r})"
         source = next((source for source in self.app.sources if source.topic == topic), None)
@@ -114,18 +115,18 @@ class Replay:
         return self
 
     def tick(self) -> Replay:
-        """End a batch: what is sent from here on comes in the next one. What comes out must not depend on it.
+        """End a batch: records sent from here on come in the next one. The results must not depend on it.
 
-        It does say what comes first: all records of a tick stand before those of the next.
+        But it decides the order: all records of a tick come before those of the next.
         """
         if self._sent and self._sent[-1].record.tick == self._tick:
             self._tick += 1
         return self
 
     def run(self) -> Replayed:
-        """Run the application over all that was sent so far, from the beginning; it may be called again.
+        """Run the application over all records sent so far, from the beginning; it may be called again.
 
-        Raises NeedsSpark on the model, and what Spark raises on Spark.
+        Raises NeedsSpark on the model, and Spark's own errors on Spark.
         """
         sent = list(self._sent)
         return Replayed(self.app, self._engine(self.app, [item.record for item in sent]), sent)
@@ -156,5 +157,5 @@ def _on_spark(app: App, records: list[Record]) -> Result:
 
 @cache
 def _stop_at_exit(session: SparkSession) -> None:
-    """Once for each session: the first replay starts it, the others use it, the process's end stops it."""
+    """Called once for each session: the first replay starts it, the others use it, the end of the process stops it."""
     atexit.register(session.stop)
