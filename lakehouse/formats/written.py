@@ -90,7 +90,7 @@ def _primitive(column: Column, value: Any) -> Any:
 
 
 def written_key(source: Source, data: bytes | None) -> Any:
-    """Return a key as it is written down. Raises Unfit for bytes that have no such form: show them in hex."""
+    """Return the written form of a key. Raises Unfit for bytes that have none: show them in hex."""
     if data is None:
         return None
     if source.key_format == "delimited":
@@ -105,7 +105,7 @@ def written_key(source: Source, data: bytes | None) -> Any:
 
 
 def written_value(source: Source, data: bytes | None) -> Any:
-    """Return a value as it is written down. Raises Unfit for bytes that have no such form: show them in hex."""
+    """Return the written form of a value. Raises Unfit for bytes that have none: show them in hex."""
     if data is None:
         return None
     if source.value_format == "delimited":
@@ -129,7 +129,7 @@ def _parsed(data: bytes) -> Any:
 
 
 def _same(format: str, columns: tuple[Column, ...], data: bytes, again: bytes | None, written: Any) -> Any:
-    """What is written down must be read as the bytes are: the same row, or refused for the same reason."""
+    """Check that the written form is read like the bytes: as the same row, or refused for the same reason."""
     if _read(format, columns, data) != _read(format, columns, again):
         raise Unfit("its text would be read otherwise")
     return written

@@ -27,7 +27,7 @@ HOLES_AT_ONCE = 100_000
 
 
 class Explained(NamedTuple):
-    """How many offsets of some holes are of each kind, and the first ones at which Kafka has a record."""
+    """How many offsets of some holes are of each kind, and the first one of kind there."""
 
     expired: int = 0
     aborted: int = 0

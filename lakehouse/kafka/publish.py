@@ -25,7 +25,7 @@ from lakehouse.kafka.produce import ProducerRecord
 from lakehouse.kafka.topics import Cluster
 
 TIMEOUT_SECONDS = 60.0
-# Readers wait this long for a transaction whose publisher was killed and not restarted; enough time to write 80 MB.
+# Readers wait this long for a transaction whose publisher was killed and not restarted; 80 MB can be written in it.
 TRANSACTION_SECONDS = 300
 LARGEST = 1_000_000  # librdkafka's own limit for a record, if a topic does not tell its limit
 

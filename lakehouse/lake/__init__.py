@@ -1,1 +1,1 @@
-"""The lake without a JVM: where things lie, who may write, what the logs of its tables say, and reads by DuckDB."""
+"""The lake without a JVM: its folders, who may write, the logs of its tables, and reads by DuckDB."""

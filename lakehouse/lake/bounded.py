@@ -1,7 +1,7 @@
 """Bounds in time and memory for reads that somebody waits for, in a process that others use too.
 
 Inside `bounded`, each DuckDB of `lakehouse.lake.sql` has a share of memory and threads, spills nothing to disk and is
-interrupted when the time is over; files are read in small batches, and rows are handed on up to a number of bytes.
+interrupted when the time is over; files are read in small batches, and the bytes of rows handed on are limited.
 Outside, nothing is bounded: a terminal takes what it needs.
 """
 

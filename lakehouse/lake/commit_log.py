@@ -38,7 +38,7 @@ class CommitLog:
         if not 0 <= version <= self.newest:
             return None
         try:
-            # It is the first line where commits carry their time; other writers may put it anywhere.
+            # It is the first line if commits carry their time; other writers may put it anywhere.
             line = next((line for line in self._read(version) if line.startswith('{"commitInfo"')), None)
         except FileNotFoundError:
             return None

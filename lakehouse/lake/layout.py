@@ -1,4 +1,4 @@
-"""Where things lie in the lake's folder."""
+"""The places of tables and files in the lake's folder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 def misplaced(topic: str, *, own: bool) -> str:
-    """Say that a topic's rows lie elsewhere than its declaration says. own: they lie in a table of their own."""
+    """Say that a topic's rows lie elsewhere than declared. own: whether they lie in a table of their own."""
     return (
         f"topic {topic!r}: its rows lie in {'a table of its own' if own else 'the shared table'} of bronze, but "
         f"own_table={not own} is declared. A topic keeps its place: declare own_table={own}, or begin another lake."

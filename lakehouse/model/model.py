@@ -139,7 +139,7 @@ def time_refusal(source: Source, ms: int, *, own: bool) -> str:
 
 
 def _event_time(value: Any) -> Any:
-    """A timestamp or epoch milliseconds, as milliseconds."""
+    """Milliseconds from a timestamp or epoch milliseconds."""
     return milliseconds(value) if isinstance(value, datetime) else value
 
 

@@ -95,7 +95,7 @@ class Latest(Operator):
 class LatestBy(Latest):
     """The latest value by an order of the records' own: an older record never overwrites a newer one.
 
-    A delete leaves a marker. is_time: the order is a time, and a null one is replaced by the record's. remembers: how
+    A delete leaves a marker. is_time: the order is a time, and the record's time replaces a null. remembers: how
     long, in milliseconds before the watermark, markers are kept and records taken in; forever if None.
     """
 

@@ -1,7 +1,7 @@
 """The beginning of a stream: a topic, other streams, a table's changes, or a stream and a table. Frozen values.
 
 An origin is a node of the graph. `inputs` are the streams and tables that it reads, `decodes` the topics whose records
-reach it unchanged, `reads` the tables that it reads, `levels` how many times it numbers records again.
+reach it unchanged, `reads` the tables that it reads, `levels` how often it renumbers records.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Step(ABC):
 
     @abstractmethod
     def fingerprint(self, read: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
-        """Return the step's content, None if nothing of it is read, and the columns that are read before it.
+        """Return the step's effect, None if nothing of it is read, and the columns that are read before it.
 
         read: the columns that are read after it, in lower case. keyed: the key is also read, and whether it is null.
         """

@@ -13,7 +13,7 @@ WINDOWS_MAX = 100_000  # room for a day of windows, one a second
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A window as it was declared. Without a grace it is 24 hours less the size, and 0 where results are final."""
+    """A window as declared. The default grace is 24 hours less the size, and 0 for final results."""
 
     window: Window
     has_grace: bool

@@ -12,7 +12,7 @@ from lakehouse.plan.duration import duration_ms
 Check = Callable[[Any], Any]
 
 HINT_TOML = 'A setting is a line key = value under a [section]; text stands in "quotes".'
-# Properties that lakehouse sets itself, and the setting by which the user controls each.
+# Properties that lakehouse sets itself, and what the user can do instead.
 OWN_KAFKA_OPTIONS = {
     "bootstrap.servers": "use kafka.bootstrap_servers",
     "isolation.level": "leave it out: lakehouse always reads committed records only",

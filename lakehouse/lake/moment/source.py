@@ -49,7 +49,7 @@ class Source(Protocol):
     def layout(self) -> Layout: ...
 
     def opened(self, path: str) -> Opened | None:
-        """Open the Delta table at a path; None where there is none."""
+        """Open the Delta table at a path; None if there is none."""
         ...
 
     def has_records(self, topics: Collection[str], after: int, to: int) -> bool:

@@ -1,6 +1,6 @@
 """The quarantined records that by now count with other bytes, from the interventions, without Spark.
 
-A record is fixed while every table that its fix concerns has it: if one of them reverts the fix, it is open again.
+A record is fixed while every table that its fix concerns has the fix; a revert of one of them opens it again.
 """
 
 from __future__ import annotations

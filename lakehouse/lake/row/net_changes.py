@@ -53,7 +53,7 @@ class _Feed:
         self.read = 0
 
     def changes(self, condition: str) -> Iterator[dict[str, Any]]:
-        """Yield what a condition, in SQL, leaves of it, in order."""
+        """Yield the changes that satisfy a condition, in SQL, in order."""
         order = self._order()
         names = self._columns.names
         for some in in_order(self._left(condition, order), len(order) + 1):
@@ -61,7 +61,7 @@ class _Feed:
                 yield dict(zip(names, row[len(order) + 1 :], strict=True))
 
     def _order(self) -> list[str]:
-        """By which the changes are sorted, none of them null: those without a position first."""
+        """The SQL expressions to sort changes by, none of them null: changes without a position come first."""
         if "_position" not in self._columns.names:
             return ["_commit_version"]
         parts = []

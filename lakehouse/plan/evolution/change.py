@@ -25,7 +25,7 @@
 |                                 | one that never was: a partition that begins late would rebuild a part of it     |
 | retention of order_by           | refold: it decides which records are too old, and which deletes are remembered  |
 | idle                            | compatible: from now on it decides when final results appear; those already     |
-|                                 | visible stay. A rebuild may refuse records that a partition had after silence   |
+|                                 | visible stay. A rebuild may refuse a partition's records from after a silence   |
 | suppress                        | compatible: it concerns the changelog alone                                     |
 | a stream's name                 | compatible: its quarantine begins a new table                                   |
 """

@@ -117,7 +117,7 @@ class SumDoubles(Shown, Added):
     """SUM over DOUBLE: the records are added one by one, in position order, from the row's own sum.
 
     A sum of doubles depends on the order of its additions. This order is the lake's, so every batching, restart and
-    rebuild gives the same bits; but it is not exact: declare the column DECIMAL where that matters.
+    rebuild gives the same bits; but it is not exact: declare the column DECIMAL if that matters.
     """
 
     def zero(self) -> float:
