@@ -34,7 +34,7 @@ def stream(
     epoch milliseconds as a bigint; the record's own timestamp if left out. name: of the stream, for its quarantine;
     the topic's name if left out. own_table: give the topic a physical bronze table of its own.
 
-    Raises PlanError for names, types, formats or expressions that can't be kept.
+    Raises PlanError for impossible names, types, formats or expressions.
     """
     check_topic(topic)
     name = check_name(name if name is not None else topic.replace("-", "_").replace(".", "_"), "stream")

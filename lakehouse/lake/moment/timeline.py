@@ -128,7 +128,7 @@ class Timeline:
     def version(self, at: At | None) -> int | None:
         """Return the version that is the table at a moment; None for a moment between versions.
 
-        Whether its files are still there is another question. Raises as `cut` does.
+        Its files may be gone all the same. Raises as `cut` does.
         """
         match at:
             case None:

@@ -75,7 +75,7 @@ class _Feed:
         first = ", ".join(f"{part} AS _by_{number}" for number, part in enumerate(order))
         for batch in self._batches:
             connection.register("arrow", pa.Table.from_batches([batch]))
-            # Its texts are of a type without filters.
+            # Arrow's type of its texts has no filters.
             connection.execute("CREATE OR REPLACE TEMP TABLE feed AS SELECT * FROM arrow")
             number = f"rowid + {self.read} AS _by_number"
             told = f"SELECT {first}, {number}, * FROM feed WHERE _change_type IN {KINDS} AND {condition}"
