@@ -1,7 +1,7 @@
 """Checkpoints of streaming queries: clocks that may be lost. Every start makes a fresh one.
 
-Where a query goes on from stands in its target (DESIGN.md, decision 4); a checkpoint only numbers the batches of one
-run. Its offset log is read for one thing: where the batch that is being written ends.
+The place where a query goes on is in its target (DESIGN.md, decision 4); a checkpoint only numbers the batches of one
+run. Its offset log is read for one thing: the end of the batch that is being written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def fresh(spark: SparkSession, path: str) -> str:
 
 
 def batch_end(spark: SparkSession, path: str, batch_id: int) -> dict[str, dict[int, int]]:
-    """Return where a batch of the Kafka source ends: the first offset after it, by topic and partition."""
+    """Return the end of a batch of the Kafka source: the first offset after it, by topic and partition."""
     file, system = opened(spark, f"{path}/offsets/{batch_id}")
     jvm: Any = spark._jvm
     stream = system.open(file)

@@ -1,8 +1,8 @@
-"""Delta's own objects, for what its public interface does with jobs of Spark that nobody needs.
+"""Delta's own objects, for operations that its public interface does with needless Spark jobs.
 
 A numbered write asks the table's snapshot for the numbers that it holds. The checksum beside every commit lists them,
-but Delta reads the whole log to answer, at each write (half a second, three jobs): it is told what the checksum says.
-And a commit without rows needs no job at all. Where an object is not as expected here, Delta goes its own way.
+but Delta reads the whole log to answer, at each write (half a second, three jobs). So Delta is given the checksum's
+numbers. And a commit without rows needs no job at all. If an object is not as expected here, Delta goes its own way.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-LONG = 2**31  # py4j passes what is less as another type
-_bits: list[int] = []  # where a snapshot keeps that it knows its numbers; empty until it was looked up, 0 if nowhere
+LONG = 2**31  # py4j passes smaller numbers as another type
+_bits: list[int] = []  # the snapshot's bit for "the numbers are known"; empty until it is looked up, 0 if there is none
 _lock = threading.Lock()
 
 
@@ -25,7 +25,7 @@ def snapshot(spark: SparkSession, path: str) -> Any:
 
 
 def numbers(snapshot: Any) -> dict[str, int] | None:
-    """Return the last number of each app id in a snapshot, as its checksum lists them; None where it lists none."""
+    """Return the last number of each app id in a snapshot, as its checksum lists them; None if it lists none."""
     checksum = snapshot.checksumOpt()
     listed = checksum.get().setTransactions() if checksum.isDefined() else checksum
     if not listed.isDefined():
@@ -36,7 +36,7 @@ def numbers(snapshot: Any) -> dict[str, int] | None:
 
 
 def tell_numbers(spark: SparkSession, path: str) -> None:
-    """Let the newest snapshot of the table at `path` know its numbers, so that a write does not look for them."""
+    """Give the newest snapshot of the table at `path` its numbers, so that a write does not look for them."""
     newest = snapshot(spark, path)
     known = numbers(newest)
     if known is None or any(number < LONG for number in known.values()):
@@ -47,16 +47,16 @@ def tell_numbers(spark: SparkSession, path: str) -> None:
             _field(newest, "transactions").set(newest, _scala_map(spark, known))
             bitmap = _field(newest, "bitmap$0")
             bitmap.set(newest, bitmap.get(newest) | bit)
-    except Exception:  # another Delta: it finds them out itself
+    except Exception:  # another Delta: it looks for them itself
         with _lock:
             _bits[:] = [0]
 
 
 def commit_number(spark: SparkSession, path: str, app_id: str, number: int, text: str) -> None:
-    """Commit a number, and what the commit says of itself, to the table at `path`; no rows.
+    """Commit a number, and the commit's metadata, to the table at `path`; no rows.
 
-    As with Delta's own numbered writes nothing is done where the table has that number, or a larger one. Raises
-    delta.exceptions.ConcurrentTransactionException where another commit of the app id comes between.
+    As with Delta's own numbered writes nothing is done if the table has that number, or a larger one. Raises
+    delta.exceptions.ConcurrentTransactionException if another commit of the app id comes between.
     """
     jvm: Any = spark._jvm
     delta, none = jvm.org.apache.spark.sql.delta, _none(spark)
@@ -93,7 +93,7 @@ def _scala_map(spark: SparkSession, values: dict[str, int]) -> Any:
 
 
 def _bit(snapshot: Any) -> int:
-    """Which bit of a snapshot says that its `transactions`, a lazy value, are known: found once, by asking for them."""
+    """Which bit of a snapshot says that its lazy `transactions` are known: looked up once, by asking for them."""
     with _lock:
         if not _bits:
             bitmap = _field(snapshot, "bitmap$0")

@@ -1,10 +1,10 @@
-"""A declared expression as a Spark column: what fails on a record is null for that record, and nothing reads a clock.
+"""A declared expression as a Spark column: if it fails on a record it is null there, and nothing reads a clock.
 
-With ANSI mode off most of Spark's expressions are null where they fail; others raise all the same (element_at(xs, 0), a
+With ANSI mode off most of Spark's expressions are null if they fail; others raise all the same (element_at(xs, 0), a
 bad pattern, a map with a key twice), which would stop the job for ever. So every call that is not known to be harmless
 is wrapped in TryEval, which Spark has for its own try_ functions, and which has no name in SQL.
 
-A text is read as a moment by the clock where it has a time and no day ("12:30" is today's): such a text is a null here.
+Spark reads a text with a time and no day as a moment of today ("12:30"), by the clock: such a text is a null here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakehouse.plan.expression import Expression
 from lakehouse.plan.functions import names
 from lakehouse.spark.refused_values import refused
 
-# What does not raise itself; its arguments may. By the names of Spark's classes, and of its functions.
+# What does not raise itself; its arguments may. These are names of Spark's classes, and of its functions.
 LEAVES = names("UnresolvedAttribute Literal UnresolvedNamedLambdaVariable NamePlaceholder")
 HARMLESS = names(
     """
@@ -36,7 +36,7 @@ HARMLESS_FUNCTIONS = names(
     named_struct nullif nvl nvl2 round rtrim size startswith struct substr substring trim upper
     """
 )
-# Which arguments each of these reads as moments, if they are texts; to_timestamp with a format does not.
+# The arguments that each of these reads as moments, if they are texts; to_timestamp with a format does not.
 MOMENTS = {
     "convert_timezone": (-1,), "date_format": (0,), "date_part": (1,), "date_trunc": (1,), "datepart": (1,),
     "extract": (1,), "from_utc_timestamp": (0,), "hour": (0,), "minute": (0,), "months_between": (0, 1),
@@ -48,8 +48,8 @@ TIME_ALONE = r"^[\x00-\x20]*(T|[+-]?[0-9]+:)"
 
 
 def column_of(expression: Expression) -> Column:
-    """Return the column that a declared expression makes of a record."""
-    # Most are a column's name: nothing of it can raise, and each look at a tree is a call to the JVM.
+    """Return the column for a declared expression."""
+    # Most are just a column's name: that can't raise, and each look at a tree is a call to the JVM.
     return F.expr(expression.text) if expression.is_column else _column(expression.text)
 
 
@@ -60,7 +60,7 @@ def _column(text: str) -> Column:
 
 
 def _parsed(text: str) -> Any:
-    """The tree of an expression. Catalyst's own parser puts no setting of Spark in the place of ${...}."""
+    """The tree of an expression. Catalyst's own parser does not replace ${...} with a setting of Spark."""
     return _jvm().org.apache.spark.sql.catalyst.parser.CatalystSqlParser().parseExpression(text)
 
 
@@ -77,13 +77,13 @@ def _guarded(tree: Any) -> Any:
         return tree
     children = _children(tree)
     if name == "regexp_substr" and len(children) == 2:
-        # Spark takes a part of what this stands for out of a TryEval around it.
+        # Spark moves a part of this function's replacement out of a TryEval around it.
         return _guarded(_filled("nullif(regexp_extract(`0`, `1`, 0), '')", children))
     made = [_guarded(child) for child in children]
     if kind == "Cast" and tree.dataType().typeName().startswith("timestamp"):
         made = [_whole_moment(made[0])]
     elif name in ("element_at", "try_element_at") and made[-1].getClass().getSimpleName() != "Literal":
-        # The smallest INT passes Spark's check of the index: it reads outside of the array, and the JVM ends (SIGSEGV).
+        # The smallest INT passes Spark's check of the index: it reads outside the array, and the JVM crashes (SIGSEGV).
         made[-1] = _filled(f"if(cast(`0` AS string) = '{-(2**31)}', null, `0`)", [made[-1]])
     elif not (name.removeprefix("try_").startswith("to_timestamp") and len(made) > 1):
         for place in MOMENTS.get(name or kind, ()):
@@ -103,7 +103,7 @@ def _guarded(tree: Any) -> Any:
 
 
 def _is_interval(tree: Any) -> bool:
-    """Whether a tree is an interval, as far as it can be told from how it is written."""
+    """Whether a tree is an interval, as far as its text tells."""
     kind, name = _names(tree)
     if kind in ("TryEval", "UnaryMinus"):
         return _is_interval(_children(tree)[0])
@@ -123,15 +123,15 @@ def _children(tree: Any) -> list[Any]:
 
 
 def _whole_moment(tree: Any) -> Any:
-    """The value, or null where it is a text with a time and no day."""
+    """The value, or null if it is a text with a time and no day."""
     if tree.getClass().getSimpleName() == "Literal":
-        return tree  # it was looked at when it was declared
+        return tree  # it was checked when it was declared
     pattern = TIME_ALONE.replace("\\", r"\\")
     return _filled(f"if(cast(`0` AS string) RLIKE '{pattern}', null, `0`)", [tree])
 
 
 def is_whole_moment(tree: Any) -> bool:
-    """Say whether a resolved tree gives no text with a time and no day: a guard gives a null for such a text."""
+    """Say whether a resolved tree never gives a text with a time and no day: a guard gives a null for such a text."""
     kind, _ = _names(tree)
     if kind == "Literal":
         return re.match(TIME_ALONE, str(tree.value())) is None

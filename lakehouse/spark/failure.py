@@ -40,7 +40,7 @@ class Catching:
                 raise
 
     def wait(self) -> None:
-        """Wait for the end of a batch that is under way: what ended it is known then."""
+        """Wait for the end of a batch that is under way: only then is the reason it ended known."""
         with self._running:
             pass
 
@@ -55,7 +55,7 @@ class Catching:
 
 
 def stop(query: StreamingQuery) -> None:
-    """Stop a query; where Spark's process has ended nothing is left to be stopped."""
+    """Stop a query; if Spark's process has ended, nothing is left to stop."""
     with contextlib.suppress(Py4JNetworkError, OSError):
         query.stop()
 

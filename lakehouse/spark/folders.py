@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 
 def opened(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    """Return a path, and the file system that it lies on: Hadoop's own Java objects."""
+    """Return a path, and its file system: Hadoop's own Java objects."""
     jvm: Any = spark._jvm
     jsession: Any = spark._jsparkSession
     folder = jvm.org.apache.hadoop.fs.Path(path)
@@ -23,7 +23,7 @@ def exists(spark: SparkSession, path: str) -> bool:
 
 
 def names(spark: SparkSession, path: str) -> list[str]:
-    """Return the names of the folders in a folder, in order; none where there is no such folder."""
+    """Return the names of the folders in a folder, in order; none if there is no such folder."""
     folder, system = opened(spark, path)
     if not system.exists(folder):
         return []
@@ -31,13 +31,13 @@ def names(spark: SparkSession, path: str) -> list[str]:
 
 
 def remove(spark: SparkSession, path: str) -> None:
-    """Remove a folder and what is in it; nothing happens where there is none."""
+    """Remove a folder and its content; nothing happens if there is none."""
     folder, system = opened(spark, path)
     system.delete(folder, True)
 
 
 def lines(spark: SparkSession, path: str) -> Iterator[str]:
-    """Yield the lines of a file, read as far as they are asked for. Raises FileNotFoundError where there is none."""
+    """Yield the lines of a file, reading no further than needed. Raises FileNotFoundError if there is none."""
     file, system = opened(spark, path)
     if not system.exists(file):
         raise FileNotFoundError(path)

@@ -1,4 +1,4 @@
-"""Functions on Spark: Python over Arrow batches, shipped to the workers from whatever module, and large literals."""
+"""Functions on Spark: Python over Arrow batches, shipped to the workers from any module, and large literals."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def literal_map(values: Mapping[str, Any], kind: str) -> Column:
 
 
 def ship(function: Callable[..., Any] | None) -> None:
-    """Send a user's function to the workers by value, unless its module is installed, where they import it."""
+    """Send a user's function to the workers by value, unless its module is installed: then they import it."""
     name = getattr(function, "__module__", None)
     module = sys.modules.get(name) if name else None
     file = getattr(module, "__file__", None)
@@ -66,7 +66,7 @@ def ship(function: Callable[..., Any] | None) -> None:
 def mapped(step: Map) -> Callable[[Column], Column]:
     """Return the column function of a `map`: over a struct of its arguments, to struct(value, error).
 
-    A record on which the function fails gets a null, and the error's text; another one no error.
+    A record on which the function fails gets a null, and the error's text; other records get no error.
     """
     ship(step.function)
     kind = spark_type(step.type)

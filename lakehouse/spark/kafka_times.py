@@ -1,4 +1,4 @@
-"""Timestamps of Kafka's that are no time, on Spark; the rule is `lakehouse.semantics.kafka_time`."""
+"""Kafka's timestamps that are no valid time, on Spark; the rule is `lakehouse.semantics.kafka_time`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakehouse.semantics.years import FIRST_MS, LAST_MS
 
 
 def with_times(frame: DataFrame) -> DataFrame:
-    """Return rows from Kafka in which each timestamp is a time; one that is none is held as `kafka_time.held` says."""
+    """Return rows from Kafka in which each timestamp is a valid time; others are held as `kafka_time.held` says."""
     ms = F.unix_millis("timestamp")
     said = F.struct(
         F.lit(kafka_time.HEADER).alias("key"), ms.cast("string").cast("binary").alias("value")
@@ -27,7 +27,7 @@ def with_times(frame: DataFrame) -> DataFrame:
 
 
 def kafka_said(timestamp: str, headers: str) -> Column:
-    """Return what Kafka said of a bronze row's time (milliseconds) where that is no time; null where it is one."""
+    """Return Kafka's own timestamp of a bronze row (milliseconds) if it is no valid time; null if it is one."""
     number = f"^{kafka_time.NUMBER.pattern.decode()}$"
     named = F.filter(
         headers, lambda item: (item["key"] == kafka_time.HEADER) & item["value"].cast("string").rlike(number)

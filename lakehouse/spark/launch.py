@@ -13,21 +13,21 @@ ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 
 
 def start_jvm(settings: Mapping[str, str]) -> None:
-    """Start the JVM that the next session uses, if there is none yet, with Spark's settings, which may hold secrets.
+    """Start the JVM for the next session, if there is none yet, with Spark's settings, which may hold secrets.
 
-    PySpark would write each of them on the command line. The file (0600, in a folder of 0700) is gone when the JVM
-    has read it. What Spark itself makes part of a command line stays there: memory, class path, extraJavaOptions.
+    PySpark would write each of them on the command line. The file (0600, in a folder of 0700) is removed once the JVM
+    has read it. What Spark itself puts on a command line stays there: memory, class path, extraJavaOptions.
     """
     before = os.environ.get(ARGUMENTS)
     with tempfile.TemporaryDirectory(prefix="lakehouse-spark-") as folder:
         file = Path(folder) / "spark.properties"
         with os.fdopen(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="ascii") as out:
             out.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in settings.items())
-        # A user's own spark-defaults.conf still counts where a setting is not given.
+        # A user's own spark-defaults.conf still counts for settings that are not given.
         ours = f'--properties-file "{file}" --load-spark-defaults'
         os.environ[ARGUMENTS] = f"{ours} {before or 'pyspark-shell'}"
         try:
-            SparkContext.setSystemProperty("spark.app.name", settings["spark.app.name"])  # what starts the JVM
+            SparkContext.setSystemProperty("spark.app.name", settings["spark.app.name"])  # this starts the JVM
         finally:
             if before is None:
                 del os.environ[ARGUMENTS]

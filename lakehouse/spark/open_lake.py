@@ -1,7 +1,7 @@
-"""A lake, and a table in it, through one Spark session: what most functions of this room are about.
+"""A lake, and a table in it, through one Spark session: most functions of this room take one of them.
 
-OpenLake    the session, and where the lake's folders lie
-OpenTable   a declared table in it: where its rows lie, whether it is there, what it carries as properties
+OpenLake    the session, and the places of the lake's folders
+OpenTable   a declared table in it: where its rows lie, whether it exists, its properties
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class OpenLake:
 
     @property
     def live(self) -> OpenLake:
-        """The lake of the live tables, also where this one is of those that are built beside them."""
+        """The lake of the live tables, even if this one holds tables that are built beside them."""
         return self if self.layout.beside is None else self.at(replace(self.layout, beside=None))
 
     def own_session(self) -> OpenLake:
-        """Return the lake through a session of its own: what a commit says is a setting of the session."""
+        """Return the lake through a session of its own: a commit's metadata is a setting of the session."""
         return replace(self, spark=self.spark.newSession())
 
     def exists(self, path: str) -> bool:
@@ -56,7 +56,7 @@ class OpenLake:
         return reader.load(path)
 
     def progress(self, place: Place) -> Progress:
-        """Return how far a table is; epoch 0, tick 0 if nothing was ever applied. Its Delta table must be there."""
+        """Return how far a table is; epoch 0, tick 0 if nothing was ever applied. Its Delta table must exist."""
         return read_progress(self.spark, place.path, place.name)
 
     def commits(self, place: Place, back_to: int | None = None, up_to: int | None = None) -> list[Commit]:
@@ -100,17 +100,17 @@ class OpenTable:
 
     @property
     def visible(self) -> Place:
-        """Where the rows lie that people see."""
+        """The place of the visible rows."""
         return visible_of(self.layout, self.table)
 
     @property
     def state(self) -> Place:
-        """Where all lies that the table keeps: the visible table itself, where people see all of it."""
+        """The place of all that the table keeps: the visible table itself, if all of it is visible."""
         return state_of(self.layout, self.table)
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Where it lies: the visible table, and the state where that is another."""
+        """Its places: the visible table, and the state if that is a separate table."""
         return places(self.layout, self.table)
 
     @property
@@ -120,12 +120,12 @@ class OpenTable:
 
     @property
     def exists(self) -> bool:
-        """Whether the visible table is there."""
+        """Whether the visible table exists."""
         return self.lake.exists(self.visible.path)
 
     @property
     def progress(self) -> Progress:
-        """How far the state is; epoch 0, tick 0 if nothing was ever applied. It must be there."""
+        """How far the state is; epoch 0, tick 0 if nothing was ever applied. It must exist."""
         return self.lake.progress(self.state)
 
     @property

@@ -1,8 +1,8 @@
-"""Values that a call would make, and must not: far too large ones, and maps with a null as a key.
+"""Values that a function call must not produce: far too large ones, and maps with a null key.
 
-`repeat(s, 2000000000)` takes all the memory of the process, which ends; at the next start the record is there again.
-A null among the keys of a map raises in the middle of it, and Spark's builder of maps then keeps what it has taken for
-the map of the next record.
+`repeat(s, 2000000000)` uses up the memory of the process, which dies; at the next start the record is there again.
+A null key raises while a map is being built, and Spark's map builder then leaks the entries it already has into the
+next record's map.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SIZES = {
 }  # fmt: skip
 NULL_KEYS = {
     "map_from_arrays": "exists(`0`, x -> x IS NULL)",
-    # By their place: the names of an entry's fields are anybody's.
+    # By their place: the names of an entry's fields may be anything.
     "map_from_entries": "exists(`0`, x -> cast(x AS struct<k: string, v: string>).k IS NULL)",
     "transform_keys": "exists(zip_with(map_keys(`0`), map_values(`0`), `1`), x -> x IS NULL)",
 }
@@ -27,7 +27,7 @@ NULL_KEYS = {
 def refused(name: str, arguments: int, *, by_interval: bool) -> str | None:
     """Return the condition, over the arguments `0`, `1`, ..., under which a function's value is null; None if none.
 
-    It is null itself only where the function's value is, too. For a name that is no function's there is none.
+    The condition itself is null only if the function's value is, too. For a name that is not a function there is none.
     by_interval: the last argument is an interval: the step of a sequence of times.
     """
     if name == "sequence":
@@ -38,7 +38,7 @@ def refused(name: str, arguments: int, *, by_interval: bool) -> str | None:
 
 
 def _steps(arguments: int, *, by_interval: bool) -> str:
-    """How many elements a sequence has; of numbers, else of times."""
+    """The number of elements of a sequence: of numbers, or else of times."""
     step = f"abs({_NUMBER.format(2)})" if arguments > 2 and not by_interval else "1"
     numbers = f"abs({_NUMBER.format(1)} - {_NUMBER.format(0)}) / {step}"
     first, last = (f"unix_micros(cast(`{number}` AS timestamp))" for number in range(2))

@@ -12,7 +12,7 @@ from lakehouse.errors import ConfigError
 from lakehouse.settings.config import Settings, jars_folder
 from lakehouse.spark.launch import start_jvm
 
-# Why each is here: measured on 2 cores, see benchmarks/ and ARCHITECTURE.md.
+# The reason for each setting was measured on 2 cores, see benchmarks/ and ARCHITECTURE.md.
 DEFAULTS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -20,16 +20,16 @@ DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     # An expression that fails is null, as in ksqlDB; a bad record must not stop the job.
     "spark.sql.ansi.enabled": "false",
-    # The last of a key that is there twice counts, as in JSON. Else it raises in the middle of a map, and what it has
-    # taken of that one would be in the next record's.
+    # Of a key that a map has twice, the last counts, as in JSON. Otherwise Spark raises in the middle of a map, and the
+    # entries it already has would be in the next record's map.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     # 200 shuffle partitions and 50 snapshot partitions cost seconds a batch.
     "spark.databricks.delta.snapshotPartitions": "1",
-    # VACUUM lists a folder in so many tasks; 10,000 of them take minutes for a handful of files.
+    # VACUUM lists a folder in this many tasks; the default of 10,000 takes minutes for a handful of files.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
-    # INT96, Spark's default, has no statistics, and readers without Spark refuse its years outside of 1677 to 2262.
+    # INT96, Spark's default, has no statistics, and readers other than Spark refuse its years outside 1677 to 2262.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Without it a flipped bit in Parquet is read in silence.
+    # Without it a flipped bit in Parquet goes unnoticed.
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     # Rows of several topics are written to several files at once; with one at a time a task sorts every byte by topic.
     "spark.sql.maxConcurrentOutputFileWriters": "32",
@@ -50,11 +50,11 @@ DEFAULTS = {
     # Rows may have a megabyte each: ten thousand of them, the default, would not fit into the memory of a worker.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),
     "spark.databricks.delta.schema.autoMerge.enabled": "false",
-    # Delta would ask a metastore that nobody here has.
+    # Delta would ask a metastore, which does not exist here.
     "spark.sql.catalogImplementation": "in-memory",
 }
 
-# What tables hold depends on them, so they are not for anybody to set.
+# The content of tables depends on these, so users can't set them.
 MEANING = (
     "spark.sql.session.timeZone",
     "spark.sql.ansi.enabled",
@@ -66,10 +66,10 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # added to ours; every other set
 
 
 def open_session(settings: Settings) -> SparkSession:
-    """Return the process's Spark session, started with the settings if there is none yet.
+    """Return the process's Spark session, started with these settings if there is none yet.
 
-    Under spark-submit the session's master and jars are those of the command line. Raises ConfigError when the JVM
-    dependencies have not been set up, or when the session has settings under which tables would hold something else.
+    Under spark-submit the session's master and jars are those of the command line. Raises ConfigError if the JVM
+    dependencies have not been set up, or if the session has settings that would change the content of tables.
     """
     if (active := SparkSession.getActiveSession()) is not None:
         return _checked(active)
@@ -78,7 +78,7 @@ def open_session(settings: Settings) -> SparkSession:
     if not submitted:
         jars = sorted(str(path) for path in Path(jars_folder("spark")).glob("*.jar"))
         chosen |= {"spark.master": settings.spark.master, "spark.driver.memory": settings.spark.memory}
-        # A class path costs nothing; spark.jars copies every jar, and is what a cluster's executors need.
+        # A class path costs nothing; spark.jars copies every jar, but a cluster's executors need it.
         if settings.spark.master.startswith("local"):
             chosen["spark.driver.extraClassPath"] = os.pathsep.join(jars)
         else:
@@ -86,7 +86,7 @@ def open_session(settings: Settings) -> SparkSession:
         chosen[JAVA_OPTIONS] = f"{_java_options()} {settings.spark.options.get(JAVA_OPTIONS, '')}".strip()
     if settings.spark.master.startswith("local"):
         chosen["spark.sql.shuffle.partitions"] = str(_cores(settings.spark.master))
-        # The workers need this environment's packages; "python3" of the PATH may be another one.
+        # The workers need this environment's packages; "python3" on the PATH may be another one.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     chosen |= {name: value for name, value in settings.spark.options.items() if name != JAVA_OPTIONS}
     if not submitted:
@@ -116,6 +116,6 @@ def _cores(master: str) -> int:
 
 def _java_options() -> str:
     log4j = Path(__file__).with_name("log4j2.properties")
-    # Without memory a JVM may go on for minutes, or for ever, and do nothing; ended, the next start can read otherwise.
+    # Out of memory, a JVM may hang for minutes, or for ever; once it has ended, the next start can read in another way.
     ours = "-Duser.timezone=UTC -Dderby.system.home=/dev/null -XX:+ExitOnOutOfMemoryError"
     return f"{ours} -Dlog4j2.configurationFile={log4j.as_uri()}"

@@ -1,6 +1,6 @@
-"""The rows of a frame on the driver, in order, a few megabytes at a time: however many there are, and however large.
+"""The rows of a frame on the driver, in order, a few megabytes at a time, however many and however large they are.
 
-Spark's own ways bring a whole result to the driver, or a whole partition of it, and refuse what is larger than
+Spark's own methods bring a whole result to the driver, or a whole partition of it, and refuse more than
 spark.driver.maxResultSize. Here the tasks pack their rows into chunks, which Spark keeps (in memory, then on disk), and
 the driver fetches one after the other.
 """
@@ -26,7 +26,7 @@ Place = tuple[int, int]  # the task's number, and the chunk's in the task
 def rows(frame: DataFrame) -> Generator[dict[str, Any]]:
     """Yield a frame's rows as dicts, in its order. Through Arrow: a Row's timestamps would lose their zone.
 
-    Who may stop before the end closes it: Spark keeps the chunks until then.
+    A caller that may stop before the end must close it: Spark keeps the chunks until then.
     """
     with closing(fetched(frame)) as fetching:
         for chunks in fetching:
@@ -37,7 +37,7 @@ def rows(frame: DataFrame) -> Generator[dict[str, Any]]:
 
 
 def fetched(frame: DataFrame) -> Generator[list[bytes]]:
-    """Yield a frame's chunks in order, as many at a time as `FETCHED_BYTES` has room for, one at the least."""
+    """Yield a frame's chunks in order, as many at a time as fit into `FETCHED_BYTES`, but at least one."""
     packed = frame.mapInArrow(_packed, CHUNK).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         place = F.struct("part", "number")
@@ -54,7 +54,7 @@ def fetched(frame: DataFrame) -> Generator[list[bytes]]:
 
 
 def _together(sizes: Iterable[tuple[Place, int]]) -> Iterator[list[Place]]:
-    """Yield the places of chunks that are fetched at once, of all places with their bytes."""
+    """Group the places of all chunks, given with their bytes, into those that are fetched at once."""
     places: list[Place] = []
     volume = 0
     for place, size in sizes:

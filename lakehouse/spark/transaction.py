@@ -1,8 +1,8 @@
 """Progress in the target: Delta's transaction identifiers, read back and checked after every commit.
 
-A write that carries (app id, version) is skipped by Delta when the table has that version or a larger one, in silence.
-So the number is read before, to know what to do, and after, to know that it was done. Two writers may have chosen one
-number: each commit carries a *nonce*, which nobody else has, and which is read back as well.
+Delta silently skips a write that carries (app id, version) if the table has that version or a larger one. So the number
+is read before, to know what to do, and after, to know that it was done. Two writers may have chosen the same number:
+each commit carries a *nonce*, which nobody else has, and which is read back as well.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NONCE = "nonce"
 
 
 def app_id(name: str) -> str:
-    """Return the app id under which a table's progress stands in its log."""
+    """Return the app id of a table's progress in its log."""
     return f"lakehouse.{name}"
 
 
@@ -50,7 +50,7 @@ def exists(spark: SparkSession, path: str) -> bool:
 
 
 def table_id(spark: SparkSession, path: str) -> str:
-    """Return the id that Delta gave the table at `path` when it was made: no other table ever has it."""
+    """Return the id that Delta gave the table at `path` when it was created: no other table ever has it."""
     return str(snapshot(spark, path).metadata().id())
 
 
@@ -69,9 +69,9 @@ def properties(spark: SparkSession, path: str) -> dict[str, str]:
 
 
 def set_properties(spark: SparkSession, path: str, values: Mapping[str, str], metadata: Mapping[str, Any]) -> None:
-    """Set properties of the table at `path` in a commit of its own, which says `metadata`.
+    """Set properties of the table at `path` in a commit of its own, with this metadata.
 
-    On a session that nothing else uses: what a commit says is a setting of it.
+    On a session that nothing else uses: a commit's metadata is a setting of the session.
     """
     pairs = ", ".join(f"{_literal(name)} = {_literal(value)}" for name, value in values.items())
     spark.conf.set(METADATA, json.dumps(metadata))
@@ -87,12 +87,12 @@ def quoted(name: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """A text as Spark SQL, which takes no parameters in properties, and puts variables in for ${...} even in texts."""
+    """A text as Spark SQL, which takes no parameters in properties, and substitutes ${...} even in texts."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
 
 
 def is_empty(spark: SparkSession, path: str) -> bool:
-    """Say whether the table at `path` has no rows; False where only reading all of it would tell."""
+    """Say whether the table at `path` has no rows; False if only reading all of it would tell."""
     checksum = snapshot(spark, path).checksumOpt()
     return bool(checksum.isDefined() and checksum.get().numFiles() == 0)
 
@@ -106,16 +106,16 @@ def log_of(spark: SparkSession, path: str) -> CommitLog:
 
 
 def _commit_text(name: str, target: Progress, nonce: str, metadata: Mapping[str, Any]) -> str:
-    """What a numbered commit says of itself in its user metadata."""
+    """The user metadata of a numbered commit."""
     said = {"app": app_id(name), "epoch": target.epoch, "tick": target.tick, NONCE: nonce}
     return json.dumps({**said, **metadata})
 
 
 class Numbered:
-    """Give every Delta write in the block the number of one progress; then check that it stands in the table.
+    """Give every Delta write in the block the number of one progress; then check that the table has it.
 
     Used as a context manager around one MERGE on a session that nothing else uses: a second write under the same
-    number would be skipped in silence.
+    number would be skipped silently.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ def append(
 ) -> None:
     """Append rows to the table at `path` in one numbered commit, and check that it was ours.
 
-    instead: of the rows that it has.
+    instead: replace the rows that it has.
     """
     nonce = uuid.uuid4().hex
     text = _commit_text(name, target, nonce, metadata)
@@ -171,8 +171,8 @@ def append_nothing(spark: SparkSession, path: str, name: str, target: Progress, 
 def open_epoch(spark: SparkSession, path: str, name: str, epoch: int | None = None) -> Progress:
     """Open the next epoch of a table, or a given later one; return the progress.
 
-    Whatever an older writer still sends is skipped then. Who owns the table already gives the epoch after its own: the
-    next one could be that of a successor. Raises Fenced where somebody else has opened that epoch, or a later one.
+    Whatever an older writer still sends is then skipped. A writer that owns the table already gives the epoch after its
+    own: the next one could be a successor's. Raises Fenced if another writer has opened that epoch, or a later one.
     """
     last = read_progress(spark, path, name)
     target = Progress(last.epoch + 1 if epoch is None else epoch, last.tick)

@@ -1,4 +1,4 @@
-"""The parts of `lakehouse.semantics.aggregate.wide_sum` in Spark SQL: a decimal is cut into threes of 18 digits."""
+"""The parts of `lakehouse.semantics.aggregate.wide_sum` in Spark SQL: a decimal becomes three parts of 18 digits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _digits(negative: Column, parts: Column, scale: int) -> Column:
 
 
 def _carried(parts: Column) -> Column:
-    """The same sum with two lower parts that are not negative and have 18 digits at the most."""
+    """The same sum with two lower parts that are not negative and have at most 18 digits."""
     part = _power(PART_DIGITS)
 
     def from_low(it: Column) -> Column:
@@ -58,7 +58,7 @@ def _carried(parts: Column) -> Column:
 
 
 def _with(value: Column, body: Callable[[Column], Column]) -> Column:
-    """What `body` makes of a value that it uses several times, computed once."""
+    """The result of `body` for a value that it uses several times, with the value computed once."""
     return F.transform(F.array(value), body)[0]
 
 
@@ -73,5 +73,5 @@ def _power(exponent: int) -> Column:
 
 
 def _whole(value: Column, by: Column) -> Column:
-    """value / by without its fraction, which has 19 digits at the most."""
+    """value / by without its fraction; the result has at most 19 digits."""
     return F.call_function("div", value, by).cast(PART_TYPE)

@@ -1,6 +1,6 @@
 """The years 1 to 9999 on Spark, whose own times go further: see `lakehouse.semantics.years`.
 
-A time outside of them makes a record's bytes unfit; where an expression gives one it has failed, and is null.
+A time outside of them makes a record's bytes unfit; an expression that gives one has failed, and is null.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ BOUNDS: dict[type[DataType], tuple[str, str]] = {
 
 
 def in_range(ms: Column) -> Column:
-    """Say of milliseconds since 1970 whether they are a time that there is; null of null."""
+    """Say whether milliseconds since 1970 are a valid time; null for null."""
     return ms.between(FIRST_MS, LAST_MS)
 
 
 def computed(rows: DataFrame, expressions: Sequence[Expression]) -> list[Column]:
-    """Return what expressions give of rows."""
+    """Return the values of expressions over rows."""
     made = [column_of(item) for item in expressions]
     if all(item.is_column for item in expressions):
         return made
@@ -41,7 +41,7 @@ def computed(rows: DataFrame, expressions: Sequence[Expression]) -> list[Column]
 
 
 def known(value: Column, kind: DataType) -> Column:
-    """Return a value; null where it is, or has anywhere in it, a time outside of the years."""
+    """Return a value; null if it is, or has anywhere in it, a time outside of the years."""
     return F.when(~outside(value, kind), value) if has_time(kind) else value
 
 
@@ -63,7 +63,7 @@ def outside(value: Column, kind: DataType) -> Column:
 
 
 def any_time(value: Column, kind: DataType, test: Test) -> Column:
-    """Say whether a test is true of any time in a value; never null. test: is given a time and its type."""
+    """Say whether a test is true of any time in a value; never null. test: takes a time and its type."""
     match kind:
         case StructType():
             parts = [(value.getField(field.name), field.dataType) for field in kind]

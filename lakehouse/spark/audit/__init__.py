@@ -1,1 +1,1 @@
-"""What became of every offset, and damage: made on purpose, found, and compared."""
+"""What became of every offset; damage to tables: done on purpose, detected, and compared."""

@@ -1,7 +1,7 @@
-"""Damage to a copy of a table, made on purpose, for drills: never called with a live table's folder.
+"""Damage to a copy of a table, done on purpose, for drills: never called with a live table's folder.
 
-Each function takes the copy's folder and returns what it did; None where the table has nothing to damage in that way.
-The log is read without Spark: what Spark has opened once it remembers, and would not see the damage.
+Each function takes the copy's folder and returns what it did; None if the table has nothing to damage in that way.
+The log is read without Spark: Spark remembers what it has opened once, and would not see the damage.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def lost_file(path: str) -> str | None:
 
 
 def flipped_bit(path: str) -> str | None:
-    """Turn one bit of the largest data file around, inside a page of data."""
+    """Flip one bit of the largest data file, inside a page of data."""
     if (file := largest(path)) is None:
         return None
     group = pq.ParquetFile(file).metadata.row_group(0)
@@ -38,7 +38,7 @@ def flipped_bit(path: str) -> str | None:
         byte = data.read(1)[0]
         data.seek(place)
         data.write(bytes([byte ^ 1]))
-    # Hadoop's local file system keeps a sum of its own beside the file; other file systems don't.
+    # Hadoop's local file system keeps its own checksum beside the file; other file systems don't.
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
     return f"flipped a bit of byte {place} of {file.name}, in column {column.path_in_schema}"
 
@@ -62,11 +62,11 @@ def missing_entry(path: str) -> str | None:
 
 
 def wrong_merge(spark: SparkSession, path: str, table: Table) -> str | None:
-    """Merge wrong rows: some keys go, others lose their values."""
+    """Merge wrong rows: some keys are deleted, others lose their values."""
     rows = spark.read.format("delta").load(path)
     keys = rows.select(*[quoted(name) for name in table.key]).distinct()
     chosen = keys.orderBy(*map(quoted, table.key)).limit(10).withColumn("_odd", F.monotonically_increasing_id() % 2)
-    chosen = chosen.localCheckpoint()  # the MERGE changes what it was chosen from
+    chosen = chosen.localCheckpoint()  # the MERGE changes the rows it was chosen from
     if chosen.isEmpty():
         return None
     same = " AND ".join(f"t.{quoted(name)} <=> s.{quoted(name)}" for name in table.key)

@@ -1,27 +1,27 @@
-"""What became of every offset that a table has taken in: each has one fate, and by partition they add up.
+"""What became of every offset that a table has taken in: each has one fate, and for each partition the fates add up.
 
 | fate          | what it means                                                                                        |
 |---------------|------------------------------------------------------------------------------------------------------|
 | `current`     | `latest`: applied, and a row shows it                                                                |
-| `applied`     | aggregates: it counts in the row of its key, or of each of its windows that was open, whether that   |
-|               | row is seen (HAVING, final results that are still open)                                              |
-| `superseded`  | applied, and seen no more. `latest`: its key has a later record, or it deleted the row. Tumbling and |
-|               | hopping windows with a retention: the rows of all its windows have left                              |
+| `applied`     | aggregates: it counts in the row of its key, or of each of its windows that was open, whether or not |
+|               | that row is visible (HAVING, final results that are still open)                                      |
+| `superseded`  | applied, but no longer visible. `latest`: its key has a later record, or it deleted the row.         |
+|               | Tumbling and hopping windows with a retention: the rows of all its windows have expired              |
 | `taken_back`  | it was applied, and a revert took the table back to before it                                        |
 | `taken_in`    | it came too late, and an intervention took it in after all                                           |
-| `late`        | it came too late: for all its windows; sliding: for the last one that it could be in; sessions: the  |
-|               | one that it would be part of had closed; `order_by`: it has no order, or is older than the retention |
+| `late`        | it came too late: for all its windows; sliding: for the last one that it could be in; sessions: its  |
+|               | session had closed; `order_by`: it has no order, or is older than the retention                      |
 | `null_key`    | its key, or a column that it is grouped by, is null                                                  |
-| `tombstone`   | its value is null, and that takes no part in aggregates                                              |
+| `tombstone`   | its value is null; aggregates ignore such records                                                    |
 | `fixed`       | it does not fit the schema of its stream, and counts with other bytes, by an intervention            |
 | `quarantined` | it does not fit the schema of its stream                                                             |
-| `left_out`    | a step made nothing of it: a filter, an explode of nothing                                           |
+| `left_out`    | a step produced nothing from it: a filter, an explode of an empty array                              |
 | `restored`    | the changelog that the table was restored from held it                                               |
-| `lost`        | `latest`: it is the last record of its key, no delete, and no row shows it. This is a fault          |
+| `lost`        | `latest`: it is the last record of its key, not a delete, yet no row shows it. This is a fault       |
 
-A record of which a step makes several (explode, merge) has the first of these that one of them has: restored, lost,
-taken_in, current, applied, superseded, taken_back, late, null_key, tombstone, fixed, quarantined, left_out. One that is
-late for one window and applied to another is applied, and counted as partly late.
+A record from which a step makes several (explode, merge) gets the first fate in this list that one of them has:
+restored, lost, taken_in, current, applied, superseded, taken_back, late, null_key, tombstone, fixed, quarantined,
+left_out. One that is late for one window and applied to another is applied, and counted as partly late.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FATES = (
     "current", "applied", "superseded", "taken_back", "taken_in", "late", "null_key", "tombstone", "fixed",
     "quarantined", "left_out", "restored", "lost",
 )  # fmt: skip
-# What must not be, by offset. Of an offset that bronze has twice only that is said.
+# Faults, by offset. For an offset that bronze has twice only that fault is reported.
 FAULTS = {
     "doubled": "n_row > 1",
     "not_quarantined": "n_row = 1 AND n_quarantined < n_bad",
@@ -63,11 +63,11 @@ FAULTS = {
 class Tally:
     """What became of the offsets of a partition.
 
-    part: its number among the known ones; None for what is said of offsets of no partition that bronze has. offsets:
-    how many bronze has; each has one of the fates. faults: how many offsets, and the first of them.
+    part: its number among the known ones; None for offsets of a partition that bronze does not have. offsets: how many
+    bronze has; each has one of the fates. faults: how many offsets, and the first of them.
 
-    records: bronze's rows without those that the table's changelog held. bad, null_keys, late: as the commits count
-    them: by source, by record of the stream, by window. applied: records that were applied, for each window.
+    records: bronze's rows without those that the table's changelog held. bad, null_keys, late: counted as the commits
+    count them: by source, by record of the stream, by window. applied: records that were applied, for each window.
     """
 
     part: int | None
@@ -92,7 +92,7 @@ def fates(scope: Scope) -> list[Tally]:
     ]
     offsets = said.groupBy("_part", "offset").agg(*counts, *hashes)
     judged = scope.judges_in_sql or scope.judges_in_python
-    # Where only the rules in Python can tell what is late, and were not asked, late/<table> is believed.
+    # Where only the rules in Python can tell what is late, and they did not run, late/<table> is trusted.
     windows = "n_late + n_forced" if judged else "n_kept"
     applied = "n_taken + n_forced"
     if isinstance(scope.table.fold.window, Session):
@@ -131,9 +131,9 @@ def _fate(scope: Scope) -> str:
         ("n_last > 0", "current"),
         ("applied > 0", "superseded" if scope.is_latest else "applied"),
         ("n_expired > 0", "superseded"),
-        # Of sessions late records are marked as taken, too.
+        # For sessions, late records are marked as taken, too.
         ("n_taken_back > windows_late" if session else "n_taken_back > 0", "taken_back"),
-        # What a session did not take, late/<table> has; of sliding windows also what was late for some of them.
+        # late/<table> has what a session did not take; for sliding windows also what was late for some of them.
         ("windows_late > 0" if session else "n_late > 0", "late"),
         ("n_null_key > 0", "null_key"),
         ("n_tombstone > 0", "tombstone"),

@@ -1,4 +1,4 @@
-"""Damage to a table, found: in its log, in its files, in their bytes, in its content."""
+"""The detection of damage to a table: in its log, in its files, in their bytes, in its content."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lakehouse.spark.transaction import app_id
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong, and from which version on the table is not to be trusted: None where files must tell."""
+    """What is wrong, and the first version of the table that can't be trusted: None where the files must tell."""
 
     what: str
     before: int | None = None
@@ -33,7 +33,7 @@ class Finding:
 def inspect(lake: OpenLake, place: Place, truth: Content | None = None, since: int = 1) -> Finding | None:
     """Return the first thing that is wrong with a table on a local disk; None if nothing is.
 
-    truth: the content that it must have, from elsewhere. since: others' commits before this version are known of.
+    truth: the content that it must have, from elsewhere. since: others' commits before this version are known already.
     """
     checks = (_log(place, since), _lost(place), _bytes(lake, place), _content(lake, place, truth))
     for check in checks:
@@ -67,7 +67,7 @@ def _is_foreign(actions: list[dict[str, Any]], name: str) -> bool:
 
 
 def _lost(place: Place) -> Iterator[Finding]:
-    """Files that the log names and that are not there, or have another size."""
+    """Files that the log names and that are missing, or have another size."""
     actions = pa.table(Log(place.path).get_add_actions(flatten=True))
     sizes = zip(actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), strict=True)
     for name, size in sizes:

@@ -1,22 +1,22 @@
-"""What is said of every offset that a table has taken in: marks, one row each, from which its fate is told.
+"""Marks: the facts about every offset that a table has taken in, one row each; its fate follows from them.
 
-Each row of these frames says one thing of one offset: `_part` (the partition's number in `known`), `offset`, `kind`,
-and a hash, by which what should stand somewhere is compared with what stands there.
+Each row of these frames says one thing about one offset: `_part` (the partition's number in `known`), `offset`, `kind`,
+and a hash, by which the row that should be in a place is compared with the row that is there.
 
     row                  bronze has it; hash: of the whole row
     restored             the changelog that the table was restored from held it
     bad, bad_before      it does not fit a source's schema; before: that stream had another name then
-    quarantined          it stands in a quarantine; hash: of the whole row
+    quarantined          it is in a quarantine; hash: of the whole row
     null_key, tombstone  a record of the stream is left out for this
-    taken, expired       a record of the stream is applied (to a window, of which there is a mark each); expired: the
-                         row of that window has left by its retention
+    taken, expired       a record of the stream is applied (one mark for each of its windows); expired: the row of that
+                         window is past its retention
     taken_back           it was applied, and a revert took the table back to before it
     fixed                it counts with other bytes, by an intervention
     late, forced         a record of the stream came too late for this window; forced: and was taken in after all
-    kept                 it stands in late/<table>
-    decided              it stands in the interventions, and came too late by the present logic
-    last, shown          `latest`: its key's last record, no delete, or what the interventions made of that; a row of
-                         the table shows it
+    kept                 it is in late/<table>
+    decided              it is in the interventions, and came too late by the present logic
+    last, shown          `latest`: its key's last record, not a delete, or what the interventions made of it; shown: a
+                         row of the table shows it
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ PUT_RIGHT = ("revert", "fixed")
 class Scope:
     """What is audited: a table at its tick and version, the partitions of its stream, and how thoroughly.
 
-    deep: what came too late is judged anew also where only the rules in Python can tell (sessions, sliding windows).
-    redeclared: the declaration has changed since the table was made. decisions: the interventions up to the tick.
+    deep: lateness is judged again even where only the rules in Python can tell (sessions, sliding windows).
+    redeclared: the declaration has changed since the table was created. decisions: the interventions up to the tick.
     """
 
     opened: OpenTable
@@ -83,12 +83,12 @@ class Scope:
 
     @property
     def judges_in_sql(self) -> bool:
-        """Whether all that is late can be told in SQL; of sessions and sliding windows only the rules in Python can."""
+        """Whether SQL can tell all that is late; for sessions and sliding windows only the rules in Python can."""
         return not isinstance(self.table.fold.window, Session | Sliding)
 
     @property
     def is_latest(self) -> bool:
-        """Whether a row shows one record, not what several came to."""
+        """Whether a row shows one record, not the result of several."""
         return isinstance(self.table.fold, Latest)
 
     @property
@@ -102,7 +102,7 @@ class Scope:
 
     @property
     def put_right(self) -> bool:
-        """Whether it was reverted, or has fixed records: its rows are not what the records alone lead to."""
+        """Whether it was reverted, or has fixed records: its rows do not follow from the records alone."""
         return any(at.kind in PUT_RIGHT for at in self.in_effect)
 
 
@@ -118,7 +118,7 @@ def marks(scope: Scope) -> Iterator[DataFrame]:
 
 
 class _Marks:
-    """The marks of one table; of bronze's rows those that the table has taken in itself."""
+    """The marks of one table; from bronze, only the rows that the table has taken in itself."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope, self._opened, self._table = scope, scope.opened, scope.table
@@ -136,7 +136,7 @@ class _Marks:
             yield self._of_rows(self._all.where(skipped(self._scope.skip)), "restored")
 
     def bad(self) -> Iterator[DataFrame]:
-        """The records that do not fit, and those that stand in the quarantines of the stream's sources."""
+        """The records that do not fit, and those in the quarantines of the stream's sources."""
         for source in self._table.stream.sources:
             path = self._lake.layout.quarantine(source.name)
             begins = self._quarantine_begins(source, path)
@@ -185,7 +185,7 @@ class _Marks:
         too_late, taken = _code("late"), self._taken()
         is_late = F.col("_late")
         if isinstance(window, Sliding):
-            # A record is late itself when the last window that it could be in has closed, or when it has none.
+            # A record itself is late when the last window that it could be in has closed, or when it has no window.
             closed = F.coalesce(F.col("_time") + window.difference + window.grace < F.col("_horizon"), F.lit(False))
             is_late = closed | ~F.col("_time").between(*window.room)
             bounds = (F.greatest(F.col("_time") - window.difference, F.lit(FIRST_MS)), F.col("_time"))
@@ -211,7 +211,7 @@ class _Marks:
         return None if clock is None else clock.watermark
 
     def written(self) -> Iterator[DataFrame]:
-        """What stands in late/<table> and in the interventions."""
+        """The records in late/<table> and in the interventions."""
         scope = self._scope
         swaps = [at.at for at in interventions.of(self._lake, self._table.name) if at.kind == "swap"]
         rows = late.rows_at(self._opened, scope.tick, swaps)
@@ -224,7 +224,7 @@ class _Marks:
             yield self._of_positions(_with_position(decided), _code("decided"))
 
     def current(self) -> Iterator[DataFrame]:
-        """`latest`: the last record of each key, if it is no delete, and the records that the table's rows show."""
+        """`latest`: the last record of each key, if it is not a delete, and the records that the table's rows show."""
         rows = self._arrived([])
         rows = timely(self._table, rows)
         order = F.struct(*[name for name in ("_order", "_position") if name in rows.columns])
@@ -233,13 +233,13 @@ class _Marks:
         found = self._lake.read(self._opened.visible.path, self._scope.version)
         found = found.select("_position")
         if self._scope.put_right:
-            # What a restored table began with is in no bronze: its rows are believed.
+            # What a restored table began with is in no bronze: its rows are trusted.
             kept = found if self._scope.skip else self._refolded()
         yield self._of_positions(kept, _code("last"))
         yield self._of_positions(found, _code("shown"))
 
     def _refolded(self) -> DataFrame:
-        """The positions that the rows have by bronze and the interventions."""
+        """The positions that the rows should have, according to bronze and the interventions."""
         past = Past(self._opened)
         return past.visible(Cut(self._scope.tick), anchored=False).select("_position")
 
@@ -256,7 +256,7 @@ class _Marks:
         return self._marks(rows, F.concat_ws("/", "topic", "topic_id", "partition"), F.col("offset"), kind, hashed)
 
     def _of_positions(self, rows: DataFrame, kind: Column, name: Column | None = None) -> DataFrame:
-        """Marks of rows with `_position`, and with windows where they have some; name: of their partition."""
+        """Marks of rows with `_position`, and with their windows if they have any; name: of their partition."""
         at = F.col("_position")
         if name is None:
             topic_id = topic_id_at(self._scope.known, at["topic"], at["tick"])
@@ -279,9 +279,9 @@ def _with_position(rows: DataFrame) -> DataFrame:
 
 
 def held(decisions: Sequence[Decision], tick: int) -> Column | None:
-    """Return which of the records that it had taken in a table has at a tick, by their positions; None for all.
+    """Return which of the records that a table had taken in it still has at a tick, by their positions; None for all.
 
-    What a revert took back, and a refold of single keys brought again, is not told apart.
+    A record that a revert took back, and that a refold of single keys brought back, is not recognized.
     """
     whole = [at for at in decisions if at.at <= tick and at.kind in ("revert", "swap")]
     if not whole or whole[-1].kind == "swap":

@@ -1,7 +1,7 @@
 """The offsets that a stream's topics have in bronze up to a tick, by partition, and the holes between them.
 
-A partition is one of a topic id: a topic that was deleted and made anew has others. Its offsets go from 0 to the next
-one that bronze expected when the tick was complete; a hole is a range of them that is no row of bronze.
+A partition belongs to a topic id: a topic that was deleted and recreated has others. Its offsets go from 0 to the next
+one that bronze expected when the tick was complete; a hole is a range of them that has no row in bronze.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Range = tuple[int, int]  # half-open
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A partition's rows in bronze, and the ticks that they came in; first and last are None where it has no row."""
+    """A partition's rows in bronze, and the ticks that they came in; first and last are None if it has no row."""
 
     topic: str
     topic_id: str
@@ -72,7 +72,7 @@ def numbered(known: list[Extent], name: Column) -> Column:
 
 
 def topic_id_at(known: list[Extent], topic: Column, tick: Column) -> Column:
-    """Return the id that a topic had at a tick, from the rows that bronze has; null where it has none."""
+    """Return the id that a topic had at a tick, from the rows in bronze; null if there are none."""
     ticks: dict[tuple[str, str], list[Extent]] = {}
     for item in known:
         if item.records:
@@ -119,7 +119,7 @@ def _around(item: Extent, between: Iterable[Range]) -> Iterator[Range]:
 
 
 def without(found: Iterable[Range], noted: Iterable[Range]) -> Iterator[Range]:
-    """Yield the parts of ranges, which are in order, that lie in none of the noted ones."""
+    """Yield the parts of ranges (in order) that lie in none of the noted ranges."""
     ordered = sorted(noted)
     for begin, end in found:
         for low, high in ordered:

@@ -13,8 +13,8 @@ from lakehouse.spark.past.moments import Past
 def refolded(opened: OpenTable, tick: int) -> DataFrame:
     """Return the visible rows of a table at a tick that it has taken in, folded from bronze and the interventions.
 
-    Of any table, whatever it keeps beside what is seen. Raises NotFound for one that was restored from a topic: what it
-    began with is in no bronze.
+    For any table, whatever it keeps beside its visible rows. Raises NotFound for one that was restored from a topic:
+    what it began with is in no bronze.
     """
     if opened.skip:
         raise NotFound(

@@ -1,7 +1,7 @@
 """Bronze: every record ever seen, bytes as they were, and the ticks that number them.
 
 One append and one commit a tick, however many topics there are. The commit of the main table comes last and marks the
-tick complete; a topic with a physical table of its own is appended before it. What a tick covers stands in the commit:
+tick complete; a topic with a physical table of its own is appended before it. The commit says what the tick covers:
 
     {"tick": 7, "topics": {"flights": {"id": "KzT...", "next": {"0": 120}, "last": {"0": 7}, "order": {"0": 1357}}}}
 
@@ -37,7 +37,7 @@ COLUMNS = [
 ]
 PROPERTIES = {
     "delta.checkpointInterval": "100",
-    # Statistics on what reads select by; on bytes they would only cost.
+    # Statistics on the columns that reads select by; on bytes they would be pure cost.
     "delta.dataSkippingStatsColumns": "partition,offset,timestamp,tick,order_time",
     "delta.appendOnly": "true",
     "delta.enableInCommitTimestamps": "true",
@@ -63,7 +63,7 @@ class BronzeState:
     topics: Mapping[str, TopicState] = field(default_factory=dict)
 
     def covers(self) -> dict[str, Any]:
-        """Return what a commit says of the tick."""
+        """Return the metadata of the tick's commit."""
         topics = {
             name: {"id": t.id, "next": _by_text(t.next), "last": _by_text(t.last), "order": _by_text(t.order)}
             for name, t in self.topics.items()
@@ -80,7 +80,7 @@ def _by_number(values: Mapping[str, int]) -> dict[int, int]:
 
 
 def state_of(covers: Mapping[str, Any], epoch: int) -> BronzeState:
-    """Return the state that a commit's text says; its order times are those before the tick's own rows."""
+    """Return the state from a commit's metadata; its order times are those before the tick's own rows."""
     topics = {
         name: TopicState(t["id"], _by_number(t["next"]), _by_number(t["last"]), _by_number(t["order"]))
         for name, t in covers["topics"].items()
@@ -115,7 +115,7 @@ def take_over(lake: OpenLake) -> BronzeState:
     """Open the next epoch of bronze and of its own tables; return the state that the new writer goes on from."""
     own = own_tables(lake)
     paths = [*map(lake.layout.own_records, own), lake.layout.records]
-    # One number for all of them, whatever table a killed writer had opened already: a tick is written under one epoch.
+    # One number for all of them, whichever tables a killed writer had opened: a tick is written under one epoch.
     epoch = 1 + max(read_progress(lake.spark, path, NAME).epoch for path in paths)
     for path in paths:
         open_epoch(lake.spark, path, NAME, epoch)
@@ -123,7 +123,7 @@ def take_over(lake: OpenLake) -> BronzeState:
 
 
 def read_state(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
-    """Return how far bronze is, from the last tick's commit; from the rows where the log no longer has it."""
+    """Return how far bronze is, from the last tick's commit, or from the rows if the log no longer has it."""
     progress = read_progress(lake.spark, lake.layout.records, NAME)
     if progress.tick == NO_TICK:
         return BronzeState(progress.epoch)
@@ -134,7 +134,7 @@ def read_state(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
 
 
 def last_covers(spark: SparkSession, path: str, tick: int | None = None) -> dict[str, Any] | None:
-    """Return what the commit of the last tick, or of a tick, says in a table's log; None if the log has none."""
+    """Return the metadata of the last tick's commit, or a given tick's, in a table's log; None if the log has none."""
     return covers(log_of(spark, path), tick)
 
 
@@ -153,13 +153,13 @@ def next_offsets(lake: OpenLake, topic: str, tick: int) -> dict[str, dict[str, i
 
 
 def with_order_times(rows: DataFrame, state: BronzeState) -> BronzeState:
-    """Raise the order times, which are those before the state's tick, by the tick's own rows."""
+    """Raise the order times, which are from before the state's tick, by the tick's own rows."""
     found = rows.where(F.col("tick") == state.tick).groupBy("topic", "partition")
     return carry(state, found.agg(F.unix_millis(F.max("order_time")).alias("order")).collect())
 
 
 def state_from_rows(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
-    """Derive the state from the rows alone; offsets at a tick's end that held no record are not known from rows."""
+    """Derive the state from the rows alone; they don't show offsets at a tick's end that held no record."""
     tick = read_progress(lake.spark, lake.layout.records, NAME).tick
     rows = rows_of_all(lake, own).where(F.col("tick") <= tick)
     groups = rows.groupBy("topic", "topic_id", "partition").agg(
@@ -180,7 +180,7 @@ def state_from_rows(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
 
 
 def rows_of_all(lake: OpenLake, own: Iterable[str]) -> DataFrame:
-    """Return the rows of the main table, and of topics' own ones."""
+    """Return the rows of the main table, and of the topics' own tables."""
     paths = [lake.layout.records, *map(lake.layout.own_records, own)]
     return reduce(DataFrame.unionByName, [lake.read(path) for path in paths])
 

@@ -1,8 +1,9 @@
-"""Batches that Spark can't take in as they are: too many bytes are cut, a record on which it fails is read otherwise.
+"""Batches that Spark can't take in as they are: one with too many bytes is split, a record on which Spark fails is read
+in another way.
 
 Spark's Kafka source bounds a batch by records alone, reads each record whole into the JVM, and fails on a timestamp
-beyond its own range. So a batch of many bytes is made several ticks, by the size of the records of the tick before;
-and one that holds such a record is read again, with librdkafka, in pieces of bounded size (`lakehouse.kafka.ranges`).
+beyond its own range. So a batch of many bytes becomes several ticks, by the record size of the tick before; and a batch
+with such a timestamp is read again, with librdkafka, in pieces of bounded size (`lakehouse.kafka.ranges`).
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ GONE = (
     "memory ([spark] memory). Nothing was skipped. Start again: what it was reading is then read record by record, and "
     "one that is too large is named."
 )
-# Before the first tick of a run nothing is known of the records' size: where it may have more, some are looked at.
+# Before the first tick of a run the records' size is unknown: if the batch may have more than this, some are sampled.
 FIRST_RECORDS, SAMPLE = 1_000, 200
 TOO_LARGE = "lakehouse: a record is larger than max_record_bytes"
-# What Spark says where a record is what it can't take in; everything else is no matter of records.
+# Spark's messages when it can't take a record in; every other failure has nothing to do with records.
 REASONS = (TOO_LARGE, "long overflow", "OutOfMemoryError", "Requested array size exceeds VM limit")
 _SCHEMA = pa.schema(
     {
@@ -41,9 +42,9 @@ _SCHEMA = pa.schema(
 
 
 class Suspect:
-    """Where a batch ended in which Spark's process died, remembered in a file for the next start; it may be lost.
+    """The end of a batch in which Spark's process died, remembered in a file for the next start; the file may be lost.
 
-    Up to there records are read one by one. On an object store nothing is remembered: only a JVM writes there.
+    Up to that end records are read one by one. On an object store nothing is remembered: only a JVM writes there.
     """
 
     def __init__(self, path: str) -> None:
@@ -57,7 +58,7 @@ class Suspect:
             write_durably(self._path, json.dumps(ends))
 
     def reaches(self, topics: Mapping[str, TopicState]) -> bool:
-        """Say whether some of it is not in bronze yet; once all is, forget it."""
+        """Say whether a part of the batch is not in bronze yet; once all of it is, forget the batch."""
         ends = [(topic, p, end) for topic, of in self._ends.items() for p, end in of.items()]
         left = any(topic in topics and end > topics[topic].next.get(p, 0) for topic, p, end in ends)
         if self._ends and not left:
@@ -68,14 +69,14 @@ class Suspect:
 
 
 def records_of(feed: Feed, record_bytes: float | None) -> int:
-    """Return how many records a tick may have, if they are so large; None where nothing is known of them yet."""
+    """Return how many records of this size a tick may have; None if their size is not known yet."""
     if record_bytes is None:
         return min(FIRST_RECORDS, feed.max_records_per_tick)
     return max(1, min(feed.max_records_per_tick, int(feed.max_bytes_per_tick / max(record_bytes, 1.0))))
 
 
 def sampled(feed: Feed, starts: Offsets, ends: Offsets) -> float | None:
-    """Return how many bytes a record has, by the first ones of each range; None where there are none."""
+    """Return how many bytes a record has, judged by the first ones of each range; None if there are none."""
     sizes = [record.size for record in feed.read(starts, first_of(starts, ends, SAMPLE))]
     return sum(sizes) / len(sizes) if sizes else None
 
@@ -86,15 +87,15 @@ def count(starts: Offsets, ends: Offsets) -> int:
 
 
 def is_of_a_record(error: Exception) -> bool:
-    """Say whether Spark failed on what a record is, so that reading it otherwise can help."""
-    text = f"{error}\n{getattr(error, '_stackTrace', '')}"  # Spark's own message may leave the cause out
+    """Say whether Spark failed on a record's content, so that reading it in another way can help."""
+    text = f"{error}\n{getattr(error, '_stackTrace', '')}"  # Spark's own message may lack the cause
     return any(reason in text for reason in REASONS)
 
 
 def none_larger(frame: DataFrame, bytes_max: int) -> DataFrame:
     """Return rows from Kafka; reading them fails with TOO_LARGE on a record that is larger.
 
-    A filter, so that it comes before the rows are moved: a large one is then held once, as the client read it.
+    This is a filter, so it runs before the rows are moved: a large one is then held only once, as the client read it.
     """
     size = sum((F.coalesce(F.length(name), F.lit(0)) for name in ("key", "value")), _headers_size())
     return frame.where(F.when(size > bytes_max, F.raise_error(F.lit(TOO_LARGE)).cast("boolean")).otherwise(F.lit(True)))
@@ -129,7 +130,7 @@ def frame_of(spark: SparkSession, records: Iterable[Raw]) -> DataFrame:
 
 
 def first_of(starts: Offsets, ends: Offsets, records: int) -> Offsets:
-    """Return where the first so many offsets of ranges end, in equal parts: one of each that has any at least."""
+    """Return where the first `records` offsets of the ranges end: equal parts, at least one from each that has any."""
     total = count(starts, ends)
     return {
         topic: {

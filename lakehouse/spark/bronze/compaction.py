@@ -1,9 +1,9 @@
-"""Bronze's files put together, and laid out by key: what one key has in a topic is then a small scan.
+"""Bronze's files compacted and laid out by key: reading one key's records of a topic is then a small scan.
 
-A tick's file holds all keys, and Delta keeps no statistics of bytes. OPTIMIZE ... ZORDER BY (key, tick) makes few files
-of the many, in small row groups of neighbouring keys and ticks: Parquet's own statistics of a row group then leave out
-nearly all others. By the key alone a read of some ticks, of the past or for a backfill, would have to read everything.
-No data changes: a stream on bronze does not read the new files, and the numbers of its commits stay.
+A tick's file holds all keys, and Delta keeps no statistics of bytes. OPTIMIZE ... ZORDER BY (key, tick) turns many
+files into few, with small row groups of neighbouring keys and ticks: by Parquet's own statistics a reader then skips
+nearly all other row groups. Ordered by key alone, a read of some ticks (of the past, or for a backfill) would have to
+read everything. No data changes: a stream on bronze does not read the new files, and its commits keep their numbers.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import quoted
 
 FILE_BYTES = 32 * 2**20
-GROUP_BYTES = 2**20  # of a row group: the least that one key makes a reader read
+GROUP_BYTES = 2**20  # of a row group: the least that a reader reads for one key
 SETTINGS = {
-    # Delta would refuse a column that it has no statistics of; Parquet has them.
+    # Delta would refuse a column without its own statistics; Parquet has them.
     "spark.databricks.delta.optimize.zorder.checkStatsCollection.enabled": "false",
     "spark.databricks.io.skipping.mdc.sortWithinFiles": "true",
     "spark.databricks.delta.optimize.maxFileSize": str(FILE_BYTES),
@@ -30,16 +30,16 @@ SETTINGS = {
 
 
 def cluster(lake: OpenLake, topics: Iterable[str] | None = None) -> list[str]:
-    """Lay the files of these topics of bronze out by key where it is worth it; return which were.
+    """Lay the files of these topics of bronze out by key where it is worth it; return which topics were.
 
-    topics: all of the shared table if left out; those with a table of their own are to be named.
-    OPTIMIZE rewrites a whole topic, so it is done when what came since is as much as what is laid out already: a record
-    is rewritten as often as its topic doubles. Call it where bronze is written, or while nothing writes it.
+    topics: all of the shared table if left out; those with a table of their own must be named. OPTIMIZE rewrites a
+    whole topic, so it waits until the new data is as much as the data laid out already: a record is rewritten as often
+    as its topic doubles. Call it where bronze is written, or while nothing writes it.
     """
     wanted = None if topics is None else {check_topic(topic) for topic in topics}
     done = []
     for path, topic in _places(lake, wanted):
-        session = lake.spark.newSession()  # a commit's number, set on another session, must not stand on this one
+        session = lake.spark.newSession()  # a commit's number, set on another session, must not be set on this one
         for name, value in SETTINGS.items():
             session.conf.set(name, value)
         session.sql(f"OPTIMIZE delta.{quoted(path)} WHERE topic = '{topic}' ZORDER BY (key, tick)")
@@ -62,7 +62,7 @@ def _places(lake: OpenLake, wanted: set[str] | None) -> list[tuple[str, str]]:
 
 
 def _files(spark: SparkSession, path: str) -> DataFrame:
-    """By topic: files, their bytes, and those of them that lie in files smaller than OPTIMIZE makes them."""
+    """By topic: files, their bytes, and the bytes in files smaller than those OPTIMIZE makes."""
     files = DataFrame(snapshot(spark, path).allFiles().toDF(), spark)
     loose = F.sum(F.when(F.col("size") < FILE_BYTES // 4, F.col("size")).otherwise(0))
     return files.groupBy(F.col("partitionValues")["topic"].alias("topic")).agg(

@@ -1,4 +1,4 @@
-"""What is ingested, and how: the topics, the limits, and how Spark and we are given their records."""
+"""What is ingested, and how: the topics, the limits, and how Spark and lakehouse get their records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakehouse.spark.bronze.gaps import TopicNow
 
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 Offsets = Mapping[str, Mapping[int, int]]
-# Answers what Kafka has now, of the topics in a list or matching a pattern.
+# Tells what Kafka has now, for the topics in a list or matching a pattern.
 Look = Callable[[], Mapping[str, TopicNow]]
 # Gives the records at the offsets [start, end) of each partition, one by one.
 Read = Callable[[Offsets, Offsets], Iterator[Raw]]
@@ -26,8 +26,8 @@ Read = Callable[[Offsets, Offsets], Iterator[Raw]]
 class Feed:
     """What is ingested, and how. `options` are Kafka client properties; `look` asks Kafka what it has now.
 
-    max_bytes_per_tick: of keys and values, as the ticks before let expect it. max_record_bytes: a larger record is not
-    taken in; it stops the run, or is left out and written down (`on_data_loss`).
+    max_bytes_per_tick: of keys and values, estimated from the ticks before. max_record_bytes: a larger record is not
+    taken in; it stops the run, or is left out and recorded (`on_data_loss`).
     """
 
     bootstrap_servers: str
@@ -65,7 +65,7 @@ class Feed:
 
     def _subscription(self) -> dict[str, str]:
         if self.pattern:
-            # Spark looks for the pattern anywhere in a name; here a pattern stands for whole names.
+            # Spark looks for the pattern anywhere in a name; here a pattern matches whole names.
             listed = "|".join([*map(re.escape, self.topics), self.pattern])
             return {"subscribePattern": f"^(?:{listed})$"}
         return {"subscribe": ",".join(self.topics)}

@@ -1,4 +1,4 @@
-"""Offsets that Kafka lost before bronze had them: found, said with the exact range, and written down when accepted."""
+"""Offsets that Kafka lost before bronze had them: detected, reported as exact ranges, and recorded when accepted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA = (
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Offsets [from_offset, to_offset) of a partition that can't be had; `to_offset` is None where Kafka can't tell."""
+    """Offsets [from_offset, to_offset) of a partition that are lost; `to_offset` is None if Kafka can't tell."""
 
     topic: str
     topic_id: str
@@ -65,7 +65,7 @@ def find_gaps(known: Mapping[str, TopicState], now: Mapping[str, TopicNow], topi
             gaps += [Gap(name, state.id, p, offset, None, why) for p, offset in sorted(state.next.items())]
             continue
         for partition, (earliest, end) in sorted(here.offsets.items()):
-            # A partition that bronze knows nothing of is a new one: its first record is awaited.
+            # A partition that is unknown to bronze is a new one: its first record is awaited.
             expected = state.next.get(partition, 0)
             if earliest > expected:
                 why = "expired before it was ingested (retention, or records deleted)"
@@ -77,10 +77,10 @@ def find_gaps(known: Mapping[str, TopicState], now: Mapping[str, TopicNow], topi
 
 
 def never_begun(known: Mapping[str, TopicState], now: Mapping[str, TopicNow]) -> list[Gap]:
-    """Return, as gaps, the topics that were made anew before any tick had a record of them.
+    """Return, as gaps, the topics that were recreated before any tick had a record of them.
 
-    Nothing is known to be lost, so nothing stops; what the dead topic may have had is written down as unknown. It must
-    be forgotten with its id: the records of the new topic are another topic's.
+    Nothing is known to be lost, so nothing stops; what the deleted topic may have had is recorded as unknown. It must
+    be forgotten with its id: the records of the new topic belong to another topic.
     """
     why = "the topic was deleted and recreated (id {}) before bronze had a record of it"
     return [
@@ -107,7 +107,7 @@ def go_on_after(topics: Mapping[str, TopicState], gaps: Iterable[Gap]) -> dict[s
 
 
 def accepted(lake: OpenLake) -> list[Gap]:
-    """Return the gaps that were written down."""
+    """Return the recorded gaps."""
     if not lake.exists(lake.layout.gaps):
         return []
     columns = ("topic", "topic_id", "partition", "from_offset", "to_offset", "reason")
@@ -116,7 +116,7 @@ def accepted(lake: OpenLake) -> list[Gap]:
 
 
 def record(lake: OpenLake, gaps: list[Gap], state: BronzeState) -> None:
-    """Write accepted gaps down, once each. `state`: bronze after the last complete tick before them."""
+    """Record accepted gaps, once each. `state`: bronze after the last complete tick before them."""
     if not lake.exists(lake.layout.gaps):
         DeltaTable.createIfNotExists(lake.spark).location(lake.layout.gaps).addColumns(
             lake.spark.createDataFrame([], SCHEMA).schema
@@ -126,6 +126,6 @@ def record(lake: OpenLake, gaps: list[Gap], state: BronzeState) -> None:
     moment = datetime.datetime.now(datetime.UTC)
     rows = [(g.topic, g.topic_id, g.partition, g.from_offset, g.to_offset, g.reason, state.tick, moment) for g in gaps]
     if rows:
-        # Written twice they would say the same; but who has lost bronze may have found what its successor has not.
+        # Written twice they would say the same; but a writer that lost bronze may know gaps its successor does not.
         check_epoch(lake.spark, lake.layout.records, bronze.NAME, state.epoch)
         lake.spark.createDataFrame(rows, SCHEMA).coalesce(1).write.format("delta").mode("append").save(lake.layout.gaps)

@@ -38,7 +38,7 @@ WHILE_RUNNING = "It was found while running; nothing was skipped. Start again. "
 
 
 class Ingest:
-    """The one writer of bronze. A context manager: entering takes the lease, opens an epoch and finds what is lost.
+    """The one writer of bronze. A context manager: entering takes the lease, opens an epoch and looks for gaps.
 
     `on_tick(tick, rows)` is called after each commit.
     """
@@ -51,7 +51,7 @@ class Ingest:
         self._checkpoint = lake.layout.checkpoints(QUERY)
         self._state = bronze.BronzeState()
         self._catching = Catching(self._batch)
-        self._record_bytes: float | None = None  # of the last tick, on the average
+        self._record_bytes: float | None = None  # of the last tick, on average
         self._suspect = careful.Suspect(lake.layout.careful)
         self._lock = threading.Lock()  # a tick is made by a batch, or by an intervention
 
@@ -60,7 +60,7 @@ class Ingest:
         return self._state.tick
 
     def decide(self, wanted: Wanted) -> int:
-        """Write an intervention down between two ticks; return its tick."""
+        """Record an intervention between two ticks; return its tick."""
         with self._lock:
             self._state = interventions.decide(self._lake, self._state, wanted)
             return self._state.tick
@@ -84,7 +84,7 @@ class Ingest:
         self._lease.release()
 
     def _check_places(self) -> None:
-        """A topic's rows lie in one place: a table of its own is given with the topic's first tick, and stays."""
+        """A topic's rows lie in one place: whether it has its own table is decided at its first tick, and stays so."""
         if not self._lake.exists(self._layout.records):
             return
         known = (bronze.last_covers(self._spark, self._layout.records) or {"topics": {}})["topics"]
@@ -94,7 +94,7 @@ class Ingest:
                 raise PlanError(misplaced(topic, own=lies_apart))
 
     def _find_gaps(self) -> None:
-        """Compare bronze with Kafka; fail with the exact ranges, or record them and go on after them."""
+        """Compare bronze with Kafka; fail with the exact ranges that are lost, or record them and go on after them."""
         now = self._feed.look()
         self._forget(now)
         found = gaps.find_gaps(self._state.topics, now, self._subscribed())
@@ -113,12 +113,12 @@ class Ingest:
         self._state = replace(self._state, topics=gaps.go_on_after(self._state.topics, found))
 
     def _forget(self, now: Mapping[str, gaps.TopicNow]) -> None:
-        """Forget topics that were made anew before their first record: `_meet` takes them in under their new id."""
+        """Forget topics that were recreated before their first record: `_meet` takes them in under their new id."""
         if gone := gaps.never_begun(self._state.topics, now):
             self._accept(gone)
 
     def _meet(self, now: Mapping[str, gaps.TopicNow], names: Iterable[str]) -> None:
-        """Take topics that are new here into the state: what Kafka had dropped before was never expected."""
+        """Add topics that are new here to the state: what Kafka had dropped before was never expected."""
         topics = dict(self._state.topics)
         for name in names:
             if name not in topics:
@@ -143,13 +143,13 @@ class Ingest:
             if covers is None:
                 continue
             starts, ends = self._pinned(bronze.state_of(covers, self._state.epoch).topics)
-            # Where the topic was made anew since then, there is nothing left to be read; what is there stays.
+            # If the topic was recreated since then, there is nothing left to read; what is in the table stays.
             frame = self._feed.ranges(self._spark, starts, ends) if ends else careful.frame_of(self._spark, [])
             self._append(frame, ends, {*self._feed.own, *pending})
             return
 
     def _pinned(self, until: Mapping[str, bronze.TopicState]) -> tuple[Offsets, Offsets]:
-        """Where the reading of a pinned tick begins and ends, over the partitions that it moves."""
+        """The offsets where a pinned tick begins and ends, for the partitions that it moves."""
         starts: dict[str, dict[int, int]] = {}
         ends: dict[str, dict[int, int]] = {}
         for name, topic in until.items():
@@ -161,7 +161,7 @@ class Ingest:
         return starts, ends
 
     def start(self, *, available_now: bool, trigger_seconds: float = 0.0) -> StreamingQuery:
-        """Start the query: until what Kafka has now is ingested, or for good. Its checkpoint is always a fresh one."""
+        """Start the query, until what Kafka has now is ingested, or for good. Its checkpoint is always a fresh one."""
         now = self._feed.look()
         starts = {
             name: {p: self._state.topics[name].next.get(p, earliest) for p, (earliest, _) in topic.offsets.items()}
@@ -185,7 +185,7 @@ class Ingest:
         self._catching.stop(query)
 
     def check(self, query: StreamingQuery) -> None:
-        """Raise what ended the query, if an error did: DataLoss with the exact range where that is the reason."""
+        """Raise the error that ended the query, if one did: DataLoss with the exact range if that is the reason."""
         self._catching.wait()
         ours = isinstance(self._catching.error, LakehouseError)
         if not ours and not is_gone(self._spark) and query.exception() is not None:
@@ -199,13 +199,13 @@ class Ingest:
             self._take_in(frame, checkpoint.batch_end(self._spark, self._checkpoint, batch_id))
 
     def _take_in(self, frame: DataFrame, ends: Offsets) -> None:
-        # Spark goes on in silence when a topic is deleted and created anew: Kafka is asked for the topics' ids.
+        # Spark goes on silently when a topic is deleted and recreated: so Kafka is asked for the topics' ids.
         now = self._feed.look()
         self._forget(now)
         if found := gaps.find_gaps(self._state.topics, now, ends):
             raise _loss(found, WHILE_RUNNING)
         self._meet(now, [name for name in ends if name in now])
-        # Every query begins with a batch, also when nothing came since the last one ended.
+        # Every query begins with a batch, even if nothing came since the last one ended.
         if not self._moved(ends)[1]:
             return
         if self._suspect.reaches({name: self._state.topics[name] for name in ends}):
@@ -223,7 +223,7 @@ class Ingest:
             self._carefully(ends)
 
     def _parts(self, frame: DataFrame, ends: Offsets) -> Iterator[tuple[DataFrame, Offsets]]:
-        """Yield a batch in parts of so many bytes as a tick may have: as a whole, if it does not seem to have more."""
+        """Yield a batch in parts of as many bytes as a tick may have; as a whole, if it does not seem to have more."""
         whole = True
         while (moved := self._moved(ends))[1]:
             if self._record_bytes is None and careful.count(*moved) > careful.FIRST_RECORDS:
@@ -256,7 +256,7 @@ class Ingest:
         self._accept([gap])
 
     def _moved(self, ends: Offsets) -> tuple[Offsets, Offsets]:
-        """Where the reading up to these offsets begins and ends, over the partitions that have something new."""
+        """The offsets where a read up to these offsets begins and ends, for the partitions that have something new."""
         known = {name: self._state.topics[name].next for name in ends}
         new = {name: {p: end for p, end in of.items() if end > known[name].get(p, 0)} for name, of in ends.items()}
         moved = {name: of for name, of in new.items() if of}

@@ -5,11 +5,11 @@ records, so a table at the tick before it is the table without it. Kinds:
 
     late     these late records of a table are taken in after all, each at its original position
     fixed    these records, which did not fit their schema, count with other bytes, each at its original position
-    refold   the rows that these records touch are made anew from bronze: of a range of times or offsets
-    revert   the table is what it was at an earlier moment
-    swap     the table is what was built beside it, from bronze
+    refold   the rows that these records (of a range of times or offsets) touch are rebuilt from bronze
+    revert   the table becomes what it was at an earlier moment
+    swap     the table becomes what was built beside it, from bronze
 
-One row a table and intervention stands in `log`; the records that it is about, if any, in `records`.
+`log` has one row for each table and intervention; `records` has the records that it is about, if any.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LOG = (
     "at bigint, id string, table string, kind string, reason string, decided_at timestamp, details string, "
     "decided_by string"
 )
-# A late record has its place alone; a fixed one is a row of bronze.
+# For a late record only its place is kept; a fixed one is a row of bronze.
 RECORDS = f"id string, ordinal bigint, {bronze.SCHEMA}"
 
 
@@ -57,10 +57,10 @@ class Decision:
 
 
 def person(named: str | None = None) -> str:
-    """Return who decides: the operating system's user of this process, after the one who is named, if there is one."""
+    """Return who decides: the operating system's user of this process, after the person who is named, if any."""
     try:
         user = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # in a container a user may have a number only
+    except KeyError:  # in a container a user may have only a number
         user = str(os.getuid())
     return f"{named} (user {user})" if named else user
 
@@ -78,7 +78,7 @@ class Wanted:
 
 
 def keep_records(lake: OpenLake, records: DataFrame) -> str:
-    """Append the records of an intervention that is about to be decided; return its id."""
+    """Append the records of an intervention that is about to be recorded; return its id."""
     number = uuid.uuid4().hex
     _create(lake.spark, lake.layout.intervention_records, RECORDS)
     rows = records.withColumn("id", F.lit(number))
@@ -88,18 +88,18 @@ def keep_records(lake: OpenLake, records: DataFrame) -> str:
 
 
 def decide(lake: OpenLake, state: BronzeState, wanted: Wanted) -> BronzeState:
-    """Write an intervention down, and give it its tick; return bronze's state after it.
+    """Record an intervention, and give it its tick; return bronze's state after it.
 
     state: bronze as its writer knows it. The tick comes last: nobody passes it without knowing why it is there. After a
-    crash in between, the next writer of bronze makes it.
+    crash in between, the next writer of bronze appends it.
     """
     check_complete(lake, state)
     _create(lake.spark, lake.layout.interventions, LOG)
     at, now, details = state.tick + 1, datetime.now(UTC), json.dumps(dict(wanted.details))
     rows = [(at, wanted.id, table, wanted.kind, wanted.reason, now, details, wanted.by) for table in wanted.tables]
     frame = lake.spark.createDataFrame(rows, LOG).coalesce(1)
-    # Under bronze's epoch, as its owner: a tick that another writer has made gets no reason afterwards. Asked once the
-    # log is there: who takes bronze over from now on opens the log's epoch as well.
+    # Under bronze's epoch, as its owner: a tick of another writer must not get a reason afterwards. Checked once the
+    # log exists: from now on, a writer that takes bronze over opens the log's epoch as well.
     check_epoch(lake.spark, lake.layout.records, bronze.NAME, state.epoch)
     append(frame, lake.layout.interventions, NAME, Progress(state.epoch, at), {"kind": wanted.kind})
     return _append_tick(lake, state)
@@ -113,7 +113,7 @@ def decided(lake: OpenLake) -> int:
 
 
 def tick_of(lake: OpenLake, id: str) -> int | None:
-    """Return the tick of an intervention; None if it is not decided yet."""
+    """Return the tick of an intervention; None if it is not recorded yet."""
     if not lake.exists(lake.layout.interventions):
         return None
     row = lake.read(lake.layout.interventions).where(F.col("id") == id).agg(F.min("at")).first()
@@ -121,7 +121,7 @@ def tick_of(lake: OpenLake, id: str) -> int | None:
 
 
 def take_over(lake: OpenLake) -> BronzeState:
-    """Open the next epoch of bronze, as `bronze.take_over`; make the tick of an intervention that a crash left out."""
+    """Open the next epoch of bronze, as `bronze.take_over`; append an intervention's tick that a crash left out."""
     state = bronze.take_over(lake)
     if lake.exists(lake.layout.interventions):
         open_epoch(lake.spark, lake.layout.interventions, NAME, state.epoch)
@@ -132,7 +132,7 @@ def take_over(lake: OpenLake) -> BronzeState:
 
 
 def check_complete(lake: OpenLake, state: BronzeState) -> None:
-    """Raise StorageError where a killed ingest left a tick half written: ingest alone can complete it."""
+    """Raise StorageError if a killed ingest left a tick half written: only ingest can complete it."""
     for topic in bronze.half_written(lake, state.tick):
         raise StorageError(
             f"bronze: topic {topic!r} has tick {state.tick + 1}, which is not complete: ingest was ended while it "
@@ -143,7 +143,7 @@ def check_complete(lake: OpenLake, state: BronzeState) -> None:
 def of(lake: OpenLake, table: str) -> list[Decision]:
     """Return the interventions in a table, in order.
 
-    Those in a table that is built beside the live one are what bronze lacks: late records and fixed ones.
+    For a table that is built beside the live one, these are what bronze lacks: late records and fixed ones.
     """
     if not lake.exists(lake.layout.interventions):
         return []
@@ -161,7 +161,7 @@ def waiting(lake: OpenLake, table: str, done: int, to: int) -> bool:
 
 
 def records(lake: OpenLake, decisions: Iterable[Decision]) -> DataFrame | None:
-    """Return the records of these interventions: None if they have none."""
+    """Return the records of these interventions; None if they have none."""
     ids = [decision.id for decision in decisions]
     if not ids or not lake.exists(lake.layout.intervention_records):
         return None

@@ -1,4 +1,4 @@
-"""A tick of bronze, written: rows as Kafka's source gives them get topic id, tick and order time, and are appended."""
+"""Writes a tick of bronze: rows as Kafka's source gives them get topic id, tick and order time, and are appended."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Written(NamedTuple):
 
 
 NO_TIME = -(2**63)
-# So many records, or partitions of Kafka, are worth a task of their own: each task writes a file for each topic it has.
+# This many records, or Kafka partitions, are worth a task of their own: each task writes a file for each topic it has.
 RECORDS_PER_TASK, PARTITIONS_PER_TASK = 25_000, 8
 
 
@@ -57,8 +57,8 @@ def order_times(carried: Mapping[str, Mapping[int, int]]) -> Callable[[Column], 
     """Return the running maximum of the records' times, over struct(topic, partition, offset, time in milliseconds).
 
     The rows of a partition come in one task, in the order of their offsets, as Kafka's source reads them; so nothing is
-    sorted, and what a record holds stays where it is. carried: the order times before these rows. The result is
-    struct(time, last): `last` is true for the last row of a partition that is handed over together.
+    sorted, and no record's content is moved. carried: the order times before these rows. The result is
+    struct(time, last): `last` is true for the last row of a partition in each Arrow batch.
     """
     kind = StructType([StructField("time", LongType()), StructField("last", BooleanType())])
 
@@ -91,7 +91,7 @@ def order_times(carried: Mapping[str, Mapping[int, int]]) -> Callable[[Column], 
 
 
 def _in_few_tasks(frame: DataFrame, state: bronze.BronzeState, ends: Mapping[str, Mapping[int, int]]) -> DataFrame:
-    """Rows from Kafka, read by as many tasks as they are worth: a small tick is written to few files."""
+    """Rows from Kafka, read by only as many tasks as are worth it: a small tick is written to few files."""
     new = [
         end - state.topics[name].next.get(partition, 0)
         for name, of in ends.items() if name in state.topics
@@ -122,7 +122,7 @@ def append_tick(
     stamped = stamp(_in_few_tasks(frame, state, ends), state, tick)
     own = [topic for topic in own if topic in ends]
     if own:
-        # Several writes, one reading of Kafka; and one that fails does so before the first of them.
+        # Several writes, but Kafka is read once; a read that fails does so before the first write.
         stamped = stamped.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         orders, written = _write(stamped, layout, own, number, metadata)

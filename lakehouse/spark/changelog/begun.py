@@ -1,7 +1,7 @@
 """The rows that a changelog begins from: what a table keeps at a tick, of the keys that the later records touch.
 
-Files that can't hold such keys are left out, as a MERGE does: what it costs to publish a batch does not grow with the
-table where the batch's keys, or windows, lie together.
+Files that can't hold such keys are skipped, as in a MERGE: the cost of publishing a batch does not grow with the table
+if the batch's keys, or windows, lie together.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ SMALL_BYTES = 8 << 20  # some hundred thousand rows
 
 
 class Begun:
-    """What a table keeps at a tick. `nothing`: it has nothing yet, and no frame is to be asked for."""
+    """What a table keeps at a tick. `nothing`: it has nothing yet, and no frame may be asked for."""
 
     def __init__(self, opened: OpenTable, at: Cut, skip: str | None, clock: ClockState | None) -> None:
-        """at: the tick, and which of the records up to it count. clock: where the table's clock stands then."""
+        """at: the tick, and which of the records up to it count. clock: the table's clock at that tick."""
         self._opened, self._table, self._at, self._clock = opened, opened.table, at, clock
         self.nothing = at.tick == NO_TICK and not skip
 
@@ -41,9 +41,9 @@ class Begun:
         return Past(self._opened).state(self._at).rows
 
     def touched(self, records: DataFrame, *, anywhere: bool = False) -> DataFrame | None:
-        """Return the rows whose keys, windows too, are among the records'; None where there is nothing yet.
+        """Return the rows whose keys, windows too, are among the records'; None if there is nothing yet.
 
-        anywhere: the records are too dear to be looked at once more, only to leave files out.
+        anywhere: the records are too expensive to compute once more just to skip files.
         """
         if self.nothing:
             return None
@@ -52,14 +52,14 @@ class Begun:
         return rows.join(records.select(*key).distinct().alias("k"), same_key(key, "b", "k"), "left_semi")
 
     def reached(self, records: DataFrame) -> DataFrame | None:
-        """Return the rows that the records may change by the rules in Python, and some more; None for nothing yet."""
+        """Return the rows that the records may change by the rules in Python, and some more; None if there are none."""
         if self.nothing:
             return None
         names = [*self._table.group, "_time"]
         return self.rows.alias("t").where(keyed.reach(self._table, self._bounds(records, names)))
 
     def closing(self, to: int) -> DataFrame | None:
-        """Return the rows of the windows that close until a later tick; None where there is nothing yet."""
+        """Return the rows of the windows that close by a later tick; None if there is nothing yet."""
         if self.nothing:
             return None
         clocks = (self._clock, past.clock_at(self._opened, to))
@@ -73,7 +73,7 @@ class Begun:
         return rows.where(F.col("window_end") > F.timestamp_millis(F.lit(before - closes)))
 
     def _bounds(self, records: DataFrame, names: Iterable[str]) -> Bounds:
-        """The bounds of the records' keys; none for a small table: they cost a look at the records."""
+        """The bounds of the records' keys; none for a small table: they cost a pass over the records."""
         checksum = snapshot(self._opened.spark, self._opened.state.path).checksumOpt()
         if checksum.isDefined() and checksum.get().tableSizeBytes() < SMALL_BYTES:
             return {}

@@ -1,9 +1,9 @@
-"""A table's changelog per event, derived from bronze when asked; net per commit: `lakehouse.spark.changelog.net`.
+"""A table's changelog per event, derived from bronze on request; net per commit: `lakehouse.spark.changelog.net`.
 
-Per event: one change a record that reached the table, as batches of one record would have given them, whatever the
-batches were (SEMANTICS.md, rule 24). For `latest` that is a copy of the input. For aggregates each record's change is
-the accumulator after it: it begins at the table's own row. What HAVING leaves out, and what changes nothing where that
-is suppressed, is taken out of the changes of what the table keeps.
+Per event: one change for each record that reached the table, as if each batch had one record, whatever the batches were
+(SEMANTICS.md, rule 24). For `latest` that is a copy of the input. For aggregates each record's change is the
+accumulator after it: it begins at the table's own row. What HAVING leaves out, and suppressed changes that change
+nothing, are then removed from the changes of what the table keeps.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from lakehouse.spark.past.moments import Past
 from lakehouse.spark.table import tables
 from lakehouse.spark.table.input import input_of
 
-# Beside the key and value columns: is it a delete, the event time in milliseconds, and what caused it.
+# Beside the key and value columns: whether it is a delete, the event time in milliseconds, and what caused it.
 CHANGE_COLUMNS = ("_tombstone", "_event_time_ms", "_position")
 
 
@@ -47,8 +47,8 @@ def per_event(
 ) -> DataFrame:  # fmt: skip
     """Return the changes of the ticks in (after, to], in position order: key, values, accumulators, CHANGE_COLUMNS.
 
-    cut: which records count, where not all do; its tick is not looked at. numbered: with `_number`, of the changes of
-    one record, from 0. Raises NotFound for final results by a cut.
+    cut: which records count, if not all do; its tick is ignored. numbered: with `_number`, which counts the changes of
+    one record from 0. Raises NotFound for final results by a cut.
     """
     table = opened.table
     if cut is not None and not cut.whole and is_final(table):
@@ -75,7 +75,7 @@ class _Changes:
     """The changes of one table between two ticks.
 
     A frame of changes has, beside the columns of `per_event`, `_step`: the order of the changes of one record. The rows
-    that the changes begin from stand in it, too, with a null `_position`, until they are not needed any more.
+    that the changes begin from are in it, too, with a null `_position`, until they are no longer needed.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class _Changes:
         return rows if base is None else rows.unionByName(_as_changes(base, rows), allowMissingColumns=True)
 
     def _ordered(self) -> DataFrame:
-        """The records that were not older than what their key had then."""
+        """The records that were not older than the record their key had then."""
         rows = timely(self._table, self._arrived()).drop("_late")
         rows = rows.withColumn("_event_time_ms", F.col("rowtime")).drop("rowtime", "_part", "_time")
         rows = rows.select(*[name for name in rows.columns if name not in ("_horizon", "_tail", "_watermark")])
@@ -207,7 +207,7 @@ class _Changes:
         return base.alias("b").join(keys.alias("k"), same_key(names, "b", "k"), "left_semi")
 
     def _closed(self, changes: DataFrame) -> DataFrame:
-        """Of every window that closed, its last row, at the position of the record that closed it."""
+        """The last row of every window that closed, at the position of the record that closed it."""
         assert self._clock is not None
         order = Window.partitionBy(*self._table.key)
         order = order.orderBy(*[F.col(n).desc_nulls_last() for n in ("_position", "_step") if n in changes.columns])
@@ -239,7 +239,7 @@ def _before(table: Table, value: Column, changes: DataFrame) -> Column:
 
 @singledispatch
 def _shown(operator: Operator, table: Table, changes: DataFrame) -> DataFrame:
-    """The changes that an operator lets be seen, of what is kept."""
+    """The changes that an operator lets through, of the changes of what is kept."""
     return changes
 
 
@@ -256,7 +256,7 @@ def _having(operator: Having, table: Table, changes: DataFrame) -> DataFrame:
 
 @_shown.register
 def _suppressed(operator: Suppress, table: Table, changes: DataFrame) -> DataFrame:
-    """Leave out the changes that change nothing of what people see."""
+    """Leave out the changes that change no visible column."""
     values = [name for name in changes.columns if not name.startswith("_") and name not in table.key]
     changes = changes.withColumn("_image", F.when(~F.col("_tombstone"), image(None, values)))
     same = F.col("_image").eqNullSafe(_before(table, F.col("_image"), changes))

@@ -16,8 +16,8 @@ from lakehouse.spark.open_lake import OpenTable
 def net_changes(opened: OpenTable, after: int, to: int, *, ticks: bool = False) -> DataFrame:
     """Return the net changes of the commits in (after, to], from Delta's change data feed, in commit order.
 
-    ticks: with `_tick`, the one that a change's commit came to; null for somebody else's commit. Raises NotFound where
-    Delta has the changes no longer.
+    ticks: with `_tick`, the tick that a change's commit reached; null for a commit by others. Raises NotFound if Delta
+    no longer has the changes.
     """
     table = opened.table
     path = opened.visible.path
@@ -35,7 +35,7 @@ def net_changes(opened: OpenTable, after: int, to: int, *, ticks: bool = False) 
         ), table)  # fmt: skip
     reader = opened.spark.read.format("delta").option("readChangeFeed", "true")
     try:
-        opened.lake.read(path, min(versions))  # told now, not when the rows are asked for
+        opened.lake.read(path, min(versions))  # fails now, not when the rows are read
     except AnalysisException as error:
         raise gone from error
     feed = reader.option("startingVersion", min(versions)).option("endingVersion", max(versions)).load(path)
@@ -46,7 +46,7 @@ def net_changes(opened: OpenTable, after: int, to: int, *, ticks: bool = False) 
 
 
 def net_frame(feed: DataFrame, table: Table) -> DataFrame:
-    """Bring Delta's change rows into the form of `per_event`."""
+    """Convert Delta's change rows to the form of `per_event`."""
     changes = feed.where(F.col("_change_type") != "update_preimage")
     changes = changes.withColumns(
         {"_tombstone": F.col("_change_type") == "delete", "_event_time_ms": F.unix_millis("_event_time")}

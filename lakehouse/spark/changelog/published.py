@@ -30,13 +30,13 @@ Offsets = Mapping[str, Mapping[str, int]]  # {topic id: {partition: offset}}
 
 
 def key_format(columns: tuple[Column, ...]) -> str:
-    """Return how a key of these columns is written: as Kafka's primitive where it is one, else as JSON."""
+    """Return how a key of these columns is written: as Kafka's primitive if it is one, else as JSON."""
     simple = len(columns) == 1 and base_type(columns[0].type) in ("string", "int", "bigint", "double", "binary")
     return "kafka" if simple else "json"
 
 
 def columns_of(spark: SparkSession, of: Stream | Table) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
-    """Return the key and the value columns of what is published, with Spark's types."""
+    """Return the key and value columns of the published stream or table, with Spark's types."""
     frame = tables.empty_stream(spark, of).schema if isinstance(of, Stream) else tables.schema(spark, of)
     kinds = {field.name: field.dataType.simpleString() for field in frame}
     names = [c.name for c in of.columns] if isinstance(of, Stream) else [n for n in kinds if not n.startswith("_")]
@@ -51,19 +51,19 @@ def accumulators_of(spark: SparkSession, table: Table) -> tuple[Column, ...]:
 
 
 def origin_of(lake: OpenLake, of: Stream | Table) -> str:
-    """Return whose ticks are published: the lake's; those of a restored table are its own."""
+    """Return whose ticks are published: the lake's; a restored table has its own."""
     if isinstance(of, Table) and _held(lake, of) is not None:
         return table_id(lake.spark, lake.layout.silver(of.name))
     return table_id(lake.spark, lake.layout.records)
 
 
 def _held(lake: OpenLake, of: Stream | Table) -> str | None:
-    """Which offsets a restored table held from its beginning; None for what is made from bronze alone."""
+    """Which offsets a restored table held from its beginning; None for a table made from bronze alone."""
     return lake.open(of).skip if isinstance(of, Table) else None
 
 
 def next_offsets(lake: OpenLake, of: Stream | Table, tick: int) -> dict[str, dict[str, int]]:
-    """Return the source's offsets after a tick: {topic id: {partition: offset}}; a restored table's at the least."""
+    """Return a source's offsets after a tick, {topic id: {partition: offset}}; at least what a restored table held."""
     stream = of.stream if isinstance(of, Table) else of
     found: dict[str, dict[str, int]] = json.loads(_held(lake, of) or "{}")
     for topic in stream.topics:
@@ -87,9 +87,9 @@ def clock_of(
     tick: int,
     since: tuple[int, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any] | None:
-    """Return where a table's clock stands at a tick; None for one that has none, and for a stream.
+    """Return a table's clock at a tick; None for a table without a clock, and for a stream.
 
-    since: an earlier tick, with where the clock stood then.
+    since: an earlier tick, with the clock at that tick.
     """
     clock = past.clock_at(lake.open(of), tick, since) if isinstance(of, Table) else None
     return None if clock is None else clock.metadata()
@@ -107,8 +107,8 @@ def records(
 ) -> Generator[tuple[int, ProducerRecord]]:
     """Yield the records that publish the ticks in (after, to], in position order, each with its tick.
 
-    origin: whose ticks they are. whole: what a restored table began with comes first, as a topic that does not have it
-    needs it. covered: of a stream, offsets up to which its records are in the topic already.
+    origin: whose ticks they are. whole: the rows that a restored table began with come first, for a topic that lacks
+    them. covered: for a stream, the offsets up to which its records are in the topic already.
     """
     of = sink.of
     write = _Writer(lake.spark, of, origin)
@@ -124,13 +124,13 @@ def records(
     tick = after
     with closing(streamed.rows(frame)) as changes:
         for row in changes:
-            # Net changes go by their commits: their rows' positions are of any earlier tick.
+            # Net changes are ordered by their commits: their rows' positions may be from any earlier tick.
             tick = (row["_tick"] or tick) if sink.mode == "net" else row["_position"]["tick"]
             yield tick, write(row)
 
 
 def _beginning(opened: OpenTable) -> DataFrame | None:
-    """Return what a restored table began with as changes, in position order; None for a table built from bronze."""
+    """Return the rows that a restored table began with as changes, in position order; None if built from bronze."""
     if (rows := refold.beginning(opened)) is None:
         return None
     names = [name for name in rows.columns if not name.startswith("_") or name.startswith("_acc_")]
@@ -145,7 +145,7 @@ def rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
 
 
 class _Writer:
-    """Rows of changes as records: the key, the value or a tombstone, and in the headers what a restore needs."""
+    """Turns changes into records: the key, the value or a tombstone, and in the headers what a restore needs."""
 
     def __init__(self, spark: SparkSession, of: Stream | Table, origin: str) -> None:
         self._origin = f"{origin}/{of.name if isinstance(of, Table) else ''}".encode()

@@ -1,4 +1,4 @@
-"""A stream's own records, as they are published: those of bronze that fit, and bad ones from when they were fixed."""
+"""A stream's own records, as they are published: those in bronze that fit, and bad ones once they were fixed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def stream_events(
 ) -> DataFrame:  # fmt: skip
     """Return a stream's records of the ticks in (after, to], in position order, with `_null_key` and CHANGE_COLUMNS.
 
-    Bad records that were fixed in these ticks are there as well, at their own positions. place: a custom partitioner's
+    Bad records that were fixed in these ticks are included, at their own positions. place: a custom partitioner's
     number, as `_place`. covered: offsets before which records are left out, as JSON.
     """
     sources = [source.name for source in stream.decodes]
     fixed = interventions.fixed_in_stream(lake, sources, after, to)
 
-    # A record that was fixed after this lake had published its tick stands before what is covered, and is not there.
-    # What another lake covers may have it.
+    # A record that was fixed after this lake had published its tick lies before the covered offsets, but is not in the
+    # topic. What another lake covers may have it.
     lacking = None if fixed is None else not_skipped(fixed, covered if after == NO_TICK else None)
 
     def counting(rows: DataFrame) -> DataFrame:

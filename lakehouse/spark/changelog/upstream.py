@@ -19,7 +19,7 @@ from lakehouse.spark.table.input import input_of
 
 @dataclass(frozen=True, slots=True)
 class Upstream(Tables):
-    """The live tables between two ticks, (after, to]. cut: which records count, where not all do."""
+    """The live tables between two ticks, (after, to]. cut: which records count, if not all do."""
 
     lake: OpenLake
     after: int

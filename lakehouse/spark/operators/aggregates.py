@@ -1,9 +1,8 @@
-"""The common aggregates in Spark SQL: what a batch gives, how a row takes it in, what a reader sees.
+"""The common aggregates in Spark SQL: the result of a batch, how a row takes it in, what a reader sees.
 
 Each is the second form of a rule in `lakehouse.semantics`, held equal to it by a property test. An aggregation `n` of a
-table uses these columns: `n`, which people see, `_acc_n`, the accumulator where the seen value can't serve as one, and,
-in a batch, `_arg_n` (its argument), `_in_n` (its input, one record) and `_new_n` (what the batch's records of one row
-come to).
+table uses these columns: `n`, the visible value; `_acc_n`, the accumulator if the visible value can't serve as one;
+and, in a batch, `_arg_n` (its argument), `_in_n` (its input, one record) and `_new_n` (the batch's result for one row).
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Form:
         return self.bound.accumulator or self.bound.shown
 
     def raw(self) -> Column:
-        """What the aggregation reads, of one record: the input of its rule."""
+        """What the aggregation reads from one record: the input of its rule."""
         return F.lit(1) if self.item.argument is None else F.col(f"_arg_{self.name}")
 
     def value(self) -> Column:
@@ -48,7 +47,7 @@ class Form:
         return self.raw()
 
     def batch(self) -> Column:
-        """What a batch's records of one row come to, from their inputs."""
+        """The result of a batch's records for one row, from their inputs."""
         raise NotImplementedError
 
     def merged(self, old: Column, new: Column) -> Column:
@@ -64,7 +63,7 @@ class Form:
         raise NotImplementedError
 
     def shown(self, accumulator: Column) -> Column:
-        """The column that people see, made from the accumulator."""
+        """The visible column, computed from the accumulator."""
         return accumulator
 
     def total(self, accumulator: Column) -> Column:
@@ -91,7 +90,7 @@ class CountForm(Form):
 
 
 class SumForm(Form):
-    """Exact sums: the accumulator is a DECIMAL with more room than what people see, which is null outside of it."""
+    """Exact sums: the accumulator is a DECIMAL with more room than the visible value, which is null if it overflows."""
 
     def value(self) -> Column:
         return self.raw().cast(self.accumulator_type)
@@ -110,7 +109,7 @@ class SumForm(Form):
 
 
 class WideSumForm(Form):
-    """Exact sums of decimals that no DECIMAL has room for: three sums, of 18 digits of each value."""
+    """Exact sums of decimals that no DECIMAL has room for: three sums, each of 18 digits of every value."""
 
     @property
     def _scale(self) -> int:
@@ -141,7 +140,7 @@ class WideSumForm(Form):
 
 
 class DoubleSumForm(Form):
-    """Sums of doubles depend on the order of their additions: a batch's values are kept and added one by one."""
+    """Sums of doubles depend on the order of the additions: a batch's values are collected and added one by one."""
 
     def value(self) -> Column:
         return self.raw().cast("double")
@@ -157,7 +156,7 @@ class DoubleSumForm(Form):
 
 
 class AverageForm(Form):
-    """The sum by its own form, and the number of values."""
+    """The sum in its own form, and the number of values."""
 
     @property
     def _sum(self) -> Form:

@@ -30,7 +30,7 @@ def _part() -> Column:
 
 
 def null_key(table: Table, rows: DataFrame) -> Column:
-    """The records of a stream's frame that are ignored for a null key, and counted.
+    """The records of a stream's frame that are ignored because of a null key, and counted.
 
     A struct of nulls is not a null (rule 1).
     """
@@ -57,8 +57,8 @@ def arrivals(
 ) -> DataFrame:
     """Return the records of a stream's frame that reach the table.
 
-    clock: where the table's clock stands before them; None for a table that has none. What is taken for an aggregation
-    is the input of its form in SQL, or, with `units`, its unit; what the Python rules fold, as it stands.
+    clock: the table's clock before them; None for a table without one. For an aggregation the input of its form in SQL
+    is taken, or, with `units`, its unit; for the Python rules, the value as it is.
     """
     pick = Form.raw if way_of(table) is Way.PYTHON else methodcaller("unit" if units else "value")
     made = _taken(table.fold, table, forms, rows, pick)
@@ -66,15 +66,15 @@ def arrivals(
         return made
     if not table.stream.reads:
         return timed(table, made, clock)
-    # What an intervention changed in a table that is read is of no partition: no time passes by it, and it is not late
-    # but for what has closed by the watermark.
+    # An intervention's change in an upstream table has no partition: it moves no stream time, and is late only for
+    # windows that have closed by the watermark.
     timely = timed(table, made, clock, moves=F.col("_position.partition") >= 0)
     return timely.withColumn("_horizon", F.coalesce("_horizon", F.lit(ALWAYS_MS)))
 
 
 @singledispatch
 def _taken(fold: Fold, table: Table, forms: list[Form], rows: DataFrame, pick: Callable[[Form], Column]) -> DataFrame:
-    """What a table's operator takes of the records that it does not leave out."""
+    """What a table's operator takes from the records that it does not leave out."""
     raise NotImplementedError(type(fold))
 
 
@@ -118,7 +118,7 @@ def _ordered(fold: LatestBy, table: Table, forms: list[Form], rows: DataFrame, p
 def judged(table: Table, rows: DataFrame) -> DataFrame:
     """Give arrived records `_late`: too late, or never in time. In tumbling and hopping windows: one row a window.
 
-    Of sessions and sliding windows only the rules in Python can tell (`lakehouse.spark.operators.keyed`).
+    For sessions and sliding windows only the rules in Python can tell (`lakehouse.spark.operators.keyed`).
     """
     fold = table.fold
     if isinstance(fold, LatestBy):
@@ -134,15 +134,15 @@ def timely(table: Table, rows: DataFrame) -> DataFrame:
 
 
 def _in_windows(window: Hopping, rows: DataFrame) -> DataFrame:
-    """Each record with its windows, one row each, and `_late` where it is too late for one."""
+    """Each record with its windows, one row each; `_late` if it is too late for that window."""
     time, advance = F.col("_time"), F.lit(window.advance)
     first = time - window.size + window.advance
     first = first - F.pmod(first, advance)
-    # As in Kafka Streams no window begins before the epoch, but for records that lie before it themselves.
+    # As in Kafka Streams no window begins before the epoch, except for records that are before it themselves.
     first = F.when(time >= 0, F.greatest(first, F.lit(0))).otherwise(first)
     start = F.explode(F.sequence(first, time, advance.cast("bigint"))).alias("_start")
     rows = rows.select("*", start)
-    # Cut to the times that there are: see Hopping.
+    # Cut to the valid times: see Hopping.
     end = F.least(F.col("_start") + window.size, F.lit(LAST_MS))
     begin_end = [F.timestamp_millis(F.greatest(F.col("_start"), F.lit(FIRST_MS))), F.timestamp_millis(end)]
     rows = rows.withColumns(dict(zip(WINDOW_COLUMNS, begin_end, strict=True)))
@@ -150,7 +150,7 @@ def _in_windows(window: Hopping, rows: DataFrame) -> DataFrame:
 
 
 def _disorder(fold: LatestBy) -> Column:
-    """The records that can't be taken in, for they have no order, or are older than what is remembered."""
+    """The records that can't be taken in: they have no order, or are older than what is remembered."""
     late = F.col("_order").isNull()
     if fold.remembers is not None:
         late = late | F.coalesce(F.col("_order") <= F.col("_horizon") - fold.remembers, F.lit(False))

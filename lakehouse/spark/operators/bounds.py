@@ -1,9 +1,9 @@
-"""The smallest and the largest key of a batch: so that Delta reads only the files that can hold such keys.
+"""The smallest and the largest key of a batch, so that Delta reads only the files that can hold such keys.
 
-Where a batch's keys lie together (the newest windows, neighbouring keys), its cost then does not grow with the table.
+If a batch's keys lie together (the newest windows, neighbouring keys), its cost then does not grow with the table.
 
-Times come from Spark, and go back, as text in UTC. What an observation gives of a timestamp is a datetime in the local
-zone of this process, and in the hour that daylight saving repeats such a one stands for two moments.
+Times come from Spark, and go back, as text in UTC. An observation gives a timestamp as a datetime in the local zone of
+this process, and in the hour that daylight saving repeats such a datetime means two moments.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Held:
 
 
 def held(frame: DataFrame, names: Iterable[str]) -> Held:
-    """Hold a frame in memory, with the bounds of these columns, where they have an order.
+    """Hold a frame in memory, with the bounds of those of these columns that have an order.
 
-    A column with a null has none: no file could be left out for it.
+    A column with a null has no bounds: no file could be skipped by it.
     """
     kinds = {field.name: field.dataType for field in frame.schema}
     ordered = [n for n in names if isinstance(kinds[n], AtomicType) and not isinstance(kinds[n], BinaryType)]
@@ -57,7 +57,7 @@ def held(frame: DataFrame, names: Iterable[str]) -> Held:
 
 
 def _literal(value: Any, kind: DataType) -> Any:
-    """A value as Spark takes it; a literal, for Delta leaves no files out by what must be computed first."""
+    """A value as Spark takes it; a literal, because Delta skips no files by a value that must be computed first."""
     text = LITERALS.get(type(kind))
     return value if text is None else F.expr(text.format(value))
 

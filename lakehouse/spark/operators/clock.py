@@ -1,6 +1,6 @@
 """Stream time on Spark: carried from commit to commit, and given to every record of a batch.
 
-A table's commit says where its clock stands after it, in the metadata:
+The metadata of a table's commit has the clock after it:
 
     "clock": {"stream_times": {"topic/topic id/partition": ms}, "order_times": {...}, "watermark": ms}
 """
@@ -22,14 +22,14 @@ from lakehouse.spark.functions import literal_map
 
 @dataclass(frozen=True, slots=True)
 class ClockState:
-    """Where a clock stands, in milliseconds, by partition ("topic/topic id/partition"): see semantics/clock.py."""
+    """The state of a clock, in milliseconds, by partition ("topic/topic id/partition"): see semantics/clock.py."""
 
     stream_times: dict[str, int] = field(default_factory=dict)
     order_times: dict[str, int] = field(default_factory=dict)
     watermark: int | None = None
 
     def metadata(self) -> dict[str, Any]:
-        """Return what a commit says of it."""
+        """Return the clock as a commit's metadata."""
         return {
             "stream_times": self.stream_times, "order_times": self.order_times, "watermark": self.watermark,
         }  # fmt: skip
@@ -48,7 +48,7 @@ ALWAYS_MS = -(2**62)  # judged by this time, no record is late
 
 
 class Ticking:
-    """A clock on its way through a batch: it watches the records go by, and says where it stands after them."""
+    """A clock on its way through a batch: it watches the records go by, and gives its state after them."""
 
     def __init__(self, state: ClockState) -> None:
         self._state, self._seen = state, Observation()
@@ -58,7 +58,7 @@ class Ticking:
         return rows.observe(self._seen, F.collect_set("_tail").alias("tails"), F.max("_watermark").alias("mark"))
 
     def after(self) -> ClockState:
-        """Return where the clock stands, once the records were computed."""
+        """Return the clock's state, once the records were computed."""
         return self._state.after(self._seen.get["tails"], self._seen.get["mark"])
 
 
@@ -75,7 +75,7 @@ def needs_watermark(table: Table) -> bool:
 def timed(table: Table, rows: DataFrame, state: ClockState, moves: Column | None = None) -> DataFrame:
     """Give records `_horizon`, what they are judged by, `_tail` for the last of a partition, and `_watermark`.
 
-    rows: with `_part`, `_time` (milliseconds), `_position`. Where the table needs no watermark it is null. moves: which
+    rows: with `_part`, `_time` (milliseconds), `_position`. If the table needs no watermark it is null. moves: which
     records move the clock; all if left out.
     """
     partition = Window.partitionBy("_part").orderBy("_position.offset", "_position.ordinal")
@@ -91,12 +91,12 @@ def timed(table: Table, rows: DataFrame, state: ClockState, moves: Column | None
     )
     if (lag := table.lag) is None:
         return rows.withColumn("_watermark", F.lit(None).cast("bigint"))
-    # The watermark looks at all partitions, record by record in the order of the lake: one task does.
-    # A null, so that the column may have one: before the first record that moves the clock there is no watermark.
+    # The watermark looks at all partitions, record by record in the order of the lake: one task does that.
+    # A null, so that the column is nullable: before the first record that moves the clock there is no watermark.
     nothing = F.lit(None).cast("bigint")
     rows = rows.withColumn("_watermark", nothing).repartition(1).sortWithinPartitions("_position")
     rows = rows.mapInArrow(_watermarks(table.idle, state), rows.schema)
-    # What leaves by the watermark must not be begun anew by a partition that lags behind it.
+    # A partition that lags behind the watermark must not start again what has left by it.
     return rows.withColumn("_horizon", F.greatest("_horizon", F.col("_watermark") - lag))
 
 

@@ -13,7 +13,7 @@ from lakehouse.spark.operators.shown import closes_after
 def closings(table: Table, rows: DataFrame, arrived: DataFrame, clock: ClockState) -> DataFrame:
     """Return those rows, one a window, that arrived records closed, each with the closing record's `_position`.
 
-    rows: the windows, with window_end. arrived: the records, with `_watermark`. clock: where it stood before them.
+    rows: the windows, with window_end. arrived: the records, with `_watermark`. clock: its state before them.
     """
     rows = rows.withColumn("_when", F.unix_millis("window_end") + closes_after(table))
     if clock.watermark is not None:

@@ -1,4 +1,4 @@
-"""What a table holds, compared: a count of rows and a hash of the content that does not depend on their order."""
+"""Compares the content of tables: a count of rows, and a hash that does not depend on their order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Content:
 
 
 def content(frame: DataFrame) -> Content:
-    """Return the content of a table: of what people see, without hidden columns."""
+    """Return the content of a table: of the visible columns only."""
     names = sorted(_seen(frame.columns))
     row = frame.select(F.xxhash64(image(None, names)).cast("decimal(38, 0)").alias("h"))
     found = row.agg(F.count(F.lit(1)), F.coalesce(F.sum("h"), F.lit(0))).first()
@@ -41,17 +41,17 @@ def content(frame: DataFrame) -> Content:
 
 
 def difference(key: tuple[str, ...], before: DataFrame, after: DataFrame, limit: int = 0) -> Difference:
-    """Compare two tables of one key, by what people see; a column that one of them lacks is null there.
+    """Compare two tables of one key, by their visible columns; a column that one of them lacks is null there.
 
-    A row that stands twice in one of them is a difference, too. limit: so many of the keys that differ, the first by
-    their text, with their rows.
+    A row that is in one of them twice is a difference, too. limit: how many of the keys that differ are returned, the
+    first by their text, with their rows.
     """
     sides = [_seen(frame.columns) for frame in (before, after)]
     names = list(dict.fromkeys([*sides[0], *sides[1]]))
     both = _images(key, before, names, -1).unionByName(_images(key, after, names, 1))
     left = both.groupBy(*_columns(key), "_row").agg(F.sum("_n").alias("_n")).where("_n <> 0")
     one = [F.max(F.when(F.col("_n") * sign > 0, F.col("_row"))).alias(side) for side, sign in SIDES]
-    # A text of the key, since of a row that is missing there is none.
+    # The key as a text, since a missing row has none.
     unlike = left.groupBy(*_columns(key)).agg(*one).select(image(None, key).alias("key"), "before", "after").persist()
     try:
         added, removed = F.col("before").isNull(), F.col("after").isNull()
@@ -65,7 +65,7 @@ def difference(key: tuple[str, ...], before: DataFrame, after: DataFrame, limit:
 
 
 def _unlike(key: tuple[str, ...], sides: list[list[str]], row: Row) -> Unlike:
-    """A key that differs: its rows, of the columns that each side has."""
+    """A key that differs: its rows, with the columns that each side has."""
     said = json.loads(row["key"], parse_float=Decimal)
     before, after = (
         None if text is None else {n: v for n, v in json.loads(text, parse_float=Decimal).items() if n in has}

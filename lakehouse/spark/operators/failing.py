@@ -1,4 +1,4 @@
-"""Functions of users that fail on records of a batch, counted in the pass that folds it."""
+"""Counts the users' functions that fail on records of a batch, in the pass that folds it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from lakehouse.spark.operators.aggregates import Form
 
 
 class Failing:
-    """Counts on the way. `result` is there when the frames that were given back have been read."""
+    """Counts on the way. `result` is known once the returned frames have been read."""
 
     def __init__(self) -> None:
         self._seen: dict[Hashable, tuple[str, Observation]] = {}
 
     def mapped(self, place: Hashable, function: str, rows: DataFrame, error: Column) -> DataFrame:
-        """Count a stream's records with an error. place: where in the streams it is; one is counted once."""
+        """Count a stream's records with an error. place: the map's place in the streams; each place is counted once."""
         return self._watched(place, function, rows, F.count_if(error.isNotNull()), _first(error, F.col("_position")))
 
     def folded(self, forms: list[Form], folded: DataFrame) -> DataFrame:
-        """Count what the keyed fold gives as `_failed`: an item for each form with a function, in their order."""
+        """Count the `_failed` of the keyed fold: an item for each form with a function, in their order."""
         for number, form in enumerate(form for form in forms if is_function(form)):
             item = F.col("_failed")[number]
             function = f"{form.item.kind} {form.name}"
@@ -49,7 +49,7 @@ class Failing:
 
 
 def is_function(form: Form) -> bool:
-    """Say whether a form has functions of a user."""
+    """Say whether a form has a user's functions."""
     return isinstance(form.bound.rule, Reduce | Custom)
 
 

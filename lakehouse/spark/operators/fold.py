@@ -1,11 +1,11 @@
-"""One batch into one table: the touched keys are gathered and folded in position order into what becomes of their rows.
+"""Folds one batch into one table: the records of the touched keys are folded in position order into their new rows.
 
 The table is the state: the row's own columns are the accumulators that the batch goes on from. Three ways:
 
     latest    the last record of each key
     in SQL    the common aggregates, without a window or in tumbling and hopping ones: the batch's part is folded here,
               and MERGE adds it to the row
-    keyed     everything else: `lakehouse.spark.operators.keyed` reads the rows and gives what they become
+    keyed     everything else: `lakehouse.spark.operators.keyed` reads the rows and gives the new ones
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lakehouse.spark.operators.way import Way, way_of
 
 @dataclass(slots=True)
 class Folded:
-    """A batch, folded to one row a touched row of the table. It is held in memory: `release` it.
+    """A batch, folded to one row for each touched row of the table. It is held in memory: `release` it.
 
     forms: of a batch folded in SQL, see `merge`. bad: the bad records by source. late_rows: the late records (see
     `lakehouse.spark.table.late`), to be read only if there are some. times: the smallest and the largest event time
@@ -58,7 +58,7 @@ class Folded:
             frame.unpersist()
 
     def counts(self) -> dict[str, Any]:
-        """Return what a batch saw, for the commit's metadata."""
+        """Return the counts of a batch, for the commit's metadata."""
         clock = {"clock": self.clock.metadata()} if self.clock is not None else {}
         late = {"late": self.late} if self.clock is not None or self.late else {}
         seen = {"records": self.records, "bad": sum(self.bad.values()), "null_keys": self.null_keys}
@@ -96,8 +96,8 @@ def fold(
 ) -> Folded:
     """Fold records of the table's stream. What is counted on the way is counted in the same pass.
 
-    stream: gives the records, counted by source. rows: gives what the table keeps now, where that is needed. clock:
-    where the table's clock stands, for a table that has one. emitted: the watermark up to which final results are out.
+    stream: gives the records, counted by source. rows: gives what the table keeps now, if that is needed. clock: the
+    table's clock, for a table that has one. emitted: the watermark up to which final results are out.
     """
     counting, ignored, times = Counting(), Observation(), Observation()
     records = stream(counting)
@@ -142,11 +142,11 @@ def fold(
 
 
 def _last(table: Table, arrived: DataFrame) -> DataFrame:
-    """The last record of each key, tombstones too. See `lakehouse.semantics.tombstone` for what becomes of them."""
+    """The last record of each key, tombstones too. See `lakehouse.semantics.tombstone` for their effect."""
     values = [c.name for c in table.stream.columns if c.name not in table.key]
     hidden = [F.timestamp_millis("rowtime").alias("_event_time"), F.col("_position")]
     order = F.col("_position")
-    if "_order" in arrived.columns:  # of their own: a delete is then a row, the marker
+    if "_order" in arrived.columns:  # an order of their own: a delete is then a row, the marker
         hidden += [F.col("_order"), F.col("_tombstone").alias("_deleted")]
         order = F.struct("_order", "_position")
     last = F.max_by(F.struct(*values, "_tombstone", *hidden), order).alias("_last")
@@ -174,7 +174,7 @@ def rows_after(table: Table, forms: list[Form], rows: DataFrame | None, arrived:
 
 
 def batch(table: Table, forms: list[Form], arrived: DataFrame) -> DataFrame:
-    """Fold arrived records to one row a row of the table: its key, `_new_<name>`, `_event_time`, `_position`."""
+    """Fold arrived records to one row for each row of the table: its key, `_new_<name>`, `_event_time`, `_position`."""
     new = [form.batch().alias(f"_new_{form.name}") for form in forms]
     time = F.timestamp_millis(F.max("rowtime")).alias("_event_time")
     return arrived.groupBy(*table.key).agg(*new, time, F.max("_position").alias("_position"))
@@ -199,13 +199,13 @@ def _expire(
     emitted: int | None,
     folded: Folded,
 ) -> DataFrame:
-    """Take away what is not needed any more: rows of windows past their retention, windows whose final results are out
+    """Remove what is no longer needed: rows of windows past their retention, windows whose final results are out
     (by the watermark `emitted`), and markers of deletes past theirs."""
     gone = leaving(table, watermark, emitted)
     if gone is None:
         return frame
     if table.windows:
-        # What a batch would make of an expired row is gone, too; that of an absent key is not missed.
+        # The batch's result for an expired row goes, too; removing a key that is absent does no harm.
         frame = frame.withColumn("_tombstone", F.col("_tombstone") | gone)
     frame = frame.persist()
     folded.held.append(frame)

@@ -1,4 +1,4 @@
-"""Streams that read tables, on Spark: a table's changes as records, and records with the row that a table has.
+"""Streams that read tables, on Spark: a table's changes as records, and records joined with a table's rows.
 
 The rules are those of `lakehouse.model.joined`.
 """
@@ -18,7 +18,7 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.position import LEVEL_BITS
 from lakehouse.spark.years import computed
 
-# What a record without its ordinal is: a change of a table by the same record comes before it.
+# A record's position without its ordinal: a change of a table by the same record comes before it.
 PLACE = ("tick", "order_time", "topic", "partition", "offset")
 
 
@@ -28,11 +28,11 @@ class Tables(Protocol):
     def changes(self, table: Table) -> DataFrame:
         """Return a table's changes per event: its columns, `_tombstone`, `_event_time_ms`, `_position`, `_number`.
 
-        _number: of the changes of one record, from 0.
+        _number: counts the changes of one record, from 0.
         """
 
     def rows(self, table: Table, keys: DataFrame) -> DataFrame | None:
-        """Return the rows that people see before the first of the ticks, of these keys; None where there are none."""
+        """Return the visible rows of these keys before the first of the ticks; None if there are none."""
 
 
 def changes_as_records(table: Table, changes: DataFrame) -> DataFrame:

@@ -1,7 +1,7 @@
 """The rules of `lakehouse.semantics`, run by Spark: a touched key's rows and its ordered records go to the operator.
 
-One row a key goes in: the rows that it may change, and its records. Out come the rows that changed (or every change,
-for the changelog per event) and the windows for which a record was late. The functions are those that the model runs.
+One row a key goes in: the table rows that it may change, and its records. Out come the rows that changed (or every
+change, for the changelog per event) and the windows for which a record was late. The model runs the same functions.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from lakehouse.spark.operators.aggregates import Form, same_key
 from lakehouse.spark.operators.bounds import Bounds, within
 from lakehouse.spark.operators.failing import is_function, tallied
 
-# What stands beside a user's names in a struct has an underscore, which these can't begin with.
+# Fields beside a user's names in a struct begin with an underscore, which a user's names can't.
 STEP = f"_start bigint, _end bigint, _gone boolean, _time bigint, _position {POSITION_TYPE}, _step int"
 LATE = f"array<struct<_start: bigint, _end: bigint, _position: {POSITION_TYPE}>>"
 FAILED = f"array<struct<records: bigint, position: {POSITION_TYPE}, error: string>>"
 
 
 def reach_ms(table: Table) -> tuple[int, int]:
-    """How far before and after a record lie the windows, by their bounds, that it may change."""
+    """How far before and after a record the bounds of the windows lie that it may change."""
     match table.fold.window:
         case Session(gap=gap):
             return gap, gap
@@ -43,7 +43,7 @@ def reach_ms(table: Table) -> tuple[int, int]:
 
 
 def reach(table: Table, bounds: Bounds) -> Column:
-    """Return which rows a batch may change, from its bounds: literals, so that Delta leaves files out.
+    """Return which rows a batch may change, from its bounds: literals, so that Delta skips files.
 
     bounds: of the group's columns, and of `_time`, the records' event time in milliseconds.
     """
@@ -62,8 +62,8 @@ def keyed(
     `_failed` (see `Failing.folded`).
 
     rows: the table's rows, of which those that may change are taken; None for an empty table. every: all changes, not
-    only what comes out; the accumulators are then those of a row's last change in each tick, unless that may be
-    suppressed: what goes on, goes on after a tick.
+    only the final rows; then only a row's last change in each tick has accumulators, unless changes may be
+    suppressed: a reader that goes on from a change does so after a tick.
     """
     names = table.group
     horizon = F.col("_horizon") if "_horizon" in arrived.columns else F.lit(None).cast("bigint")
@@ -147,7 +147,7 @@ def _folding(table: Table, forms: list[Form], given: StructType, *, every: bool)
     out, old = arrow_type(result), arrow_type(given)
     tallies = {form.name: Tally() for form in forms if is_function(form)}
     rules = tuple(tallied(form, tallies.get(form.name)) for form in forms)
-    # What may be suppressed is told by what every change came to.
+    # What may be suppressed depends on the result of every change.
     whole = table.find(Suppress) is not None
     run = _Run(table.rule(rules), rules, list(tallies.values()), forms, every, out, old, whole=whole)
 
@@ -172,7 +172,7 @@ class _Run:
         *,
         whole: bool,
     ) -> None:
-        """tallies: those that the rules tell of their errors. whole: every change has its accumulators."""
+        """tallies: they count the rules' errors. whole: every change has its accumulators."""
         self._operator, self._every, self._whole = operator, every, whole
         self._rules, self._tallies = rules, tallies
         self._names = [form.name for form in forms]
@@ -191,7 +191,7 @@ class _Run:
         rows: list[dict[str, Any]] = []
         touched: dict[Span | None, Cell | None] = {}
         late = []
-        # With a set of many values in each of its many changes they would come to its square: a tick has one.
+        # A set of many values in each of its many changes would be quadratic: so only one change a tick has it.
         last: dict[tuple[Span | None, int], tuple[dict[str, Any], Cell | None]] = {}
         for record in sorted(inputs, key=lambda record: record.order):
             happened, missed = self._operator.apply(cells, record)
@@ -220,7 +220,7 @@ class _Run:
             tally.after(order)
 
     def _row(self, span: Span | None, cell: Cell | None, time: int | None, at: Any, number: int) -> dict[str, Any]:
-        """A row as people see it."""
+        """A visible row."""
         row: dict[str, Any] = {
             "_start": span.start if span else None, "_end": span.end if span else None, "_gone": cell is None,
             "_time": time, "_position": at._asdict() if at else None, "_step": number,
@@ -231,7 +231,7 @@ class _Run:
         return row
 
     def _keep(self, row: dict[str, Any], cell: Cell | None) -> None:
-        """Give a row what the table keeps of it; where that is what people see, it has it already."""
+        """Add to a row what the table keeps of it; if all of that is visible, the row has it already."""
         if cell is not None:
             for name, hidden, accumulator in zip(self._names, self._kept, cell.accumulators, strict=True):
                 if hidden != name:
@@ -268,7 +268,7 @@ def loaded(value: Any, kind: pa.DataType) -> Any:
 
 
 def stored(value: Any, kind: pa.DataType) -> Any:
-    """Return a value of the rules as Arrow takes it; the other way round."""
+    """Return a value of the rules as Arrow takes it: the reverse of `loaded`."""
     if value is None:
         return None
     if pa.types.is_map(kind):

@@ -1,4 +1,4 @@
-"""A folded batch into the rows of a table: one MERGE, one commit."""
+"""Merges a folded batch into the rows of a table: one MERGE, one commit."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def merge(
     fresh: bool = False,
     decided: bool = False,
 ) -> None:
-    """Merge rows into the table at `path`: a row with `_tombstone` takes its key away, others replace their key's row.
+    """Merge rows into the table at `path`: a row with `_tombstone` deletes its key, others replace their key's row.
 
-    forms: of a batch folded in SQL, whose `_new_<name>` are added to the row instead. fresh: no key is in the table
-    yet. decided: by an intervention, so that a row with an older order replaces a newer one, too.
+    forms: for a batch folded in SQL, whose `_new_<name>` are added to the row instead. fresh: no key is in the table
+    yet. decided: the batch is an intervention's, so that a row with an older order replaces a newer one, too.
     """
     if fresh or is_empty(spark, path):
         _append(spark, path, table, batch, forms)
@@ -50,19 +50,19 @@ def merge(
 
 
 def _append(spark: SparkSession, path: str, table: Table, batch: Held, forms: list[Form] | None) -> None:
-    """Write rows whose keys are new: a third of the time of a MERGE."""
+    """Append rows whose keys are new: this takes a third of the time of a MERGE."""
     frame = batch.frame.where(f"NOT ({_gone(batch.frame)})")
     made = frame if forms is None else rows(table, forms, frame)
     columns = spark.read.format("delta").load(path).schema
     made = made.select(*[F.col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in columns])
     if batch.count > ROWS_PER_FILE:
-        # Neighbouring keys into one file, the windows of one time before all: a later batch rewrites few rows then.
+        # Neighbouring keys go into one file, above all the windows of one time: a later batch then rewrites few rows.
         made = made.orderBy(*table.windows, *table.group)
     made.write.format("delta").mode("append").option("maxRecordsPerFile", ROWS_PER_FILE).save(path)
 
 
 def _gone(frame: DataFrame) -> str:
-    """Which rows of a batch take their key away; in a state of `order_by` a delete is a row, the marker."""
+    """Which rows of a batch delete their key; in a state of `order_by` a delete is a row, the marker."""
     return "_order IS NULL" if "_order" in frame.columns else "_tombstone"
 
 
@@ -81,7 +81,7 @@ def _row(frame: DataFrame, forms: list[Form], old: str | None) -> dict[str, Colu
 
 
 def rows(table: Table, forms: list[Form], batch: DataFrame, before: DataFrame | None = None) -> DataFrame:
-    """Return what a batch folded in SQL makes of the rows `before` it (None: of an empty table), those it touches."""
+    """Return the rows that a batch folded in SQL touches, after it. before: the rows before it (None: no rows)."""
     both = batch.alias("s")
     if before is not None:
         both = both.join(before.alias("t"), same_key(table.key, "t", "s"), "left")
@@ -90,10 +90,10 @@ def rows(table: Table, forms: list[Form], batch: DataFrame, before: DataFrame | 
 
 
 def overlaid(table: Table, before: DataFrame | None, made: DataFrame) -> DataFrame:
-    """Return rows after a batch: those `before` it, but for the keys of `made`, whose row is its, or `_tombstone`."""
+    """Return rows after a batch: those `before` it, but keys in `made` have its row, or none if `_tombstone`."""
     if before is None:
         return made.where(~F.col("_tombstone")).drop("_tombstone")
-    # One join, for `made` is bronze decoded and folded: a union with an anti-join would do that twice.
+    # One join, since `made` is bronze decoded and folded: a union with an anti-join would do that twice.
     made = made.withColumn("_made", F.lit(True))
     both = before.alias("b").join(made.alias("m"), same_key(table.key, "b", "m"), "full_outer")
     both = both.where(~F.coalesce("m._tombstone", F.lit(False)))

@@ -1,4 +1,4 @@
-"""What is seen of what a table keeps, and which rows leave with time: told from the table's operators."""
+"""Which of a table's kept rows are visible, and which expire with time: derived from the table's operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakehouse.spark.expressions import column_of
 
 
 def is_visible(table: Table) -> Column:
-    """Return which of the rows of a state are visible, as far as the row alone tells."""
+    """Return which rows of a state are visible, as far as the row alone tells."""
     return reduce(and_, map(_seen, table.operators))
 
 
@@ -35,23 +35,23 @@ def _qualifies(operator: Having) -> Column:
 
 
 def qualifying(having: Having) -> Column:
-    """Return which rows qualify; one for which that can't be told does not."""
+    """Return which rows qualify; a row for which the condition is null does not."""
     return F.coalesce(column_of(having.predicate), F.lit(False))
 
 
 def is_final(table: Table) -> bool:
-    """Say whether final results are seen: rows of windows that have closed. They have a history of their own."""
+    """Say whether a table shows final results: rows of windows that have closed. They have a history of their own."""
     return table.find(Final) is not None
 
 
 def expired(table: Table, watermark: int | None) -> Column | None:
-    """Return which of the rows that are seen have left by the watermark; None for none."""
+    """Return which of the visible rows have expired by the watermark; None for none."""
     expire = table.find(Expire)
     return None if expire is None or watermark is None else ended(watermark - expire.after)
 
 
 def leaving(table: Table, watermark: int | None, emitted: int | None) -> Column | None:
-    """Return which of the rows that are kept are not needed any more; None for none.
+    """Return which of the kept rows are no longer needed; None for none.
 
     emitted: the watermark up to which final results are out.
     """
@@ -64,7 +64,7 @@ def leaving(table: Table, watermark: int | None, emitted: int | None) -> Column 
 
 
 def still_open(table: Table, watermark: int | None) -> Column:
-    """Return which rows final results still need: open windows, and those with which later ones begin."""
+    """Return which rows final results still need: open windows, and those that later ones begin with."""
     return F.lit(True) if watermark is None else ~ended(watermark - _needed(table))
 
 
@@ -85,5 +85,5 @@ def closes_after(table: Table) -> int:
 
 
 def ended(bound_ms: int) -> Column:
-    """The rows of windows that ended before `bound_ms`; the literal lets Delta leave files out."""
+    """The rows of windows that ended before `bound_ms`; the literal lets Delta skip files."""
     return F.col("window_end") < F.timestamp_millis(F.lit(bound_ms))

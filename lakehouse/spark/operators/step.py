@@ -26,7 +26,7 @@ OWN_COLUMNS = ("_tombstone", "_null_key", "_position", "_topic_id")
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A stream's records, and the names of their key. failing: is given a map's records, with the error of each."""
+    """A stream's records, and the names of their key columns. failing: gets a map's records, with the error of each."""
 
     frame: DataFrame
     key: tuple[str, ...]
@@ -38,7 +38,7 @@ class Flow:
 
 @singledispatch
 def applied(step: Step, flow: Flow) -> Flow:
-    """Return what a step makes of a stream's records."""
+    """Return a stream's records after a step."""
     raise NotImplementedError(type(step))
 
 
@@ -83,10 +83,10 @@ def _named(frame: DataFrame, items: tuple[Named, ...]) -> dict[str, Column]:
 
 
 def ordinal() -> Column:
-    """The number of a record among those that were made of one."""
+    """The number of a record among those made from the same one."""
     return F.col("_position.ordinal")
 
 
 def numbered(frame: DataFrame, ordinal: Column) -> DataFrame:
-    """Return records with other numbers among those that were made of one."""
+    """Return records with other numbers among those made from the same one."""
     return frame.withColumn("_position", F.col("_position").withField("ordinal", ordinal.cast("bigint")))

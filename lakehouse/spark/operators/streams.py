@@ -6,7 +6,7 @@ The frame of a stream has its visible columns, the pseudo columns, and lakehouse
     _null_key    the key is null
     _bad         the record does not fit the schema (checked before the steps, gone after them)
     _position    struct(tick, order_time, topic, partition, offset, ordinal): compares like semantics' Position
-    _topic_id    the topic's id: a topic made anew is another one
+    _topic_id    the topic's id: a recreated topic has another one
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from lakehouse.spark.years import any_time, has_time, in_range, outside
 
 
 class Count(Protocol):
-    """Counts on the way: is given rows, and returns them."""
+    """Counts on the way: takes rows, and returns them."""
 
     def __call__(self, source: Source | Table, rows: DataFrame) -> DataFrame:
-        """Take the decoded records of a source, the bad ones too; of a table that is read, its changes."""
+        """Take the decoded records of a source, the bad ones too; for an upstream table, its changes."""
 
     def mapped(self, place: Hashable, function: str, rows: DataFrame, error: Column) -> DataFrame:
-        """Take the records behind a `map`, with the error where its function failed."""
+        """Take the records after a `map`, with the error if its function failed."""
 
 
-# What Python's json, and so the model, refuses too.
+# Python's json, and so the model, refuses these too.
 JSON_OPTIONS = {
     "columnNameOfCorruptRecord": "_corrupt",
     "allowSingleQuotes": "false",
@@ -129,10 +129,10 @@ def _decode(name: str, columns: tuple[PlanColumn, ...], part: str) -> tuple[Colu
 
 
 def _no_moment(raw: Column, kind: StructType) -> Column:
-    """Whether JSON has something for a timestamp from which Spark makes a wrong one, and the Python rule none.
+    """Whether JSON has a value for a timestamp that Spark reads as a wrong one, and the Python rule refuses.
 
-    A time without a date is one of the day on which it is read. Epoch seconds that are too many (they were meant as
-    something less) overflow, and may come out as any time. What may have either is read again, its times as text.
+    Spark reads a time without a date as one of the current day. Epoch seconds that are too large (they were meant in a
+    smaller unit) overflow, and may come out as any time. A value that may have either is read again, its times as text.
     """
     as_text = cast(StructType, _times_as_text(kind))
     text = F.from_json(F.when(raw.rlike(MAYBE_NO_MOMENT), raw), as_text, JSON_OPTIONS)
@@ -176,7 +176,7 @@ def stream_frame(
 ) -> DataFrame:
     """Return the stream's records over bronze rows of its topics, without the bad ones.
 
-    count: see `Count`. tables: how tables are read, for a stream that reads some.
+    count: see `Count`. tables: how upstream tables are read, for a stream that has some.
     """
     match stream.source:
         case Source():

@@ -1,1 +1,1 @@
-"""A table at any moment of its past, and rows made anew from bronze."""
+"""A table at any moment of its past, and rows rebuilt from bronze."""

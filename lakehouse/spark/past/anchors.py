@@ -1,7 +1,7 @@
-"""Anchors: what reads of the past begin from. The versions that Delta still has, and copies that are kept longer.
+"""Anchors: where reads of the past begin. They are the versions that Delta still has, and copies that are kept longer.
 
-A copy is made by policy (upkeep), and before a table is replaced as a whole; it holds what the table keeps, and of
-final results also what is visible. Below <lake>/anchors/<table>:
+A copy is made by policy (upkeep), and before a table is replaced as a whole; it holds what the table keeps, and for
+final results also the visible rows. Below <lake>/anchors/<table>:
 
     kept, seen   the rows, by `_anchor`, the tick
     index        a row an anchor, written last: its tick, the largest event time of its records, its clock
@@ -38,7 +38,7 @@ INDEX = "tick bigint, made_at timestamp, reason string, through bigint, clock st
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A table's state at a tick; of final results also what is visible."""
+    """A table's state at a tick; for final results also the visible rows."""
 
     tick: int
     rows: DataFrame
@@ -46,7 +46,7 @@ class Anchor:
 
 
 def nearest(opened: OpenTable, cut: Cut) -> Anchor | None:
-    """Return the last anchor that holds no record but those that count; None if there is none."""
+    """Return the last anchor that holds only records that count; None if there is none."""
     last = cut.tick
     if cut.offsets is not None:
         last = min(last, _last_tick_before(opened, cut))
@@ -63,7 +63,7 @@ def nearest(opened: OpenTable, cut: Cut) -> Anchor | None:
             if counts(commit.tick, through) and (found := _version_of(opened, commit)) is not None:
                 return found
         except AnalysisException:
-            break  # Delta has it no longer, and none before it
+            break  # Delta no longer has it, and none before it
     return None if newest is None else _copied(opened, newest)
 
 
@@ -74,7 +74,7 @@ def keep(opened: OpenTable, tick: int, reason: str) -> int | None:
             if (found := _version_of(opened, commit)) is None:
                 continue
         except AnalysisException:
-            return None  # Delta has it no longer, and none before it
+            return None  # Delta no longer has it, and none before it
         if all(row["tick"] != found.tick for row in index(opened)):
             _copy(opened, found, commit, through, reason)
         return found.tick
@@ -84,7 +84,7 @@ def keep(opened: OpenTable, tick: int, reason: str) -> int | None:
 def salvage(opened: OpenTable, into: Layout, before: Mapping[str, int]) -> int | None:
     """Copy the newest version that can be read whole as an anchor of another lake; return its tick, None if none can.
 
-    before: by a table's path, the version from which on it is not to be trusted.
+    before: by a table's path, the first version that can't be trusted.
     """
     for commit, through in _versions(opened, EVER):
         try:
@@ -101,7 +101,7 @@ def _copy(opened: OpenTable, found: Anchor, commit: Commit, through: int | None,
     folder = opened.layout.anchors(opened.name)
     for name, rows in (("kept", found.rows), ("seen", found.visible)):
         if rows is not None:
-            # In the place of what a killed copy of the tick left: the index does not know of it.
+            # This replaces what a killed copy of the tick left: the index does not know of it.
             made = _writer(rows.withColumn("_anchor", F.lit(found.tick))).partitionBy("_anchor").mode("overwrite")
             made.option("replaceWhere", f"_anchor = {found.tick}").save(f"{folder}/{name}")
     clock = json.dumps(commit.said["clock"]) if "clock" in commit.said else None
@@ -110,7 +110,7 @@ def _copy(opened: OpenTable, found: Anchor, commit: Commit, through: int | None,
 
 
 def drop(opened: OpenTable, ticks: list[int]) -> None:
-    """Remove copies: first from the index."""
+    """Remove copies, from the index first."""
     for name, column in (("index", "tick"), ("kept", "_anchor"), ("seen", "_anchor")):
         path = f"{opened.layout.anchors(opened.name)}/{name}"
         if ticks and opened.lake.exists(path):
@@ -118,7 +118,7 @@ def drop(opened: OpenTable, ticks: list[int]) -> None:
 
 
 def index(opened: OpenTable) -> list[Any]:
-    """Return the copies that there are, the newest first: rows of `INDEX`, with `made_at` in milliseconds."""
+    """Return all copies, the newest first: rows of `INDEX`, with `made_at` in milliseconds."""
     path = f"{opened.layout.anchors(opened.name)}/index"
     if not opened.lake.exists(path):
         return []
@@ -127,7 +127,7 @@ def index(opened: OpenTable) -> list[Any]:
 
 
 def _writer(rows: DataFrame) -> DataFrameWriter:
-    # Columns may have come since the last copy.
+    # Columns may have been added since the last copy.
     return rows.write.format("delta").option("mergeSchema", "true")
 
 
@@ -140,7 +140,7 @@ def _copied(opened: OpenTable, tick: int) -> Anchor:
 
 
 def _last_tick_before(opened: OpenTable, cut: Cut) -> int:
-    """The last tick up to which no record of the table's topics lies at these offsets, or after them."""
+    """The last tick up to which no record of the table's topics lies at or after these offsets."""
     rows = bronze.between(bronze.of_stream(opened.lake, opened.table.stream), 0, cut.tick)
     first = rows.where(~counts.by_offsets(cut)).agg(F.min("tick")).first()
     return cut.tick if first is None or first[0] is None else int(first[0]) - 1
@@ -165,7 +165,7 @@ def _versions(opened: OpenTable, last: int, event_ms: int | None = None) -> Iter
         through = said["times"]["through"]
         return through is not None and through > event_ms
 
-    waiting: list[Commit] = []  # commits that brought nothing: those before them tell of the times
+    waiting: list[Commit] = []  # commits without records: the commits before them tell the event times
     for commit in ours(log_of(opened.spark, place.path), place.name, past):
         waiting.append(commit)
         if "times" in commit.said:
@@ -175,10 +175,10 @@ def _versions(opened: OpenTable, last: int, event_ms: int | None = None) -> Iter
 
 
 def _version_of(opened: OpenTable, commit: Commit, before: Mapping[str, int] | None = None) -> Anchor | None:
-    """Open a version of the state, with that of what is visible; None where one is not there, or not trusted.
+    """Open a version of the state, with that of the visible table; None if one is missing, or not trusted.
 
-    before: by path, the version from which on a table is not to be trusted. Raises AnalysisException where Delta has
-    the version no longer.
+    before: by path, the first version of a table that can't be trusted. Raises AnalysisException if Delta no longer
+    has the version.
     """
     place, tick = opened.state, commit.tick
     visible = opened.visible
@@ -189,14 +189,14 @@ def _version_of(opened: OpenTable, commit: Commit, before: Mapping[str, int] | N
     rows = opened.lake.read(place.path, last)
     if not is_final(opened.table):
         return Anchor(tick, rows)
-    # What is seen is committed after what is kept: it may not be there yet.
+    # The visible table is committed after the state: its commit may not be there yet.
     seen = [c for c in opened.lake.commits(visible, tick, tick) if c.tick == tick]
     last = _trusted(seen[-1], (before or {}).get(visible.path)) if seen else None
     return None if last is None else Anchor(tick, rows, opened.lake.read(visible.path, last))
 
 
 def _trusted(commit: Commit, before: int | None) -> int | None:
-    """The last version that is the table at a commit; None where the commit is not to be trusted itself."""
+    """The last version that is the table at a commit; None if the commit itself can't be trusted."""
     if before is None:
         return commit.last
     return min(commit.last, before - 1) if commit.version < before else None

@@ -10,12 +10,12 @@ from lakehouse.plan.table import Table
 
 
 def in_time(cut: Cut) -> Column | None:
-    """Return the condition on records of `arrivals`; None where all of them count."""
+    """Return the condition on records of `arrivals`; None if all of them count."""
     return None if cut.event_ms is None else F.col("rowtime") <= cut.event_ms
 
 
 def by_offsets(cut: Cut) -> Column:
-    """Return the condition on rows of bronze, or places of records, that they lie before the offsets.
+    """Return the condition that rows of bronze, or places of records, lie before the offsets.
 
     All rows of an earlier topic of the same name do.
     """
@@ -40,5 +40,5 @@ def counting(cut: Cut, rows: DataFrame, table: Table) -> DataFrame:
     rows = before(cut, rows)
     plain = all(source.event_time is None for source in table.stream.sources)
     if cut.event_ms is not None and plain and not table.has_clock:
-        rows = rows.where(F.col("timestamp") <= F.timestamp_millis(F.lit(cut.event_ms)))  # leaves files out
+        rows = rows.where(F.col("timestamp") <= F.timestamp_millis(F.lit(cut.event_ms)))  # skips files
     return rows

@@ -1,4 +1,4 @@
-"""Fixed records: quarantined ones as rows of bronze, with the bytes that they shall count with."""
+"""Fixed records: quarantined ones as rows of bronze, with the bytes that count instead."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BYTES = "topic_id string, partition int, offset bigint, key binary, value binary
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A quarantined record, by its identity, and the bytes that it counts with."""
+    """A quarantined record, by its identity, and the bytes that count instead."""
 
     topic_id: str
     partition: int
@@ -53,7 +53,7 @@ def unfit(source: Source, rows: DataFrame) -> list[Identity]:
 
 
 def fixed_before(lake: OpenLake, table: str, rows: DataFrame, *, alike: bool = False) -> list[Identity]:
-    """Return which of the rows count with other bytes in a table already, not taken back; alike: with these."""
+    """Return which of the rows already count with other bytes in a table, not taken back; alike: with these bytes."""
     done = interventions.fixes(lake, in_effect(interventions.of(lake, table), EVER))
     if done is None:
         return []

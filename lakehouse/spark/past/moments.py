@@ -1,12 +1,12 @@
 """A table at any moment of its past: the nearest version or anchor before it, and the later rows of bronze.
 
-What is read begins at an anchor, so its cost grows with the distance to it, not with the history:
+A read begins at an anchor, so its cost grows with the distance to it, not with the history:
 
     tick          the last anchor up to the tick, then the records of the ticks after it
     offsets       the last anchor that holds no record from these offsets on, then the records before them
-    event time T  the last anchor that holds no record later than T, then the later records that are not. They are
-                  judged (late or not) as they were when they came; what has closed, or expired, is told by the clock
-                  that the records up to T alone would have moved
+    event time T  the last anchor that holds no record with an event time after T, then the records after the anchor
+                  whose event time is not after T. They are judged (late or not) as they were when they came; what has
+                  closed, or expired, follows from the clock as only the records up to T would have moved it
 
 Interventions count as they do for the live table, each at its tick.
 """
@@ -42,12 +42,12 @@ from lakehouse.spark.table import tables, travel
 from lakehouse.spark.table.input import input_of
 from lakehouse.spark.transaction import properties
 
-WHOLE = ("revert", "swap")  # interventions that leave nothing of what the table was
+WHOLE = ("revert", "swap")  # interventions that replace the whole table
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a table keeps at a moment; of final results also what is visible already."""
+    """What a table keeps at a moment; for final results also the rows that are visible already."""
 
     rows: DataFrame
     visible: DataFrame | None = None
@@ -57,7 +57,7 @@ class Past:
     """One table's past."""
 
     def __init__(self, opened: OpenTable, also: Sequence[Decision] = ()) -> None:
-        """also: interventions that are not decided, to see what they would do."""
+        """also: interventions that are not recorded, to see what they would do."""
         self._opened, self._lake, self._table = opened, opened.lake, opened.table
         spark, table = opened.spark, opened.table
         self._forms = tables.forms(spark, table)
@@ -69,7 +69,7 @@ class Past:
         self._nothing = spark.createDataFrame([], self._columns)
 
     def visible(self, cut: Cut, *, anchored: bool = True) -> DataFrame:
-        """Return the rows that people see at a moment, hidden columns too.
+        """Return the visible rows at a moment, hidden columns too.
 
         anchored: False folds everything from bronze.
         """
@@ -90,7 +90,7 @@ class Past:
         tick, state = base.tick, State(base.rows, base.visible)
         decisions = [at for at in self._decisions if base.tick < at.at <= cut.tick]
         if whole := [at for at in decisions if at.kind in WHOLE]:
-            # Nothing of what was before the last of them is left.
+            # Nothing from before the last of them is left.
             tick, state = whole[-1].at, self._decided(state, whole[-1], cut, anchored=anchored)
         for at in [at for at in decisions if at.at > tick]:
             state = replace(state, rows=self._after(state.rows, tick, at.at - 1, cut))
@@ -98,10 +98,10 @@ class Past:
         return replace(state, rows=self._after(state.rows, tick, cut.tick, cut))
 
     def changed(self, at: Decision, *, visible: bool, cut: Cut | None = None) -> DataFrame:
-        """Return the rows that an intervention changes, as they become, or `_tombstone`: of the state, or of what
-        is visible.
+        """Return the rows that an intervention changes, with their new values or `_tombstone`: of the state, or of
+        the visible table.
 
-        Visible rows are asked for of final results alone. cut: which records count; all if left out.
+        Visible rows are asked for only for final results. cut: which records count; all if left out.
         """
         before, after = (Cut(tick) if cut is None else replace(cut, tick=tick) for tick in (at.at - 1, at.at))
         if visible:
@@ -110,20 +110,20 @@ class Past:
         return self.changes_between(state.rows, self._decided(state, at, after).rows if made is None else made)
 
     def changes_between(self, before: DataFrame, after: DataFrame) -> DataFrame:
-        """Return the rows after that are not the same before, and `_tombstone` for those that are no more."""
+        """Return the rows after that differ from those before, and `_tombstone` for those that are gone."""
         key = self._table.key
-        # The position is what a row of `latest` shows which record it is by.
+        # For `latest` the position shows which record a row comes from.
         left_out = key if isinstance(self._table.fold, Latest) else (*key, "_position")
         values = [name for name in after.columns if name not in left_out]
         images = [image(side, values) for side in ("a", "b")]
         both = after.alias("a").join(before.alias("b"), same_key(key, "a", "b"), "left")
         changed = both.where(F.col("b._event_time").isNull() | ~images[0].eqNullSafe(images[1])).select("a.*")
-        # Who publishes a delete, or reads it as a record, needs a time for it: the row's own.
+        # To publish a delete, or to read it as a record, a time is needed: the row's own.
         gone = others(key, before, after).select(*key, "_event_time", F.lit(True).alias("_tombstone"))
         return changed.withColumn("_tombstone", F.lit(False)).unionByName(gone, allowMissingColumns=True)
 
     def _committed(self, at: Decision) -> DataFrame | None:
-        """What an intervention made, where the table has it already: what it was built from may be gone."""
+        """The result of an intervention, if the table has it already: what it was built from may be gone."""
         place = self._opened.state
         if not self._lake.exists(place.path):
             return None
@@ -132,11 +132,11 @@ class Past:
                 try:
                     return _as(self._lake.read(place.path, commit.version), self._columns)
                 except AnalysisException:
-                    return None  # Delta has its files no longer
+                    return None  # Delta no longer has its files
         return None
 
     def _decided(self, state: State, at: Decision, cut: Cut, *, anchored: bool = True) -> State:
-        """What an intervention makes of what is kept."""
+        """The state after an intervention."""
         table = self._table
         clock = self._clock_at(at.at if at.kind == "swap" else at.at - 1)
         watermark = clock.watermark if clock is not None else None
@@ -151,7 +151,7 @@ class Past:
         return State(*[mine.unionByName(made) for mine, made in zip(held, parts, strict=True)])
 
     def _replaced(self, at: Decision, cut: Cut, watermark: int | None, *, anchored: bool) -> State:
-        """What the table becomes as a whole: what it was, or what was built beside it."""
+        """The new state of the whole table: what it was earlier, or what was built beside it."""
         if at.kind == "revert":
             past, to = self, cut_of(at.details)
             if anchored and cut.whole and (rows := self._version(at.details.get("version"))) is not None:
@@ -166,19 +166,19 @@ class Past:
         return State(needed, _as(past.visible(to, anchored=anchored), self._columns))
 
     def _version(self, number: int | None) -> DataFrame | None:
-        """A version by its number, which tells what somebody else wrote, too; None where there is none.
+        """A version by its number, which includes what others wrote; None if there is none.
 
-        What is kept and not seen has versions of its own.
+        A state that is kept apart has versions of its own.
         """
         if number is None or self._opened.state != self._opened.visible:
             return None
         try:
             return _as(self._lake.read(self._opened.visible.path, number), self._columns)
         except AnalysisException:
-            return None  # Delta has its files no longer: bronze tells the tick
+            return None  # Delta no longer has its files: the tick is folded from bronze
 
     def _clock_at(self, tick: int) -> ClockState | None:
-        """The clock at a tick; the one of a swap that was not applied yet is that of what was built."""
+        """The clock at a tick; for a swap that is not applied yet, the clock of the table that was built."""
         opened = self._opened
         swaps = [at for at in self._decisions if at.kind == "swap" and at.at <= tick]
         if swaps and self._table.has_clock and opened.progress.tick < swaps[-1].at:
@@ -186,7 +186,7 @@ class Past:
         return past.clock_at(opened, tick)
 
     def _base(self, cut: Cut, *, anchored: bool) -> Anchor:
-        """What a read begins from: the nearest anchor, or nothing, before the first tick."""
+        """The place where a read begins: the nearest anchor, or an empty one before the first tick."""
         if (cut, anchored) not in self._bases:
             skip = self._input.skip
             since = skip is None or cut.offsets is None or self._begins_before(cut.offsets)
@@ -206,11 +206,11 @@ class Past:
         return self._bases[cut, anchored]
 
     def _begins_before(self, offsets: Mapping[str, Mapping[int, int]]) -> bool:
-        """Whether what a restored table began with holds no record at these offsets, or after them."""
+        """Whether the rows that a restored table began with hold no record at or after these offsets."""
         rows = bronze.of_stream(self._lake, self._table.stream).select("topic", "topic_id").distinct()
         topics = {row["topic_id"]: row["topic"] for row in rows.collect()}
         for topic_id, of in json.loads(self._input.skip or "{}").items():
-            # A topic that bronze has nothing of may be any of them.
+            # A topic that bronze has no rows of may be any of them.
             asked = offsets.get(topics[topic_id], {}) if topic_id in topics else {}
             if any(offset > asked.get(int(partition), 0) for partition, offset in of.items()):
                 return False
@@ -225,7 +225,7 @@ class Past:
                 f"version or anchor of just that tick is left. The nearest one before it is of tick {after}."
             )
         arrived = self._arrived(after, to, cut, self._clock_at(after))
-        before = None if rows is self._nothing else rows  # nothing to be joined with
+        before = None if rows is self._nothing else rows  # nothing to join with
         return _as(rows_after(self._table, self._forms, before, arrived), self._columns)
 
     def _arrived(self, after: int, to: int, cut: Cut, clock: ClockState | None) -> DataFrame:
@@ -239,7 +239,7 @@ class Past:
         return records if keep is None else records.where(keep)
 
     def _watermark(self, cut: Cut, *, anchored: bool) -> int | None:
-        """The watermark that the records which count have moved."""
+        """The watermark, as moved by the records that count."""
         if not needs_watermark(self._table):
             return None
         after = cut.tick if cut.whole else self._base(cut, anchored=anchored).tick
@@ -254,9 +254,9 @@ class Past:
 
 
 def built(opened: OpenTable, at: Decision) -> OpenTable:
-    """Return what a swap brings, as it was built; where it is gone, or other logic is built there, a place without it.
+    """Return the table that a swap brings, as it was built; if it is gone, or has other logic, an empty place.
 
-    There bronze tells the same.
+    In that case bronze gives the same.
     """
     beside = opened.beside(at.details["beside"])
     found = properties(opened.spark, beside.visible.path) if beside.exists else {}
@@ -265,7 +265,7 @@ def built(opened: OpenTable, at: Decision) -> OpenTable:
 
 
 def _as(rows: DataFrame, columns: StructType) -> DataFrame:
-    """The rows with these columns; one that is new since then is null."""
+    """The rows with these columns; a column that was added since is null."""
     kinds = {field.name: field.dataType for field in columns}
     there = {name: F.col(f"`{name}`") if name in rows.columns else F.lit(None) for name in kinds}
     return rows.select(*[there[name].cast(kind).alias(name) for name, kind in kinds.items()])

@@ -1,4 +1,4 @@
-"""What the commits of a table say of a tick, or bronze where they are gone: its clock, and the event times up to it."""
+"""The clock of a table at a tick, and the event times up to it: from its commits, or from bronze if they are gone."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from lakehouse.spark.transaction import properties
 
 
 def clock_at(opened: OpenTable, tick: int, since: tuple[int, Mapping[str, Any]] | None = None) -> ClockState | None:
-    """Return where the table's clock stands at a tick, from its commits, else from bronze; None if it has none.
+    """Return the table's clock at a tick, from its commits, else from bronze; None if it has none.
 
-    since: an earlier tick, with where the clock stood then: bronze is read from the nearest on.
+    since: an earlier tick, with the clock at that tick: bronze is read from the nearest known tick on.
     """
     table = opened.table
     if not table.has_clock:
         return None
     place = opened.state
     is_there = opened.lake.exists(place.path)
-    # A restored table's clock goes on from where the changelog's stood.
+    # A restored table's clock goes on from the changelog's clock.
     text = properties(opened.spark, place.path).get(CLOCK) if is_there else None
     begin, after = state_of(json.loads(text)) if text else ClockState(), NO_TICK
     if tick == NO_TICK:
@@ -64,7 +64,7 @@ def through_at(opened: OpenTable, tick: int) -> int | None:
                 return through
     source = input_of(opened)
     times = [source.records(opened.table, [], None, NO_TICK, tick).agg(F.max("rowtime")).first()]
-    if source.skip:  # what a restored table began from is in no bronze of this lake
+    if source.skip:  # the rows that a restored table began with are in no bronze of this lake
         rows = opened.lake.read(place.path, 0)
         times.append(rows.agg(F.unix_millis(F.max("_event_time"))).first())
     return max((row[0] for row in times if row and row[0] is not None), default=None)

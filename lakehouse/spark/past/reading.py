@@ -1,6 +1,6 @@
-"""Reads of a table at a moment, however it is named: the version that it is, or the fold that `Past` makes.
+"""Reads of a table at a moment, however the moment is named: a version of the table, or the fold that `Past` makes.
 
-Which version and which records a moment is, `lakehouse.lake.moment.timeline` decides.
+`lakehouse.lake.moment.timeline` decides which version, or which records, a moment means.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from lakehouse.spark.table import travel
 def read(opened: OpenTable, at: At | None) -> DataFrame:
     """Return a table's rows, hidden columns too, at a moment; now if there is none.
 
-    Raises NotFound for a moment that can't be had, and says which can; ConfigError for offsets that leave one out.
+    Raises NotFound for a moment that is not available, and says which are; ConfigError for incomplete offsets.
     """
     line = travel.line_of(opened)
     if at is None:
         return opened.lake.read(opened.visible.path)
     if isinstance(at, AtCommit):
         at = AtVersion(line.committed_by(at))
-    # A version's number says all: what stands in the logs of bronze and of the table need not be looked for.
+    # A version's number is enough: the logs of bronze and of the table need not be read.
     if isinstance(at, AtVersion) and (frame := _version(opened, at.version)) is not None:
         return frame
     found = line.cut(at)
-    # By event time and by offsets a table is what its records make of it: not what somebody else wrote into a version.
+    # By event time and by offsets a table is what its records make it, without what others wrote into a version.
     if found.whole and (frame := _version(opened, line.version(at))) is not None:
         return frame
     return Past(opened).visible(found)
@@ -63,7 +63,7 @@ def applied_tick(opened: OpenTable) -> int:
 
 
 def _version(opened: OpenTable, version: int | None) -> DataFrame | None:
-    """A version's rows; None where there is no such version, or Delta's log no longer tells of it."""
+    """A version's rows; None if there is no such version, or Delta's log no longer has it."""
     if version is None:
         return None
     try:

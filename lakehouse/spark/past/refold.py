@@ -1,8 +1,8 @@
-"""Some rows of a table made anew from bronze: those of the keys that an intervention touches.
+"""Rebuilds some rows of a table from bronze: those of the keys that an intervention touches.
 
 The refold begins from nothing, or from the rows that a table was restored with: it reads the stream's whole history
-with what was decided up to then, judges every record as the live table did, and folds the groups that are touched, at
-the original positions. Late records that were taken in after all are late for nothing; fixed records are judged at
+with the interventions up to then, judges every record as the live table did, and folds the touched groups at the
+original positions. Late records that were taken in after all are not late for any window; fixed records are judged at
 their place, and move no clock. What a restored table holds already is left out, fixed or not.
 """
 
@@ -36,7 +36,7 @@ PLACE_OF_RECORD = ("tick", "topic", "partition", "offset")
 
 @dataclass(frozen=True, slots=True)
 class Refolded:
-    """The rows of the touched keys, as they become; `keys` are the touched ones, by the columns `names`."""
+    """The new rows of the touched keys; `keys` are the touched ones, by the columns `names`."""
 
     names: tuple[str, ...]
     keys: DataFrame
@@ -46,14 +46,14 @@ class Refolded:
 def refolded(opened: OpenTable, forms: list[Form], decisions: list[Decision], at: Decision, cut: Cut) -> Refolded:
     """Refold what an intervention touches.
 
-    decisions: all of the table. cut: which records count; its tick is not looked at. No row is taken away because it
-    expired, or because its final result is out.
+    decisions: all of the table. cut: which records count; its tick is ignored. No row is removed because it expired, or
+    because its final result is out.
     """
     return _Refold(opened, forms, decisions, at, cut).refolded()
 
 
 class _Refold:
-    """One intervention in a table, and what was decided up to it."""
+    """One intervention in a table, and those before it."""
 
     def __init__(self, opened: OpenTable, forms: list[Form], decisions: list[Decision], at: Decision, cut: Cut) -> None:
         self._opened, self._table, self._forms, self._at, self._cut = opened, opened.table, forms, at, cut
@@ -66,7 +66,7 @@ class _Refold:
         records = records if keep is None else records.where(keep)
         names, touched = _touched(table, records, self._about())
         if self._at.kind == "fixed":
-            # What they counted for until now, by an earlier fix or a schema that takes them, is folded without them.
+            # The rows they counted in before, by an earlier fix or a schema that accepts them, are folded without them.
             touched = touched.unionByName(_touched(table, self._before_fix(), F.lit(True))[1])
         touched = touched.distinct().persist()
         groups = table.group
@@ -76,7 +76,7 @@ class _Refold:
         return Refolded(names, touched, _among(rows, touched, names) if names != groups else rows)
 
     def _judged(self) -> DataFrame:
-        """The records that reached the table up to the intervention, with what was decided: see `arrivals`."""
+        """The records that reached the table up to the intervention, with the interventions applied: see `arrivals`."""
         table = self._table
         fixed = interventions.fixes(self._opened.lake, self._decisions)
         fixed = None if fixed is None else not_skipped(self._counting(fixed), self._input.skip)
@@ -103,7 +103,7 @@ class _Refold:
         return records.withColumn("_horizon", horizon).drop("_forced")
 
     def _before_fix(self) -> DataFrame:
-        """The records that are fixed, as they counted before it: of bad ones there are none. None is late."""
+        """The fixed records, as they counted before the fix: bad ones did not count. None is late."""
         mine = interventions.fixes(self._opened.lake, [self._at])
         assert mine is not None
         these = F.broadcast(mine.select(*IDENTITY).distinct())
@@ -121,7 +121,7 @@ class _Refold:
         return self._records(counting).withColumn("_horizon", F.lit(ALWAYS_MS))
 
     def _about(self) -> Column | DataFrame:
-        """Which records the intervention is about: a condition on them, or their places."""
+        """The records that the intervention is about: a condition on them, or their places."""
         if self._at.kind == "refold":
             return _range(self._table, self._at)
         found = interventions.records(self._opened.lake, [self._at])
@@ -140,7 +140,7 @@ class _Refold:
 def beginning(opened: OpenTable) -> DataFrame | None:
     """Return the rows that a restored table began with; None for a table that was built from bronze.
 
-    Raises NotFound where they are gone: what came before the restore is in no bronze of this lake.
+    Raises NotFound if they are gone: what came before the restore is in no bronze of this lake.
     """
     return None if opened.skip is None else _began_with(opened)
 
@@ -157,12 +157,12 @@ def _began_with(opened: OpenTable) -> DataFrame:
 
 
 def unfixed(rows: DataFrame, fixed: DataFrame) -> DataFrame:
-    """Return the rows of bronze without those for which there are others, fixed ones."""
+    """Return the rows of bronze without those for which there are fixed ones."""
     return rows.join(F.broadcast(fixed.select(*IDENTITY).distinct()), list(IDENTITY), "left_anti").select(*rows.columns)
 
 
 def replaced(rows: DataFrame, fixed: DataFrame) -> DataFrame:
-    """Return the rows of bronze, the fixed ones in the place of those that they fix."""
+    """Return the rows of bronze, with the fixed ones in place of the originals."""
     return unfixed(rows, fixed).unionByName(fixed)
 
 
@@ -184,7 +184,7 @@ def _range(table: Table, at: Decision) -> Column:
 
 
 def _touched(table: Table, records: DataFrame, about: Column | DataFrame) -> tuple[tuple[str, ...], DataFrame]:
-    """The keys that the records touch: windows where one changes alone, all rows of the group elsewhere."""
+    """The keys that the records touch: single windows if each changes on its own, else all rows of the group."""
     if isinstance(about, DataFrame):
         places = PLACE if "ordinal" in about.columns else PLACE_OF_RECORD
         chosen = marked(records, about, places, "_chosen").where("_chosen").drop("_chosen")

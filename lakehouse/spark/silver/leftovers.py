@@ -1,7 +1,7 @@
-"""What crashes, and applications that are gone, leave below control/: upkeep removes it when it is old and nobody's.
+"""What crashes, and removed applications, leave below control/: upkeep removes it when it is old and not in use.
 
-requests/*.refused   requests that a job could not read, whose askers ended before they heard of it
-**/*.new             files that a killed process had not put in their place yet
+requests/*.refused   requests that a job could not read, whose askers ended before they got the answer
+**/*.new             files that a killed process had not moved into place yet
 restoring/*           rows of a restore that was killed; the next restore removes them too
 checkpoints/silver-* of an application's tables and sinks: a changed set of them has a checkpoint of another name
 """
@@ -22,9 +22,9 @@ from lakehouse.spark.table.files import DAY_MS
 
 
 def upkeep_control(layout: Layout, policy: Policy, now: datetime) -> list[Done]:
-    """Remove what was left longer ago than versions are kept; files, not tables, are counted in what was done.
+    """Remove leftovers older than the time that versions are kept; the result counts files, not tables.
 
-    On an object store nothing is: no lease says there whether a checkpoint is in use.
+    On an object store nothing is removed: no lease there says whether a checkpoint is in use.
     """
     if "://" in layout.root or not policy.vacuum:
         return []
@@ -56,7 +56,7 @@ def _left(layout: Layout, held: ExitStack) -> Iterator[Path]:
 
 
 def _is_free(layout: Layout, name: str, held: ExitStack) -> bool:
-    """Whether nobody holds a lease; it is then held as long as others are."""
+    """Whether a lease is free; if so, it is taken, and `held` keeps it."""
     try:
         held.enter_context(Lease(Layout(layout.root).lease(name), name))
     except LeaseHeld:

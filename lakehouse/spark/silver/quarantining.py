@@ -19,7 +19,7 @@ from lakehouse.spark.transaction import open_epoch
 
 
 class Reader(Protocol):
-    """The writer of a table, as the quarantines of its streams know it. applied: the last tick that it has taken in."""
+    """The writer of a table, as the quarantines of its streams see it. applied: the last tick that it has taken in."""
 
     table: Table
     applied: int
@@ -57,7 +57,7 @@ class Quarantine:
         self._leases.close()
 
     def write(self, source: Source, to: int) -> None:
-        """Write the stream's bad records up to tick `to`: from the first that one of its tables still lacks."""
+        """Write the stream's bad records up to tick `to`: from the first tick that one of its tables still lacks."""
         lagging = [w for w in self._writers if source in w.table.stream.decodes]
         after = min(writer.applied for writer in lagging)
         rows = bronze.records(self._lake, [source.topic], self._own)
@@ -66,7 +66,7 @@ class Quarantine:
             quarantine.write(self._lake, source, rows, epoch, after, to)
 
     def swap(self, source: Source, built: Layout, to: int) -> None:
-        """Make a stream's quarantine that of a table which is swapped in, up to tick `to`."""
+        """Replace a stream's quarantine with that of a table that is swapped in, up to tick `to`."""
         rows = bronze.records(self._lake, [source.topic], self._own)
         with self._lock:
             epoch = self._epoch(source, [w for w in self._writers if source in w.table.stream.decodes])

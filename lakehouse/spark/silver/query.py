@@ -1,6 +1,6 @@
 """The silver query: new ticks of bronze wake it up, and it brings every table of an application to the latest one.
 
-What Spark hands over (its frame, its batch id) is only a clock. A batch applies the ticks after a table's own last one.
+Spark's frame and batch id serve only as a clock. A batch applies the ticks after a table's own last one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lakehouse.spark.transaction import log_of
 
 QUERY = "silver"
 RECORDS_PER_BATCH_MAX = 2_000_000
-# So few ticks can't hold too much; more are counted before they are taken in one batch.
+# This few ticks can't hold too much; the records of more ticks are counted before they become one batch.
 TICKS_UNCOUNTED = 4
 TABLES_AT_ONCE = 2
 
@@ -37,7 +37,7 @@ TABLES_AT_ONCE = 2
 class Silver:
     """The one writer of an application's tables. A context manager: entering takes the leases and opens epochs.
 
-    `on_batch(tick, records)` is called when all tables stand at a tick, before the next batch.
+    `on_batch(tick, records)` is called when all tables have reached a tick, before the next batch.
     """
 
     def __init__(self, lake: OpenLake, app: App, on_batch: Callable[[int, int], None]) -> None:
@@ -50,11 +50,11 @@ class Silver:
         self._quarantine = Quarantine(lake, app, self.writers)
         self._stack = ExitStack()
         self._done = 0
-        # Applications may share a lake, never a table or a sink: what they write tells their checkpoints apart.
+        # Applications may share a lake, but never a table or a sink: their checkpoints are named after what they write.
         written = ",".join(sorted([*(table.name for table in app.tables), *(sink.topic for sink in app.sinks)]))
         self._checkpoint = lake.layout.checkpoints(f"{QUERY}-{hashlib.sha256(written.encode()).hexdigest()[:12]}")
         self._catching = Catching(lambda frame, batch_id: self.catch_up())
-        self._lock = threading.Lock()  # the query, and interventions, which bring no rows to wake it
+        self._lock = threading.Lock()  # for the query, and for interventions, which bring no rows to wake it
 
     def __enter__(self) -> Silver:
         with ExitStack() as stack:
@@ -75,16 +75,16 @@ class Silver:
         return min((writer.applied for writer in self.writers), default=self._done)
 
     def failed(self) -> Iterator[tuple[str, Failed]]:
-        """Give the functions that failed on records since this was asked last, each with its table's name."""
+        """Give the functions that failed on records since the last call, each with its table's name."""
         for writer in self.writers:
             failed, writer.failed = writer.failed, ()
             yield from ((writer.table.name, function) for function in failed)
 
     def start(self, *, available_now: bool) -> StreamingQuery:
         """Start the query: until the ticks that are complete now are applied, or for good."""
-        name = self._checkpoint.rsplit("/", 1)[1]  # while it is in use: upkeep removes old ones
+        name = self._checkpoint.rsplit("/", 1)[1]  # leased while it is in use: upkeep removes old ones
         self._stack.enter_context(Lease(self._layout.lease(f"checkpoint-{name}"), f"checkpoint {name}"))
-        # From the last commit on: the first batch comes at once, and brings everything that is behind.
+        # From the last commit on: the first batch comes at once, and brings all tables up to date.
         version = self._last_data_version()
         reader = (
             self._spark.readStream.format("delta")
@@ -109,7 +109,7 @@ class Silver:
         self._catching.stop(query)
 
     def check(self, query: StreamingQuery) -> None:
-        """Raise what ended the query, if an error did."""
+        """Raise the error that ended the query, if one did."""
         raise_failure(query, self._catching)
 
     def catch_up(self, to: int | None = None) -> None:
@@ -144,5 +144,5 @@ class Silver:
 
 
 def _depth(writer: SilverWriter) -> int:
-    """How many tables stand before a table, one behind the other."""
+    """The length of the chain of tables that a table reads."""
     return depth(writer.table)

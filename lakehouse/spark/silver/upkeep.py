@@ -1,11 +1,11 @@
 """Upkeep of a lake's tables by their writers, between two batches: few files, old versions removed, anchors made.
 
     anchors   when the last one is older than the policy says: a copy of what the table keeps now. Old ones are thinned
-    OPTIMIZE  when small files have come together: a keyed table is laid out by key, others are compacted
-    VACUUM    files that no version of the time which is kept has; later what a changelog still has to tell
+    OPTIMIZE  when small files have accumulated: a keyed table is laid out by key, others are compacted
+    VACUUM    files of no version within the retention time; files that a changelog still needs go later
 
-Each step is a commit, or a deletion, of Delta's own and whole by itself: after a kill the next upkeep goes on. Nothing
-here carries a tick; a stream that reads a table sees none of it (`dataChange` is false).
+Each step is one of Delta's own commits or deletions, and complete in itself: after a kill the next upkeep goes on.
+Nothing here carries a tick; a stream that reads a table sees none of it (`dataChange` is false).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What was done, or would be, to one Delta table, by its name below the lake: silver/totals.
+    """The steps done, or to be done, on one Delta table, by its name below the lake: silver/totals.
 
     files: of the newest version. bytes: of the folder, with older versions and the log. kept: why files are kept.
     """
@@ -63,7 +63,7 @@ class Done:
 
 
 def policy(settings: Upkeep, *, vacuum: bool = True, dry_run: bool = False) -> Policy:
-    """Return the policy that settings say."""
+    """Return the policy from the settings."""
     kept = settings.keep_anchors
     return Policy(
         settings.optimize_files,
@@ -81,9 +81,9 @@ def upkeep(
     now: datetime,
     published: Mapping[str, int] | None = None,
 ) -> list[Done]:
-    """Keep up one table, and what belongs to it, under the lease of its writer.
+    """Do the upkeep of one table, and of what belongs to it, under the lease of its writer.
 
-    published: of each topic that its net changelog is published to, the last tick that is there.
+    published: for each topic that its net changelog is published to, the last tick in the topic.
     """
     if not opened.exists:
         return []
@@ -97,7 +97,7 @@ def upkeep(
     if state != visible:
         shown = opened.lake.progress(visible).tick
         needed[state.path] = {f"what people see is at tick {shown}": shown}
-    # Windows that end together begin together: the end would only halve what the other columns are worth.
+    # Windows that end together begin together: ordering by the end, too, would only halve the use of the other columns.
     columns = [name for name in table.key if name != "window_end"]
     done = []
     for place in opened.places:
@@ -110,19 +110,19 @@ def upkeep(
 
 
 def upkeep_quarantine(lake: OpenLake, app: App, policy: Policy) -> list[Done]:
-    """Keep up the quarantines of an application's streams, under their leases."""
+    """Do the upkeep of the quarantines of an application's streams, under their leases."""
     paths = [lake.layout.quarantine(source.name) for source in app.sources]
     return _plain(lake.own_session(), paths, policy)
 
 
 def upkeep_bronze(lake: OpenLake, own: Iterable[str], policy: Policy) -> list[Done]:
-    """Keep up bronze and what else its writer writes, under its lease. own: topics with a table of their own."""
+    """Do the upkeep of bronze and its writer's other tables, under its lease. own: topics with a table of their own."""
     lake = lake.own_session()
 
     def by_key(topics: list[str] | None) -> Callable[[SparkSession, str], object]:
         return lambda session, path: cluster(lake, topics)
 
-    # A tick may lie in fewer files than it came in: silver selects rows by their tick, whatever file they are in.
+    # A tick may end up in fewer files than it came in: silver selects rows by their tick, whatever file they are in.
     done = _plain(lake, [lake.layout.records], policy, by_key(None))
     for topic in own:
         done += _plain(lake, [lake.layout.own_records(topic)], policy, by_key([topic]))
@@ -135,7 +135,7 @@ def _plain(
     policy: Policy,
     compact: Callable[[SparkSession, str], object] = files.compact,
 ) -> list[Done]:
-    """Keep up tables without a key, those of them that exist."""
+    """Do the upkeep of tables without a key, if they exist."""
     why = (_versions_of(policy.keep_versions),)
     there = [path for path in paths if lake.exists(path)]
     return [_one(lake, path, policy, policy.keep_versions, why, None, compact) for path in there]
@@ -150,11 +150,11 @@ def _one(
     columns: list[str] | None,
     compact: Callable[[SparkSession, str], object] = files.compact,
 ) -> Done:
-    """Keep up one Delta table. columns: what a keyed one is laid out by."""
+    """Do the upkeep of one Delta table. columns: what a keyed one is laid out by."""
     keyed = columns is not None
     bytes_before = files.on_disk(lake.spark, path)
     before = files.files(lake.spark, path, keyed=keyed, enough=policy.optimize_files)
-    # A keyed table is written anew as a whole: once for each quarter that it has grown.
+    # A keyed table is rewritten as a whole: once each time it has grown by a quarter.
     large = (before.count - before.small) // 4 if keyed else 0
     wanted = before.small > max(policy.optimize_files, large)
     if not policy.dry_run:
@@ -177,14 +177,14 @@ def _kept(
 ) -> tuple[int, tuple[str, ...]]:
     """How long a keyed table's versions are kept, in milliseconds, and why: longer where a reader still needs them.
 
-    needed: by what needs it, the tick after which commits are still to be read.
+    needed: by reader, the tick after which it still has to read commits.
     """
     keep_ms, why = policy.keep_versions, [_versions_of(policy.keep_versions)]
     for reason, tick in needed.items():
         if lake.progress(place).tick <= tick:
             continue
         first = next(c for c in lake.commits(place, tick) if c.tick > tick)
-        # Whole days: Delta is told how long, by a commit, and a day has one of these at the most.
+        # Whole days: Delta is told by a commit, and this way there is at most one such commit a day.
         age_ms = -(-(now_ms - first.time_ms + HOUR_MS) // DAY_MS) * DAY_MS
         if age_ms > keep_ms:
             keep_ms = age_ms
@@ -197,13 +197,13 @@ def _versions_of(ms: int) -> str:
 
 
 def _anchors(opened: OpenTable, policy: Policy, now_ms: int) -> tuple[int | None, list[int]]:
-    """Make an anchor if one is due, and remove those that are too many; return their ticks."""
+    """Make an anchor if one is due, and remove surplus ones; return their ticks."""
     place = opened.state
     copies = anchors.index(opened)
     tick = opened.progress.tick
     anchor = None
     if not copies and opened.skip is not None:
-        # What a restored table began from is in no bronze: without Delta's versions nothing else would have it.
+        # What a restored table began with is in no bronze: once Delta's versions are gone, only an anchor has it.
         anchor = opened.lake.commits(place)[0].tick
     elif not copies or copies[0]["tick"] < tick:
         created = snapshot(opened.spark, place.path).metadata().createdTime()
@@ -219,17 +219,17 @@ def _anchors(opened: OpenTable, policy: Policy, now_ms: int) -> tuple[int | None
 
 
 def surplus(made: list[tuple[int, int]], keep_ms: int | None, now_ms: int) -> list[int]:
-    """Return the ticks of the anchors that go, of (tick, when it was made): all are kept for `keep_ms`.
+    """Return the ticks of the anchors to remove, from pairs (tick, creation time): all are kept for `keep_ms`.
 
-    Of older ones the first of every such time stays, then of every two, four, eight, ... as their age doubles. So a
-    read of the past folds no more than came since then, and a hundred years have no more than twenty of them.
+    Of older ones the first in each span of `keep_ms` stays, then in each two, four, eight, ... spans as their age
+    doubles. So a read of the past folds no more than came since then, and a hundred years have at most twenty of them.
     """
     if keep_ms is None:
         return []
     gone, taken = [], set()
     for tick, made_ms in sorted(made):
         period = made_ms // keep_ms
-        # How often the age has doubled. What stays at one age was there at all younger ones.
+        # How often the age has doubled. An anchor that is kept at one age was kept at all younger ones.
         doubled = max(now_ms // keep_ms - period, 1).bit_length() - 1
         if now_ms - made_ms > keep_ms and (doubled, period >> doubled) in taken:
             gone.append(tick)

@@ -1,7 +1,7 @@
 """The visible rows of a table that keeps more: derived from its state, commit by commit.
 
-The state is committed first. What is visible follows, from its own last tick to the state's: so a crash in between
-leaves it behind, never ahead, and the next writer brings it up.
+The state is committed first. The visible table follows, from its own last tick to the state's: so a crash in between
+leaves it behind, never ahead, and the next writer brings it up to date.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ def changed(
     *,
     decided: bool = False,
 ) -> DataFrame:
-    """Return what became of the rows that people see in the ticks (after, to]: the row, or `_tombstone`.
+    """Return the visible rows that changed in the ticks (after, to]: the new row, or `_tombstone`.
 
-    clock: where the table's clock stands at `to`. decided: whether there is an intervention in these ticks.
+    clock: the table's clock at `to`. decided: whether there is an intervention in these ticks.
     """
     table = opened.table
     if is_final(table):
         return _final(opened, after, to, clock)
     if decided:
-        # What somebody else wrote into the visible table is put right as well; the state does not know of it.
+        # What others wrote into the visible table is corrected as well; the state does not know of it.
         past = Past(opened)
         return past.changes_between(opened.lake.read(opened.visible.path), past.visible(Cut(to)))
     place = opened.state

@@ -36,13 +36,13 @@ from lakehouse.spark.transaction import Numbered, append_nothing, check_epoch, l
 
 
 class BadRecords(Protocol):
-    """Who keeps the records that a stream's schema refuses."""
+    """The keeper of the records that a stream's schema refuses."""
 
     def write(self, source: Source, to: int) -> None:
         """Write the stream's bad records up to tick `to`."""
 
     def swap(self, source: Source, built: Layout, to: int) -> None:
-        """Put those of a table that was built beside this one in the place of the stream's, up to tick `to`."""
+        """Replace the stream's bad records with those of a table that was built beside this one, up to tick `to`."""
 
 
 def own_topics(app: App) -> list[str]:
@@ -54,7 +54,7 @@ class SilverWriter:
     """Keeps one table. Use as a context manager: entering takes the lease and opens an epoch.
 
     `applied` may be ahead of the last commit, over ticks that held nothing for this table. `failed`: the functions that
-    failed on records since `Silver.failed` was asked.
+    failed on records since the last call of `Silver.failed`.
     """
 
     def __init__(self, opened: OpenTable, run: str) -> None:
@@ -116,7 +116,7 @@ class SilverWriter:
                 bad.write(source, to)
             if folded.late and folded.late_rows is not None:
                 late.write(self._opened, folded.late_rows, self._epoch_of_late(), to)
-            # A table that reads others says how far it is, also where none of them changed for it.
+            # A table that reads others records how far it is, even if none of them changed.
             taken = folded.records > 0 or (
                 bool(self.table.stream.tables) and travel.has_rows(self._opened, self.applied, to)
             )
@@ -163,10 +163,10 @@ class SilverWriter:
         fresh: bool = False,
         decided: bool = False,
     ) -> None:
-        """Bring one of the table's two places from tick `after` to a progress, in one commit; `said`: what it says."""
+        """Bring one of the table's two places from tick `after` to a progress, in one commit. said: its metadata."""
         metadata = {"from_tick": after, "run": self._run, **said}
         if batch is None or batch.count == 0:
-            # Records came and none touched a row: the table still says how far it is.
+            # Records came but none touched a row: the table still records how far it is.
             append_nothing(self._spark, place.path, place.name, target, metadata)
         else:
             with Numbered(self._spark, place.path, place.name, target, metadata):
@@ -180,7 +180,7 @@ class SilverWriter:
                 "the application that declares it."
             )
         if at.kind in ("swap", "revert"):
-            # The one after its own: the next one there is might be the next of a writer that has taken the table over.
+            # The one after its own: the next free one might belong to a writer that has taken the table over.
             self._epoch = open_epoch(self._spark, self._state.path, self._state.name, self._epoch + 1).epoch
         said: dict[str, Any] = {"operation": at.kind, "records": 0}
         if at.kind == "swap":
@@ -202,7 +202,7 @@ class SilverWriter:
     def _bring_along(self, at: Decision, bad: BadRecords) -> dict[str, int]:
         """Take over what belongs to a table that is swapped in: its clock, times, late records, its streams' bad ones.
 
-        Return what it counted. All of it can be done again after a crash; the table's commit comes last.
+        Return its counts. All of it can be repeated after a crash; the table's commit comes last.
         """
         made, to = self._built(at), at.at - 1
         try:
@@ -221,7 +221,7 @@ class SilverWriter:
                 folders.remove(self._spark, made.layout.tables)
 
     def _built(self, at: Decision) -> OpenTable:
-        """What a swap brings, up to the tick before it: as it was built; anew where that is gone, or in other hands."""
+        """The table of a swap, up to the tick before it: as it was built; rebuilt if that is gone or in use."""
         made = built(self._opened, at)
         if made.layout.beside == at.details["beside"]:
             with suppress(LeaseHeld):
@@ -241,7 +241,7 @@ class SilverWriter:
             writer.apply(to, bad)
 
     def _to_be_swapped(self) -> bool:
-        """Whether a swap to the present declaration was decided, and is still to come."""
+        """Whether a swap to the present declaration was recorded but not applied yet."""
         if not self._lake.exists(self._state.path):
             return False
         done = self._opened.progress.tick
@@ -249,7 +249,7 @@ class SilverWriter:
         return any(at.kind == "swap" and at.at > done and at.details["declaration"] == mine for at in self._decisions)
 
     def _show(self, to: int) -> None:
-        """Bring what people see to a tick that the state has, where these are two tables."""
+        """Bring the visible table to a tick that the state has, if these are two tables."""
         if self._state == self._visible:
             return
         if to > self._visible_tick:
@@ -268,7 +268,7 @@ class SilverWriter:
 
 
 def _failed(functions: tuple[Failed, ...]) -> dict[str, Any]:
-    """What a commit says of the functions that failed on records, up to it."""
+    """The metadata of a commit about the functions that failed on records, up to it."""
     return {FAILED: [function.plain() for function in functions]} if functions else {}
 
 

@@ -1,1 +1,1 @@
-"""The Delta tables behind a silver table: made, checked and read; late records, the quarantine, what it takes in."""
+"""The Delta tables behind a silver table: created, checked and read; late records, the quarantine, the input."""

@@ -1,7 +1,7 @@
-"""An application, looked at by Spark before anything is written: what only Spark can tell about its expressions.
+"""Spark checks an application before anything is written: what only Spark can tell about its expressions.
 
-Where a declaration is made there is no JVM; what was taken there with a type that could not be told is refused here,
-before the first tick, with the step and Spark's reason.
+There is no JVM when a declaration is made; an expression whose type could not be told then is refused here if it is
+wrong, before the first tick, with the step and Spark's reason.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
 
 
 def _first_that_fails(spark: SparkSession, stream: Stream, error: AnalysisException) -> str:
-    """What is said of the first of a stream's steps that Spark does not take."""
+    """The message about the first of a stream's steps that Spark does not accept."""
     for number, step in enumerate(stream.steps):
         try:
             _before(spark, stream, number + 1)
@@ -89,7 +89,7 @@ def _check_table(spark: SparkSession, table: Table) -> None:
 
 
 def _check_patterns(spark: SparkSession, what: str, item: Expression) -> None:
-    """Raise PlanError for a pattern that stands in the text and is none: it would be null for every record."""
+    """Raise PlanError for a literal pattern that is not valid: it would be null for every record."""
     for node in item.tree.find_all(*PATTERNS):
         pattern = node.args.get("expression")
         if isinstance(pattern, exp.Literal) and pattern.is_string:

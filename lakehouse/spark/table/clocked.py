@@ -1,8 +1,8 @@
-"""Texts that Spark would read as moments by itself, told from the types that it gives them.
+"""Texts that Spark would read as moments on its own, recognized by the types that it gives them.
 
-`lakehouse.spark.expressions` makes a null of a text with a time and no day ("12:30" is today's) where a cast is
-written. Where Spark puts a cast in, because a text meets a timestamp, nobody has: that is refused before the first
-tick.
+Where a cast is written, `lakehouse.spark.expressions` turns a text with a time and no day ("12:30" is today's) into a
+null. Where Spark inserts the cast, because a text meets a timestamp, nothing does that: such an expression is refused
+before the first tick.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _cast_pattern(frame: DataFrame) -> Any:
 
 
 def _makes_moment(given: Any, wanted: Any) -> bool:
-    """Whether a text of one type stands where the other has a timestamp."""
+    """Whether one type has a text where the other has a timestamp."""
     kinds = given.typeName(), wanted.typeName()
     if kinds == ("string", "timestamp"):
         return True

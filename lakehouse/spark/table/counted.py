@@ -1,4 +1,4 @@
-"""What a table's commits say that they saw, and what its rows add up to: to be compared with bronze."""
+"""The counts in a table's commits, and the sums of its rows, for a comparison with bronze."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import app_id, log_of
 
 COUNTS = ("records", "bad", "null_keys", "late")
-SEEN = "seen"  # what a swap's commit says of the table that it brought: its counts
+SEEN = "seen"  # in a swap's commit: the counts of the table that it brought
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The sums of what the commits up to a tick say.
+    """The sums of the counts in the commits up to a tick.
 
     whole: the log has all of them, or those since a swap. redeclared: one of them says that the declaration changed.
     """
@@ -28,11 +28,11 @@ class Counted:
 
 
 def by_commits(lake: OpenLake, place: Place, tick: int) -> Counted:
-    """Add up what a table's commits up to a tick say that they saw."""
+    """Add up the counts in a table's commits up to a tick."""
     log = list(log_of(lake.spark, place.path).back())
     said = [commit.metadata for commit in reversed(log)]
     ours = [commit for commit in said if commit.get("app") == app_id(place.name) and commit["tick"] <= tick]
-    # A table that was swapped in counted for itself, from bronze's beginning.
+    # A table that was swapped in did its own counting, from bronze's beginning.
     swaps = [number for number, commit in enumerate(ours) if SEEN in commit]
     begin = swaps[-1] if swaps else 0
     ours = [ours[begin].get(SEEN, ours[begin]), *ours[begin + 1 :]] if ours else []

@@ -1,6 +1,6 @@
-"""The files of a Delta table: counted, made fewer, and removed when nobody needs them any more.
+"""The files of a Delta table: counted, compacted, and removed when they are no longer needed.
 
-On a session of its own: what a numbered commit says (`lakehouse.spark.transaction.Numbered`) must not stand in these.
+On a session of its own: these commits must not get the metadata of a `lakehouse.spark.transaction.Numbered` one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_SIZE = "spark.databricks.delta.optimize.maxFileSize"
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What the newest version of a table consists of. `small`: files that could be one with others."""
+    """The files of the newest version of a table. `small`: files that could be merged with others."""
 
     count: int
     bytes: int
@@ -41,9 +41,9 @@ class Files:
 
 
 def files(spark: SparkSession, path: str, *, keyed: bool, enough: int = 0) -> Files:
-    """Return what a table consists of. keyed: whether its files are laid out by key, by their rows.
+    """Return the files of a table. keyed: whether its files are laid out by key, with a fixed number of rows.
 
-    enough: of a table with so many files, or less, the rows and the small files are not counted.
+    enough: for a table with at most this many files the rows and the small files are not counted.
     """
     checksum = snapshot(spark, path).checksumOpt()
     if checksum.isDefined() and checksum.get().numFiles() <= enough:
@@ -55,7 +55,7 @@ def files(spark: SparkSession, path: str, *, keyed: bool, enough: int = 0) -> Fi
         F.count(F.lit(1)).alias("count"), F.sum("size").alias("bytes"), F.sum(rows).alias("rows"),
         F.count_if(is_small).alias("small"),
     )  # fmt: skip
-    # The only small file of a partition has none to be one with.
+    # The only small file of a partition has no other to merge with.
     alone = parts.withColumn("small", F.when(F.col("small") > 1, F.col("small")).otherwise(0))
     total = alone.agg(*[F.coalesce(F.sum(name), F.lit(0)) for name in ("count", "bytes", "rows", "small")]).first()
     assert total is not None
@@ -75,14 +75,14 @@ def compact(spark: SparkSession, path: str) -> None:
 
 
 def lay_out(spark: SparkSession, path: str, found: Files, by: Sequence[str]) -> None:
-    """Write a table anew in files of `ROWS_PER_FILE` rows, neighbours by these columns in one file.
+    """Rewrite a table in files of `ROWS_PER_FILE` rows, with neighbours by these columns in one file.
 
     Plain compaction would mix keys from everywhere in each file, and every later batch would touch all of them.
     """
     size = max(1, found.bytes * ROWS_PER_FILE // max(1, found.rows))
     with_sizes(spark, size, size)
     schema = spark.read.format("delta").load(path).schema
-    # Delta has no smallest and largest value of the others, and refuses them.
+    # Delta has no smallest and largest values for other types, and refuses them.
     ordered = [n for n in by if isinstance(k := schema[n].dataType, AtomicType) and not isinstance(k, UNORDERED)]
     columns = ", ".join(map(quoted, ordered))
     spark.sql(f"OPTIMIZE delta.{quoted(path)}" + (f" ZORDER BY ({columns})" if ordered else ""))
@@ -95,7 +95,7 @@ def with_sizes(spark: SparkSession, least: int, most: int) -> None:
 
 
 def retain(spark: SparkSession, path: str, keep_ms: int) -> None:
-    """Have a table's removed files, and its log, kept so long: Delta refuses to read older versions."""
+    """Keep a table's removed files, and its log, for this long: Delta refuses to read older versions."""
     seconds = -(-keep_ms // 1000)
     wanted = {FILE_RETENTION: f"interval {seconds} seconds"}
     wanted[LOG_RETENTION] = f"interval {max(seconds, LOG_MS // 1000)} seconds"

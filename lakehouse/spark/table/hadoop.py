@@ -1,4 +1,4 @@
-"""A lake's files, read by Spark, wherever they lie: the source of moments for every file system."""
+"""A lake's files, read by Spark, wherever they are: the source of moments for every file system."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DeltaFolder:
         return read_progress(self._spark, self._path, name).tick
 
     def oldest_readable(self) -> int:
-        return self.log.oldest()  # which files are there Delta alone knows, and says when they are read
+        return self.log.oldest()  # only Delta knows which files exist, and it tells when they are read
 
 
 class Hadoop:

@@ -1,4 +1,4 @@
-"""What a table reads: the one way from bronze to the records that reach it.
+"""The input of a table: the one way from bronze to the records that reach it.
 
     rows      bronze's rows of the stream's topics, without those that a restored table holds already
     frame     these through the schemas and the steps of the stream
@@ -32,10 +32,10 @@ from lakehouse.spark.operators.streams import Count, stream_frame
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A stream, as bronze has it. Ticks are meant as (after, to].
+    """A stream, as bronze has it. Ticks are intervals (after, to].
 
-    skip: the offsets that are left out, see `skipped`. among: takes bronze's rows that count: those before a moment, or
-    others in the place of some. cut: the same for the tables that the stream reads; None where all records count.
+    skip: the offsets that are left out, see `skipped`. among: selects bronze's rows that count: those before a moment,
+    or with some of them replaced. cut: the same for the tables that the stream reads; None if all records count.
     """
 
     lake: OpenLake
@@ -56,9 +56,9 @@ class Input:
         return stream_frame(self.stream, self.rows(after, to), count, self._tables(after, to))
 
     def _tables(self, after: int, to: int) -> Tables:
-        """How the tables that the stream reads are read. Their changes are made of what they read themselves.
+        """How the stream's upstream tables are read. Their changes are derived from their own input.
 
-        So what stands above this is needed here: it is the graph that ends this, not the order of the modules.
+        So a module above this one is needed here: the recursion ends with the graph, not with the order of the modules.
         """
         upstream = import_module("lakehouse.spark.changelog.upstream")
         tables: Tables = upstream.Upstream(self.lake, after, to, self.cut)
@@ -72,7 +72,7 @@ class Input:
 
 
 def input_of(opened: OpenTable) -> Input:
-    """Return what a table takes in: a restored one without the records that its changelog held."""
+    """Return a table's input: for a restored one without the records that its changelog held."""
     return Input(opened.lake, opened.table.stream, opened.skip)
 
 

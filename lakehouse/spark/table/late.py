@@ -1,4 +1,4 @@
-"""What came too late, kept where it can be looked up: one row a record and window that did not take it (rule 19).
+"""Late records, kept where they can be looked up: one row for each record and window that did not take it (rule 19).
 
 tick, topic, partition, offset, ordinal   the record; bronze has its bytes
 key                                       the group's (or the key's) columns, as JSON text, times to the microsecond
@@ -33,7 +33,7 @@ PLACE = ("tick", "topic", "partition", "offset", "ordinal")
 
 
 def name_of(table: str) -> str:
-    """Return the name under which a late table's progress stands in its log."""
+    """Return the name of a late table's progress in its log."""
     return f"late.{table}"
 
 
@@ -65,8 +65,8 @@ def create(opened: OpenTable) -> None:
 def write(opened: OpenTable, rows: DataFrame, epoch: int, to: int) -> None:
     """Append late records, with ticks up to `to`, that are not written yet, under an epoch that the writer has opened.
 
-    rows: the key columns, window_start and window_end where there is a window, `_position`. Written before the table
-    takes the tick in, so a table that has a tick never lacks its late records.
+    rows: the key columns, window_start and window_end if there is a window, `_position`. Written before the table takes
+    the tick in, so a table that has a tick never lacks its late records.
     """
     table = opened.table
     path = opened.late
@@ -84,9 +84,9 @@ def write(opened: OpenTable, rows: DataFrame, epoch: int, to: int) -> None:
 
 
 def swap(opened: OpenTable, built: Layout, epoch: int, at: int) -> None:
-    """Put those of a table that was built elsewhere in the place of a table's late records, by a swap at tick `at`.
+    """Replace a table's late records with those of a table that was built elsewhere, by a swap at tick `at`.
 
-    In one commit, before the table's, under an epoch that the writer has opened; one after a crash is skipped.
+    In one commit, before the table's, under an epoch that the writer has opened; a repetition after a crash is skipped.
     """
     table = opened.table
     path, made = opened.late, built.late(table.name)
@@ -101,7 +101,7 @@ def swap(opened: OpenTable, built: Layout, epoch: int, at: int) -> None:
 def rows_at(opened: OpenTable, tick: int, swaps: Iterable[int]) -> DataFrame | None:
     """Return a table's late records as they were at a tick; None without any.
 
-    swaps: the ticks at which a table was swapped in: one that the table is not at yet may have left its records.
+    swaps: the ticks at which a table was swapped in: one that the table has not reached yet may have left its records.
     """
     path = opened.late
     if not opened.lake.exists(path):

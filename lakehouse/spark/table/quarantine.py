@@ -26,7 +26,7 @@ SCHEMA = f"{bronze.SCHEMA}, reason string"
 
 
 def name_of(source: Source) -> str:
-    """Return the name under which a quarantine's progress stands in its log."""
+    """Return the name of a quarantine's progress in its log."""
     return f"quarantine.{source.name}"
 
 
@@ -52,7 +52,7 @@ def bad_records(source: Source, rows: DataFrame) -> DataFrame:
 
 
 def _reason(source: Source, part: str) -> Callable[[Column], Column]:
-    """Return the column function that says why a key or a value does not fit; null where it does."""
+    """Return the column function that says why a key or a value does not fit; null if it does."""
     name, columns = (source.key_format, source.key) if part == "key" else (source.value_format, source.value)
 
     def reason(batch: pa.Array) -> pa.Array:
@@ -69,7 +69,7 @@ def _reason(source: Source, part: str) -> Callable[[Column], Column]:
 
 
 def _time_reason(source: Source) -> Callable[[Column], Column]:
-    """Return the column function that says of a time and whether it is the record's own why it is none; else null."""
+    """Return the column function, of a time and whether it is the record's own, that says why it is bad, or null."""
 
     def reason(batch: pa.Array) -> pa.Array:
         rows = batch.to_pylist()
@@ -98,10 +98,10 @@ def write(lake: OpenLake, source: Source, rows: DataFrame, epoch: int, after: in
 
 
 def swap(lake: OpenLake, built: Layout, source: Source, rows: DataFrame, epoch: int, to: int) -> int:
-    """Make a stream's quarantine what it is under the declaration of a table that was built elsewhere, up to tick `to`.
+    """Replace a stream's quarantine with the one under the declaration of a table built elsewhere, up to tick `to`.
 
-    Nothing happens where both have the same records. rows: bronze's; where another table was ahead they tell the rest.
-    In one commit, under the epoch after that of the writer; one after a crash makes the same again. Return the epoch.
+    Nothing happens if both have the same records. rows: bronze's; if another table was ahead, the rest comes from them.
+    In one commit, under the epoch after the writer's; a repetition after a crash has the same result. Return the epoch.
     """
     path = lake.layout.quarantine(source.name)
     new = lake.read(built.quarantine(source.name)).where(F.col("tick") <= to)

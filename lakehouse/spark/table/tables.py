@@ -1,13 +1,13 @@
-"""Silver tables: what columns they have, how they are made, and the check that a table is what its plan says.
+"""Silver tables: their columns, how they are created, and the check that a table is what its plan says.
 
 A row has the key columns, the value columns, and hidden columns, which start with an underscore:
 
-    _acc_<name>   accumulators that the seen columns can't serve as
+    _acc_<name>   accumulators, where the visible columns can't serve as them
     _event_time   the largest event time of the row's records (latest: of the last one)
     _position     the position of the last record that was applied to the row (final results: that closed its window)
 
-Where a table keeps more than what is visible (open windows of final results, groups that HAVING leaves out, markers of
-deletes), the rows are kept in a table of their own, the state, below the lake's folder `state`; a state of `order_by`
+If a table keeps more than its visible rows (open windows of final results, groups that HAVING leaves out, markers of
+deletes), the rows are kept in a separate table, the state, below the lake's folder `state`; a state of `order_by`
 has these, too:
 
     _order        the order of the row's record (for a timestamp: milliseconds since the epoch)
@@ -46,13 +46,13 @@ PROPERTIES = {
     "delta.checkpointInterval": "100",
     # Copy on write: any plain Delta reader sees the right rows, and deletion vectors did not help small tables.
     "delta.enableDeletionVectors": "false",
-    # What we knew at a time must not depend on when a log's files were copied.
+    # What was known at a time must not depend on when a log's files were copied.
     "delta.enableInCommitTimestamps": "true",
 }
 
 
 def empty_stream(spark: SparkSession, stream: Stream) -> DataFrame:
-    """Return a stream's frame without rows: it knows the types."""
+    """Return a stream's frame without rows, for its types."""
     return stream_frame(stream, spark.createDataFrame([], SCHEMA), tables=_Empty(spark))
 
 
@@ -122,13 +122,13 @@ def _fields(frame: DataFrame) -> list[StructField]:
 
 
 def create(opened: OpenTable, *, swapped: bool = False) -> None:
-    """Create a silver table, or check that the one that exists can go on under this declaration, and write it down.
+    """Create a silver table, or check that the existing one can go on under this declaration, which is then recorded.
 
-    swapped: its content is about to be that of the declaration. Raises PlanError if it can't go on.
+    swapped: its content is about to become that of the declaration. Raises PlanError if it can't go on.
     """
     table = opened.table
     if not opened.exists:
-        # Its folder may have been removed, to build it anew: then what it kept, and what was late for it, go as well.
+        # Its folder may have been removed to rebuild it: then its state and its late records are removed as well.
         for path in (opened.layout.state(table.name), opened.late):
             remove(opened.spark, path)
     _create(opened, opened.visible, schema, swapped=swapped)
@@ -163,7 +163,7 @@ def _create(
 
 
 def _other_accumulators(spark: SparkSession, place: Place, columns: StructType) -> list[tuple[str, str, str]]:
-    """What a table keeps in another type than it would now: name, that type, and the one of now."""
+    """The columns that a table keeps in another type than it would now: name, old type, new type."""
     kept = [field for field in columns if field.name.startswith("_acc_")]
     there = {field.name: field.dataType for field in spark.read.format("delta").load(place.path).schema} if kept else {}
     return [
@@ -198,7 +198,7 @@ def _add_columns(spark: SparkSession, place: Place, columns: StructType) -> None
 
 
 def swap_refusal(opened: OpenTable) -> str | None:
-    """Say why a table can't become what its present declaration makes: None if it can."""
+    """Say why a table can't become what its present declaration says; None if it can."""
     table = opened.table
     if not opened.exists:
         return f"table {table.name!r} does not exist. Run its application; it is built from bronze."

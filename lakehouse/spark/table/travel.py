@@ -1,4 +1,4 @@
-"""A table at a moment, on Spark: which of its versions that is, as `lake.moment.timeline` decides, and its rows."""
+"""A table at a moment, on Spark: the version that `lake.moment.timeline` decides on, and its rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakehouse.spark.transaction import read_progress
 
 
 def line_of(opened: OpenTable, place: Place | None = None) -> Timeline:
-    """Return a table's past. place: of its state (`OpenTable.state`), not of what is visible. Raises NotFound."""
+    """Return a table's past. place: of its state (`OpenTable.state`), not the visible table. Raises NotFound."""
     table = opened.table
     reads = Reads.of(table.stream)
     seen = subject.visible(opened.layout, table.name, reads)
@@ -33,9 +33,9 @@ def _source(opened: OpenTable) -> Hadoop:
 
 
 def version_at_tick(opened: OpenTable, tick: int, place: Place | None = None) -> int:
-    """Return the version that is the table at a tick. Raises NotFound, and says which ticks can be had.
+    """Return the version that is the table at a tick. Raises NotFound, and says which ticks are available.
 
-    place: of its state (`OpenTable.state`), not of what is visible.
+    place: of its state (`OpenTable.state`), not the visible table.
     """
     line = line_of(opened, place)
     version = line.version(AtTick(tick))
