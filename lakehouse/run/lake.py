@@ -1,4 +1,4 @@
-"""The lake: what an application runs on, and what its tables are read from. Spark starts when something needs it."""
+"""The lake: applications run on it, and their tables are read from it. Spark starts when something needs it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Lake(Repairs):
         at: an event time ("the world then"), or a commit time ("what we knew then") with clock="commit"; or a moment of
         `lakehouse.semantics.moment`. version: of the Delta table. tick: all tables read at one tick are consistent with
         each other, see `tick`. offsets: the first that do not count, {topic: {partition: offset}} or
-        "topic/partition=offset,...". Raises NotFound for a moment that can't be had, ConfigError for one that is none.
+        "topic/partition=offset,...". Raises NotFound for a moment that is not available, ConfigError for a bad one.
         """
         from lakehouse.spark.past import reading
 
@@ -137,8 +137,8 @@ class Lake(Repairs):
     ) -> Audit:
         """Account for every offset that a table has taken in; `ok` says whether all is as it must be.
 
-        deep: fold the table anew from bronze and compare its rows, too. Kafka is asked about offsets that bronze does
-        not have, if it runs. listen: is told what is looked at. See `lakehouse.run.audit.audit`. Raises NotFound,
+        deep: refold the table from bronze and compare its rows, too. Kafka, if it runs, is asked about offsets that
+        bronze lacks. listen: is told each part of the audit. See `lakehouse.run.audit.audit`. Raises NotFound,
         PlanError.
         """
         from lakehouse.run.audit.audit import audit

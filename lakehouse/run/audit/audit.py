@@ -1,8 +1,8 @@
 """The audit of a table: what became of every offset that it has taken in, and whether the sums agree.
 
-Every offset has one fate (`lakehouse.spark.audit.fates`); what bronze does not have is explained, by bronze/gaps or by
-Kafka (`lakehouse.run.audit.missing`); what the commits counted, and the table's own counts, agree with bronze; deep:
-the table's rows are those that a refold from bronze gives.
+Every offset has one fate (`lakehouse.spark.audit.fates`); offsets that bronze lacks are explained, by bronze/gaps or by
+Kafka (`lakehouse.run.audit.missing`); the commits' counts, and the table's own counts, agree with bronze; deep: the
+table's rows equal those of a refold from bronze.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def audit(
     deep: bool = False,
     listen: Callable[[str], None] = lambda part: None,
 ) -> Audit:
-    """Audit a table of an application, up to the last tick that it has taken in. It may be written meanwhile.
+    """Audit a table of an application, up to the last tick that it has taken in. Its job may go on meanwhile.
 
-    kafka: what is asked about offsets that bronze does not have. deep: fold the table anew and compare its rows.
-    listen: is told what is looked at. Raises NotFound for a table that does not exist, PlanError for one whose
-    declaration has changed so that the rows would be others.
+    kafka: what to ask about offsets that bronze lacks. deep: refold the table and compare its rows. listen: is told
+    each part of the audit. Raises NotFound for a table that does not exist, PlanError for one whose declaration has
+    changed so that its rows would differ.
     """
     table = opened.table
     app.table(table.name)
@@ -106,7 +106,7 @@ def audit(
 
 
 def _over_tables(opened: OpenTable, version: int, ticks: tuple[int, int]) -> Audit:
-    """The audit of a table that reads tables: what became of their records is theirs to say; its rows are refolded."""
+    """The audit of a table that reads tables: their own audits cover their records; its rows are refolded."""
     table = opened.table
     path = opened.visible.path
     rows, _ = counted.by_rows(opened.lake, path, version, ())
@@ -130,7 +130,7 @@ def _differing(table: Table, here: DataFrame, there: DataFrame) -> Iterator[Prob
 
 
 class _Audited:
-    """One table's marks, told: what they say is compared with what else says it."""
+    """One table's fates, compared with the other sources: commits, rows, a refold."""
 
     def __init__(self, scope: Scope, told: list[fates.Tally], said: counted.Counted) -> None:
         self._scope, self._opened, self._lake = scope, scope.opened, scope.opened.lake
@@ -160,7 +160,7 @@ class _Audited:
             yield from faults(self._table.name, where, told.faults)
 
     def commits(self) -> Iterator[Problem]:
-        """What the commits counted, where the log has all of them."""
+        """The commits' counts, if the log has all commits."""
         if not self._said.whole:
             return
         readers = {topic: sum(s.topic == topic for s in self._table.stream.sources) for topic in self._topics()}
@@ -183,7 +183,7 @@ class _Audited:
         table = self._table
         rows, _ = counted.by_rows(self._lake, self._opened.visible.path, self._scope.version, ())
         names = [item.name for item in table.fold.aggregations if item.kind == "count" and item.argument is None]
-        # Of these the rows do not hold all records that were applied, or hold them more than once.
+        # For these, the rows do not hold all applied records, or hold some more than once.
         leave = any(isinstance(operator, Final | Expire) for operator in table.behind)
         partial = leave or isinstance(table.fold.window, Sliding)
         if not names or partial or self._scope.skip or self._scope.put_right:
@@ -202,7 +202,7 @@ class _Audited:
         ]
 
     def content(self) -> Iterator[Problem]:
-        """The table's rows against those that a refold from bronze and the interventions gives."""
+        """The table's rows against those of a refold from bronze and the interventions."""
         if self._scope.skip:
             return
         here = self._lake.read(self._opened.visible.path, self._scope.version)
@@ -245,6 +245,6 @@ class _Audited:
 
 
 def _some(rows: Iterable[tuple[dict[str, Any], dict[str, Any] | None]]) -> str:
-    """Some rows as JSON, of pairs of a key and the rest; those without the rest are no rows."""
+    """Some rows as JSON, from pairs of a key and its values; a key without values has no row."""
     texts = [write({**key, **row}) for key, row in rows if row is not None]
     return f", such as {'; '.join(texts)}" if texts else ""

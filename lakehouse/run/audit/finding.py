@@ -1,4 +1,4 @@
-"""What an audit found, and how it says what is wrong."""
+"""The results of an audit, and the messages about what is wrong."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REQUARANTINE = (
     "The bytes are in bronze. To have the quarantine written again, stop the job, remove its folder below quarantine/, "
     "and rebuild the table: remove silver/{table} (and state/{table}, late/{table} where they exist), and run."
 )
-# By fault (see lakehouse.spark.audit.fates): what was found, what was expected, and what to do. {n} are offsets.
+# By fault (see lakehouse.spark.audit.fates): the actual state, the expected one, and what to do. {n}: offsets.
 TEXTS = {
     "doubled": ("{n} offsets stand in bronze more than once", "each once", BACKUP),
     "not_quarantined": (
@@ -59,7 +59,7 @@ TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that is not as it must be: what was found, what was expected, what to do."""
+    """A fault: the actual state, the expected one, and what to do."""
 
     found: str
     expected: str
@@ -71,10 +71,10 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Offsets of a partition that are no row of bronze, by what explains them.
+    """Offsets of a partition that have no row in bronze, by what explains them.
 
     noted: in bronze/gaps. expired, aborted, own (a transaction's marker, or compacted), lost: as Kafka says, see
-    `lakehouse.kafka.holes`. unknown: Kafka could not be asked; they are its own, or unknown.
+    `lakehouse.kafka.holes`. unknown: Kafka could not be asked; they may be its own.
     """
 
     noted: int = 0
@@ -110,10 +110,10 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What an audit of a table found: `ok` where every offset is accounted for, and the sums agree.
+    """The result of a table's audit: `ok` if every offset is accounted for, and the sums agree.
 
-    tick: the last one that the table has taken in; bronze_tick: bronze's last complete one; waiting: the records that
-    came in between. notes: what could not be looked at, and why.
+    tick: the last one that the table has taken in; bronze_tick: bronze's last complete one; waiting: the records in
+    between. notes: what could not be checked, and why.
     """
 
     table: str
@@ -132,7 +132,7 @@ class Audit:
 
     @property
     def fates(self) -> dict[str, int]:
-        """How many offsets have each fate; those that none has are left out."""
+        """How many offsets have each fate; fates that no offset has are left out."""
         names = dict.fromkeys(name for partition in self.partitions for name in partition.fates)
         counts = {name: sum(partition.fates[name] for partition in self.partitions) for name in names}
         return {name: count for name, count in counts.items() if count}
@@ -143,7 +143,7 @@ class Audit:
 
 
 def faults(table: str, where: str, found: Mapping[str, tuple[int, int]]) -> list[Problem]:
-    """Say the faults of a partition's offsets: how many of each, and the first."""
+    """Return the faults of a partition's offsets: how many of each, and the first."""
     said = []
     for name, (count, first) in found.items():
         what, expected, do = (text.format(n=f"{count:,}", table=table) for text in TEXTS[name])

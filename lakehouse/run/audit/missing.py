@@ -1,4 +1,4 @@
-"""Offsets that are no row of bronze: why."""
+"""Explains the offsets that have no row in bronze."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOST = (
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The Kafka that is asked; `servers` is None where there is none to ask, and `why` says so."""
+    """The Kafka to ask; `servers` is None if there is none, and `why` says so."""
 
     servers: str | None
     options: Mapping[str, str] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Explanation:
-    """Of each partition, by its number among the known ones: what is missing. With the losses, and what is unknown."""
+    """What each partition lacks, by its number among the known ones; with the losses, and what is unknown."""
 
     by_number: dict[int, Missing] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Explanation:
 
 
 def explained(scope: Scope, told: list[Tally], kafka: Asked) -> Explanation:
-    """Explain the offsets, up to the next one, that bronze does not have: by bronze/gaps, then by asking Kafka."""
+    """Explain the offsets, up to the next one, that bronze lacks: by bronze/gaps, then by asking Kafka."""
     made = Explanation()
     have = {item.part: item.offsets for item in told}
     lacking = {
@@ -96,14 +96,14 @@ class _Asking:
             self._cluster = Cluster(kafka.servers, kafka.options, PATIENCE_SECONDS)
 
     def about(self, item: offsets.Extent, holes: _Counted) -> tuple[Explained, str]:
-        """Return what Kafka says about a partition's holes; where it says nothing of some of them, why."""
+        """Return what Kafka says about a partition's holes; if it can't explain some of them, why."""
         try:
             said, why = self._asked(item, holes)
         except (KafkaUnavailable, NotFound) as error:
             said, why = Explained(), f"Kafka could not be asked ({error})"
             if isinstance(error, KafkaUnavailable):
                 self._cluster, self._why = None, why
-        for _ in holes:  # what was not asked about is counted all the same
+        for _ in holes:  # ranges that Kafka was not asked about are counted, too
             pass
         return said, why
 

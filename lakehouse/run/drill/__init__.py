@@ -1,1 +1,1 @@
-"""Recovery drills, and what they found."""
+"""Recovery drills, and their results."""

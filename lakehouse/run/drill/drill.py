@@ -1,12 +1,12 @@
-"""Recovery drills: a copy of a table is damaged, the damage is found, and the table is restored in each of three ways.
+"""Recovery drills: a copy of a table is damaged, the damage is detected, and the table is restored in three ways.
 
 The live table is only read. A drill's folder, <lake>/beside/drill-<table>, holds small lakes, each with a copy of the
 table, or an empty one to restore into; their bronze is the live one, through a link, and nothing there writes bronze.
 
-    version     the newest version that is whole and not under suspicion, then the later records of bronze
-    changelog   what was published to a topic, alone
+    version     the newest version that is whole and not suspect, then the later records of bronze
+    changelog   the published topic alone
     bronze      records and interventions, from the first one, by the table's own writer
-    writer      the writer starts again: what it recovers from by itself
+    writer      the writer starts again: for damage that it recovers from by itself
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def drill(
     damages: tuple[str, ...] = DAMAGES,
     listen: Callable[[Case], None] = lambda case: None,
 ) -> Drill:
-    """Run a drill of a table, and add it to the history. `listen` is told of each damage when it is dealt with.
+    """Run a drill of a table, and add it to the history. `listen` is told the result of each damage.
 
-    Raises NotFound for a table that does not exist, ConfigError for a lake that is no local folder or a damage that is
-    none of `DAMAGES`, LeaseHeld while another drill of the table runs.
+    Raises NotFound for a table that does not exist, ConfigError for a lake that is not a local folder or a damage that
+    is not in `DAMAGES`, LeaseHeld while another drill of the table runs.
     """
     table = opened.table
     if "://" in opened.layout.root:
@@ -65,7 +65,7 @@ def drill(
     began, at = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     folder = Path(opened.layout.root, "beside", f"drill-{table.name}")
     with Lease(opened.layout.lease(f"drill-{table.name}"), f"the drill of table {table.name!r}"):
-        shutil.rmtree(folder, ignore_errors=True)  # of a drill that was killed
+        shutil.rmtree(folder, ignore_errors=True)  # left by a drill that was killed
         try:
             running = _Running(opened, folder, published)
             cases = []
@@ -82,7 +82,7 @@ def drill(
 
 
 class _Running:
-    """A drill under way: the untouched copy, what it holds, and a new small lake for each thing that is tried."""
+    """A drill under way: the untouched copy, its content, and a new small lake for each attempt."""
 
     def __init__(self, opened: OpenTable, folder: Path, published: Published | None) -> None:
         self._opened, self._table, self._folder = opened, opened.table, folder
@@ -91,7 +91,7 @@ class _Running:
         self._alone = App((opened.table,), (), opened.table.stream.sources)
         self._is_restored = opened.skip is not None
         self._copy = self._lake()
-        # What is seen comes first: the live writer commits it last, so it is never ahead of what is kept.
+        # The visible table comes first: the live writer commits it last, so it is never ahead of the state.
         for path in (Layout.silver, Layout.state, Layout.late, Layout.anchors):
             _copy_table(Path(path(opened.layout, opened.name)), Path(path(self._copy.layout, opened.name)))
         self.tick = self._copy.lake.progress(self._copy.visible).tick
@@ -100,7 +100,7 @@ class _Running:
         self._versions = int(damage.entries(self._copy.visible.path)[-1].stem) + 1
 
     def case(self, name: str) -> Case:
-        """Damage a fresh copy, find the damage, restore."""
+        """Damage a fresh copy, detect the damage, restore."""
         if name == CHECKPOINT:
             return self._lost_checkpoint()
         lake = self._fresh_copy()
@@ -141,7 +141,7 @@ class _Running:
         return Recovery(way, seconds, found.rows, False, lost)
 
     def _from_version(self, damaged: OpenTable, into: OpenTable, finding: Finding | None) -> DataFrame:
-        # Moved to a new place: Spark remembers a log that it has seen, and must see this one as it is now.
+        # Moved to a new place: Spark remembers a log that it has read, and must read this one as it is now.
         lake, name = self._lake(), self._table.name
         for path in (Layout.silver, Layout.state):
             if (there := Path(path(damaged.layout, name))).exists():
@@ -176,7 +176,7 @@ class _Running:
         return into.lake.read(into.visible.path)
 
     def _lost_checkpoint(self) -> Case:
-        """The query is started, its checkpoint removed, and it is started again: no row may come twice."""
+        """The query is started, its checkpoint is removed, and it is started again: no row may come twice."""
         lake = self._fresh_copy()
         self._query(lake)
         control = Path(lake.layout.root, "control")

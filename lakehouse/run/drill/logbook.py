@@ -1,6 +1,6 @@
-"""What drills found, and their history: <lake>/control/drills/history.jsonl, one line a drill.
+"""The results of drills, and their history: <lake>/control/drills/history.jsonl, one line a drill.
 
-A text file: it can be read where no table can be any more.
+A text file: it can be read even when no table can be read any more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lakehouse.lake.layout import Layout
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """One way of restoring: its time, what came out, and how many keys are lost or wrong. equal: None if impossible."""
+    """One way of restoring: its time, its result, and how many keys are lost or wrong. equal: None if impossible."""
 
     way: str
     seconds: float
@@ -28,7 +28,7 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One damage: what was done to the copy, what found it (None: nothing did), and each way of restoring."""
+    """One damage: what was done to the copy, what detected it (None: nothing), and each way of restoring."""
 
     damage: str
     done: str
@@ -38,14 +38,14 @@ class Case:
 
     @property
     def ok(self) -> bool:
-        """Found, and restored: no way gave something else, and one at the least gave the table."""
+        """Detected and restored: no way gave a wrong table, and at least one gave the right one."""
         results = [one.equal for one in self.restored]
         return self.found_by is not None and True in results and False not in results
 
 
 @dataclass(frozen=True, slots=True)
 class Drill:
-    """A drill: the table at a tick, its row count and hash, and what became of each damage."""
+    """A drill: the table at a tick, its row count and hash, and the result of each damage."""
 
     at: str
     table: str
@@ -58,7 +58,7 @@ class Drill:
 
 
 def history(layout: Layout, table: str | None = None) -> list[dict[str, Any]]:
-    """Return the drills that were run, of one table or all, the newest first."""
+    """Return the drills of one table, or of all, the newest first."""
     path = Path(layout.drills, "history.jsonl")
     lines = path.read_text().splitlines() if path.exists() else []
     found = []
@@ -66,7 +66,7 @@ def history(layout: Layout, table: str | None = None) -> list[dict[str, Any]]:
         try:
             found.append(json.loads(line))
         except ValueError:
-            continue  # its writing was cut off: the drill is not in the history
+            continue  # a line that was cut off: the drill is not in the history
     return [one for one in found if table is None or one["table"] == table]
 
 

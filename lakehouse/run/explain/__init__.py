@@ -1,1 +1,1 @@
-"""Why a row is what it is: the records behind one key, and those as a test."""
+"""Why a row is what it is: the records behind one key, also as a test."""

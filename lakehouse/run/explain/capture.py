@@ -1,10 +1,10 @@
-"""Capture: the records behind one key of a table, out of a real bronze, as a scenario file. No Spark is needed.
+"""Capture: the records behind one key of a table, from a real bronze, as a scenario file. No Spark is needed.
 
-What the scenario expects is what the model makes of these records alone. Two things are then not as in the lake:
+The scenario expects what the model makes of these records alone. So two things differ from the lake:
 
-- Stream time is that of the slice: other keys' records, which move it in the lake, are not there. So a record that was
+- Stream time is that of the slice: other keys' records, which move it in the lake, are missing. So a record that was
   late in the lake may count here, and a window that was closed may still be open.
-- Offsets are numbered anew, and records of several partitions stand in the order of the slice's own order times.
+- Offsets are renumbered, and records of several partitions are in the order of the slice's own order times.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lakehouse.semantics.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A scenario's text, and what there is to say about it: records taken, records of the key, is the order another."""
+    """A scenario's text, and facts about it: records taken, records of the key, whether the order differs."""
 
     text: str
     taken: int
@@ -52,8 +52,8 @@ def capture(
     """Return the bronze records that reach one key of a table as a scenario, with what the model makes of them.
 
     app_name: how the scenario names the application, "module:name". key: its text, without the window, see
-    `lakehouse.formats.key_text`. limit: the first so many records only. listen: is told how many records of
-    bronze were read. Raises NotFound when no record reaches the key, NeedsSpark where only Spark could tell.
+    `lakehouse.formats.key_text`. limit: how many records at most, the first ones. listen: is told how many records
+    of bronze were read. Raises NotFound if no record reaches the key, NeedsSpark if only Spark could tell.
     """
     if table.stream.reads:
         names = ", ".join(upstream.name for upstream in table.stream.reads)
@@ -79,7 +79,7 @@ def capture(
 
 
 def _in_order(taken: Iterable[Record]) -> list[Record]:
-    """Put records in the order in which one batch of them would stand: a scenario must list them so."""
+    """Put records in the order that they would have in one batch: a scenario must list them so."""
     highest: dict[tuple[str, int], int] = {}
     placed = []
     for number, record in enumerate(taken):
@@ -90,7 +90,7 @@ def _in_order(taken: Iterable[Record]) -> list[Record]:
 
 
 def _input(app: App, record: Record) -> dict[str, Any]:
-    """A record as a scenario writes it; in hex where its bytes are no text of their format."""
+    """A record as a scenario writes it; in hex if its bytes are not valid in their format."""
     source = next(source for source in app.sources if source.topic == record.topic)
     item: dict[str, Any] = {"topic": record.topic}
     if record.partition:
@@ -155,7 +155,7 @@ def _layer(value: Any, indent: str) -> str:
 
 
 def _line(value: Any) -> str:
-    """JSON in one line, with the blanks that make it readable."""
+    """JSON in one line, with blanks for readability."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{write(name)}: {_line(item)}" for name, item in value.items()) + "}"
     return "[" + ", ".join(map(_line, value)) + "]" if isinstance(value, list) else write(value)

@@ -1,4 +1,4 @@
-"""The steps of a key where the model can't tell them: Spark's changelog per event, with the records from bronze.
+"""The steps of a key that the model can't tell: from Spark's changelog per event, with the records from bronze.
 
 Records that changed nothing (superseded, left out by HAVING, suppressed) are not in a changelog, so they are not here.
 """
@@ -55,7 +55,7 @@ def steps(opened: OpenTable, key: str, wanted: Sought, tick: int) -> dict[Key, t
     found.sort(key=lambda item: item[0])
     places = {(of.tick, of.topic, of.partition, of.offset) for of, _, _ in found}
     records = _records(opened.layout, table, places)
-    # One in a table that is read reaches this one as changes of its rows.
+    # An intervention in an upstream table reaches this one as changes of its rows.
     decided = {at.at: at for of in (*table.stream.tables, table) for at in interventions.of(opened.lake, of.name)}
     made: dict[Key, list[Effect]] = {}
     for position, of, row in found:
@@ -73,7 +73,7 @@ def steps(opened: OpenTable, key: str, wanted: Sought, tick: int) -> dict[Key, t
 
 
 def _late(opened: OpenTable, key: str, wanted: Sought, tick: int) -> list[tuple[Position, Key]]:
-    """The late records of a key: the order times of their positions are bronze's to know."""
+    """The late records of a key; the order times of their positions come from bronze."""
     table = opened.table
     from lakehouse.spark.changelog import published
     from lakehouse.spark.table import late

@@ -1,9 +1,10 @@
 """The records behind one row of a table, folded step by step to its value.
 
-The model folds them, with the rules that Spark runs too; no Spark is needed then. Which records were late is the lake's
-to say, not the slice's: the late table knows it of tumbling and hopping windows and of `order_by`; for sessions and
-sliding windows the stream time is made anew from all records that reach the table. Where the model can't (an expression
-that only Spark evaluates, interventions, a table that was restored) the changes come from Spark's changelog per event.
+The model folds them, with the same rules as on Spark; no Spark is needed then. Which records were late depends on the
+whole lake, not on the key's records alone: for tumbling and hopping windows and `order_by` the late table tells; for
+sessions and sliding windows the stream time is recomputed from all records that reach the table. Where the model can't
+fold (an expression that only Spark evaluates, interventions, a table that was restored) the changes come from Spark's
+changelog per event.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 Listen = Callable[[int], None]
 LATE_A_READ = 20_000
-ALWAYS_MS = 2**62  # judged by this time every record is late, by the other none
+ALWAYS_MS = 2**62  # judged by this time every record is late, by its negative none
 
 
 def explain(
@@ -48,8 +49,8 @@ def explain(
 ) -> list[Explained]:  # fmt: skip
     """Explain the rows of a key: one, or one a window, in order. key: its text, without the window.
 
-    lake: gives the layout's lake through a Spark session, which need not run before it is asked for. Raises NotFound
-    for a key that no record reaches, and for a moment that can't be had; ConfigError.
+    lake: gives the layout's lake through a Spark session, which starts only when it is needed. Raises NotFound for a
+    key that no record reaches, and for a moment that is not available; ConfigError.
     """
     from lakehouse.lake.moment import applied
     from lakehouse.run.explain import changelog
@@ -94,10 +95,10 @@ def folded(
 def _reaching(
     layout: Layout, table: Table, key: Sought, cut: Cut, listen: Listen
 ) -> tuple[list[Event], dict[Position, int] | None]:
-    """The records that reach a key, and by which time each of them is judged: None for a table without a clock."""
+    """The records that reach a key, and the time by which each is judged: None for a table without a clock."""
     own = {source.topic for source in table.stream.sources if source.own_table}
     source = table.stream.source
-    # These are judged by all records that came, not by what the late table tells of those that were late.
+    # These are judged by all records that came, not by the late table.
     needs_all = not isinstance(table.fold.window, Hopping | None)
     by_bytes = isinstance(source, Source) and is_keyed_by_topic(table, source) and not needs_all
     wanted = bytes_of(source, key) if by_bytes and isinstance(source, Source) else None
@@ -132,16 +133,16 @@ def _counts(cut: Cut, record: Record) -> bool:
 
 
 def _light(event: Event) -> Event:
-    """A record as the clock sees it: there are many."""
+    """A record reduced to what the clock needs: there are many of them."""
     return replace(event, values={}, record=replace(event.record, key=None, value=None, headers=()))
 
 
 def _late(layout: Layout, table: Table, places: set[tuple[Any, ...]]) -> dict[tuple[Any, ...], list[Span | None]]:
-    """What was late of the records at these places: (tick, topic, partition, offset, ordinal)."""
+    """The windows that records at these places were late for; a place is (tick, topic, partition, offset, ordinal)."""
     if not Path(layout.late(table.name), "_delta_log").is_dir():
         return {}
     found: dict[tuple[Any, ...], list[Span | None]] = {}
-    # A table may have many late records, the key has a few of them.
+    # A table may have many late records, a key only a few.
     columns = ("tick", "topic", "partition", "offset", "ordinal", *WINDOW_COLUMNS)
     for batch in reader.dataset(layout.late(table.name)).to_batches(columns=list(columns), batch_size=LATE_A_READ):
         for row in batch.to_pylist():
@@ -163,7 +164,7 @@ def _horizon(table: Table, late: list[Span | None] | None) -> int:
 
 
 def _steps(table: Table, events: Iterable[Event], made: Made) -> dict[Key, tuple[Effect, ...]]:
-    """Put what came of each record beside it, row by row."""
+    """Put the effect of each record beside it, row by row."""
     happened: dict[Position, list[Change | Late]] = {}
     outcomes: list[Change | Late] = [*made.changes, *made.unseen, *made.late]
     for outcome in outcomes:

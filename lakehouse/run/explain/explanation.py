@@ -1,4 +1,4 @@
-"""What is explained: a row's records step by step, and what the table has, which the last step is compared with."""
+"""An explanation: a row's records step by step, and the table's own row, which is compared with the last step."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class Effect:
     """What one record, or intervention, did to a row, and the row's values after it; None: there is no row.
 
-    record: as it lies in bronze; None of an intervention, and then `reason` says why. Its key and value as a person
-    writes them down, text in hex where they have no such form. did: inserted, updated, unchanged, deleted, absorbed
-    (by a longer session), late, superseded (by `order_by`), or how an intervention is called.
+    record: as it is in bronze; None for an intervention, and then `reason` says why. Its key and value are in readable
+    form, or hex if they have none. did: inserted, updated, unchanged, deleted, absorbed (by a longer session), late,
+    superseded (by `order_by`), or the name of an intervention.
     """
 
     position: Position
@@ -47,10 +47,10 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """One row: its key (with the window, if there is one), its steps in order, and what the table has at the moment.
+    """One row: its key (with the window, if there is one), its steps in order, and the table's own row at the moment.
 
-    found: the row's values as they are read. agrees: they are what the steps lead to. note: why the table does not show
-    the row though nothing is wrong, or what is wrong.
+    found: the row's values in the table. agrees: they equal the result of the steps. note: why the table does not show
+    the row although nothing is wrong, or what is wrong.
     """
 
     key: dict[str, Any]
@@ -61,7 +61,7 @@ class Explained:
 
     @property
     def row(self) -> dict[str, Any] | None:
-        """What the steps lead to."""
+        """The result of the steps."""
         return self.steps[-1].row
 
 
@@ -74,7 +74,7 @@ def rows_of_key(
     at: At | None,
     version: int | None,
 ) -> dict[Key, dict[str, Any]]:
-    """Return the rows of a key as the table has them at a moment. known: keys of rows, to read few of them."""
+    """Return the rows of a key as the table has them at a moment. known: keys of rows, to read only a few."""
     columns = keys_of(table).columns
     of = next(iter(known))
     plain_ones = {n: part for n, part in zip(columns, of, strict=False) if isinstance(part, str | int)}
@@ -104,7 +104,7 @@ def _rows(layout: Layout, table: Table, version: int, key: Mapping[str, Any]) ->
     wanted = ds.scalar(value=True)
     for name, part in key.items():
         field = ds.field(name)
-        # Writers of other engines leave texts as views, which Arrow can't compare yet.
+        # Writers of other engines store texts as views, which Arrow can't compare yet.
         wanted &= (field.cast(pa.string()) if isinstance(part, str) else field) == part
     for batch in reader.dataset(layout.silver(table.name), version).to_batches(filter=wanted):
         yield from batch.to_pylist(maps_as_pydicts="strict")
@@ -113,7 +113,7 @@ def _rows(layout: Layout, table: Table, version: int, key: Mapping[str, Any]) ->
 def checked(
     table: Table, key: Key, steps: tuple[Effect, ...], found: dict[str, Any] | None, watermark: int | None
 ) -> Explained:
-    """Return a row; what the steps lead to is compared with what the table has."""
+    """Return a row; the result of the steps is compared with the table's own row."""
     made = steps[-1].row if steps else None
     shown = {name: unhashable(part) for name, part in zip(table.key, key, strict=False)}
     agrees = (made is None) == (found is None) and (made is None or same(plain(made), plain(found)))
@@ -127,7 +127,7 @@ def checked(
 
 @singledispatch
 def _absent(operator: Operator, table: Table, key: Key, watermark: int | None) -> str | None:
-    """Say why an operator does not let a row be seen that the records lead to; None where it does."""
+    """Say why an operator hides a row that the records lead to; None if it does not."""
     return None
 
 
@@ -151,7 +151,7 @@ def _span(key: Key) -> Span:
 
 
 def written(table: Table, record: Record) -> tuple[Any, Any]:
-    """Return a record's key and value as a person writes them down; in hex where they have no such form."""
+    """Return a record's key and value in readable form, or in hex if they have none."""
     source = next(source for source in table.stream.sources if source.topic == record.topic)
     found: list[Any] = []
     for write, data in ((written_key, record.key), (written_value, record.value)):

@@ -33,20 +33,20 @@ COLUMNS = (
     "topic", "topic_id", "partition", "offset", "timestamp", "key", "value", "tick", "order_time", "headers",
     "timestamp_type",
 )  # fmt: skip
-# So many records are decoded at once: bronze may hold more than memory does.
+# How many records are decoded at once: bronze may be larger than memory.
 CHUNK = 20_000
 PROBE = "captured"
 
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """A key that is looked for: its columns, without the window, and its values."""
+    """The key to look for: its columns, without the window, and its values."""
 
     columns: tuple[Column, ...]
     values: Key
 
     def is_key(self, key: Key) -> bool:
-        """Say whether a key is it: by its values; where only Spark can tell a column's type, by its text."""
+        """Say whether a key is this one: by its values, or by its text if only Spark can tell a column's type."""
         return all(
             frozen(part) == frozen(value) if column.type else write_key([unhashable(part)]) == (value or "")
             for column, part, value in zip(self.columns, key, self.values, strict=True)
@@ -54,7 +54,7 @@ class Sought:
 
 
 def sought(layout: Layout, table: Table, text: str) -> Sought:
-    """Return the key that a text means, by the types that the lake's table has. Raises ConfigError for none."""
+    """Return the key that a text means, by the types of the lake's table. Raises ConfigError if it is not a key."""
     names, path = keys_of(table).columns, layout.silver(table.name)
     if Path(path, "_delta_log").is_dir():
         columns = columns_of(reader.dataset(path).schema, names)
@@ -64,7 +64,7 @@ def sought(layout: Layout, table: Table, text: str) -> Sought:
 
 
 def _declared(table: Table, name: str) -> str:
-    """The type that a key's column is declared with; empty where only Spark can tell."""
+    """The declared type of a key's column; empty if only Spark can tell."""
     for item in table.fold.by:
         if item.name == name:
             return expression_type(item.expression, table.stream.columns) or ""
@@ -87,7 +87,7 @@ def of_key(layout: Layout, own: set[str], table: Table, key: str, listen: Callab
 
 
 def is_keyed_by_topic(table: Table, source: Source) -> bool:
-    """True where a key of the table is the same bytes in every record, so that bronze can be asked for them."""
+    """True if a key of the table has the same bytes in every record, so that bronze can be searched for them."""
     if any(isinstance(step, Rekey) for step in table.stream.steps) or source.key_format != "kafka":
         return False
     read = [item.expression.text.lower() for item in table.fold.by] or [source.key[0].name.lower()]
@@ -95,7 +95,7 @@ def is_keyed_by_topic(table: Table, source: Source) -> bool:
 
 
 def bytes_of(source: Source, key: Sought) -> bytes:
-    """Return the bytes that a key is in the topic. Raises ConfigError for one that has none."""
+    """Return the bytes of a key in the topic. Raises ConfigError for a key that has none."""
     try:
         data = key_bytes(source, key.values[0])
     except Unfit as error:
@@ -141,5 +141,5 @@ def _reaching(table: Table, chunk: Sequence[Record], key: Sought) -> Iterator[Re
 
 
 def text_of(key: Key) -> str:
-    """Return a key as it is given on the command line."""
+    """Return a key in the form of the command line."""
     return write_key([unhashable(part) for part in key])

@@ -1,1 +1,1 @@
-"""An application, running: ingest, silver, publishing and upkeep in one process."""
+"""Running an application: ingest, silver, publishing and upkeep in one process."""

@@ -1,4 +1,4 @@
-"""An application, running: ingest, silver and publishing in one process, on one Spark session.
+"""Running an application: ingest, silver and publishing in one process, on one Spark session.
 
 Two ways, with equal results: until caught up (what Kafka has at the start), or for good.
 """
@@ -51,7 +51,7 @@ class Event:
     """Something a run did. Times are seconds since the start.
 
     "tick" (bronze), "batch" (all tables), "function failed" (a user's function, on records of a batch), "published",
-    "upkeep", "upkeep failed" (the job goes on). Details may hold parts of records: what prints them escapes them.
+    "upkeep", "upkeep failed" (the job goes on). Details may hold parts of records: a printer must escape them.
     """
 
     kind: str
@@ -83,7 +83,7 @@ class Job:
         self._began = time.monotonic()
 
     def until_caught_up(self, parts: tuple[Part, ...] = PARTS) -> None:
-        """Ingest what Kafka has now, then bring every table and sink to it. Raises what stopped it."""
+        """Ingest what Kafka has now, then bring every table and sink up to date. Raises what stopped it."""
         checked.check(self._spark, self._app)
         if "ingest" in parts:
             with self._ingest() as ingest:
@@ -111,7 +111,7 @@ class Job:
                 while not stop.wait(POLL_SECONDS) and all(query.isActive for query, _ in running):
                     self._take_up(ingest, silver)
             except Exception:
-                # A batch's own error says more than that a query, or Spark, can't be asked any more.
+                # A batch's own error says more than the error that a query, or Spark, no longer answers.
                 for query, owner in running:
                     owner.check(query)
                 raise
@@ -122,7 +122,7 @@ class Job:
                 owner.check(query)
 
     def _take_up(self, ingest: Ingest | None, silver: Silver | None) -> None:
-        """Take up the interventions that were asked for; they have ticks without records, which wake nobody."""
+        """Take up the requested interventions; their ticks have no records, so they wake no query."""
         if ingest is not None:
             for path, wanted in intervene.pending(self._layout):
                 if interventions.tick_of(self._lake, wanted.id) is None:
@@ -170,7 +170,7 @@ class Job:
         return Ingest(self._lake, feed, after_tick)
 
     def _upkeeping(self, part: str, work: Callable[[Policy], list[Done]]) -> Upkeeping:
-        """The upkeep of what a query of this job writes, told as events."""
+        """The upkeep of what a query of this job writes, reported as events."""
 
         def told(done: list[Done], seconds: float) -> None:
             files = [sum(one.files_before for one in done), sum(one.files_after for one in done)]
@@ -186,7 +186,7 @@ class Job:
         return done + upkeep_quarantine(self._lake, self._app, policy)
 
     def _look(self) -> dict[str, TopicNow]:
-        """What Kafka has now of the topics that are ingested; a topic that does not exist is left out."""
+        """What Kafka has now of the ingested topics; a topic that does not exist is left out."""
         names = set(self._cluster.names())
         listed = {*self._app.topics, *self._settings.kafka.topics}
         facts = self._cluster.topics(sorted(listed & names))
@@ -218,7 +218,7 @@ class Job:
                 upkeeping.after(tick)
 
             with Silver(self._lake, self._app, after_batch) as silver:
-                # What was committed before a crash and not published, and a new sink's whole history.
+                # What was committed but not published before a crash, and a new sink's whole history.
                 publish(silver.tick)
                 yield silver
 

@@ -33,7 +33,7 @@ DAY_MS = 24 * 60 * 60 * 1000
 
 
 class Publishing:
-    """Publishers of all sinks. A context manager: entering makes the topics that do not exist."""
+    """Publishers of all sinks. A context manager: entering creates the missing topics."""
 
     def __init__(self, lake: OpenLake, settings: Settings, app: App, cluster: Cluster) -> None:
         self._lake = lake.own_session() if app.sinks else lake
@@ -42,7 +42,7 @@ class Publishing:
 
     def __enter__(self) -> Publishing:
         if self._app.sinks:
-            # Bronze's id is the lake's: a publisher's progress is told in bronze's ticks.
+            # Bronze's id is the lake's: a publisher's progress is counted in bronze's ticks.
             bronze.create(self._lake, own_topics(self._app))
         for sink in self._app.sinks:
             self._make_topic(sink)
@@ -72,7 +72,7 @@ class Publishing:
             self._cluster.create(beside, 1, covers.CONFIG)
 
     def _create(self, topic: str, partitions: int, config: dict[str, str]) -> None:
-        """A topic of event times: a booking's may lie ahead, and one that Kafka refuses ends publishing."""
+        """A topic of event times: a booking's may lie ahead, and one that Kafka refuses would end publishing."""
         try:
             self._cluster.create(topic, partitions, config | TO_COME)
         except KafkaUnavailable:
@@ -80,30 +80,30 @@ class Publishing:
 
 
 class _Open:
-    """One sink that is published. Raises StorageError where its topic has what does not go on from this lake."""
+    """One sink that is published. Raises StorageError if its topic's content can't be continued from this lake."""
 
     def __init__(self, lake: OpenLake, settings: Settings, cluster: Cluster, sink: Sink) -> None:
         self._lake, self._cluster, self._sink = lake, cluster, sink
         self._options, self.topic = settings.kafka.options, sink.topic
         self._who: Mine | None = None
-        self._stands(cluster.topics([sink.topic])[sink.topic].id)  # a job that is refused must not fence who publishes
+        self._stands(cluster.topics([sink.topic])[sink.topic].id)  # a job that is refused must not fence the publisher
         self._publisher = Publisher(cluster, self._options, sink.topic, lake.layout.published(sink.topic))
         self._standing = self._stands(self._publisher.topic_id)
         self._publisher.remember(self._standing.tick)
-        self._clock: tuple[int, Mapping[str, Any]] | None = None  # where the table's stood at the last cover
+        self._clock: tuple[int, Mapping[str, Any]] | None = None  # the table's clock at the last cover
 
     def stands_before(self, tick: int) -> bool:
         return tick > self._standing.tick
 
     def publish(self, tick: int) -> int:
-        """Publish up to a tick, a transaction after the other; return how many records that were."""
+        """Publish up to a tick, one transaction after the other; return how many records that were."""
         was, mine, count = self._standing, self._who or self._mine(), 0
-        self._who = mine  # nobody else makes the table while it is kept
+        self._who = mine  # nobody else can create the table while this job keeps it
         changes = published.records(
             self._lake, self._sink, was.tick, tick, mine.origin,
             whole=was.whole, covered=was.covered,
         )  # fmt: skip
-        # Closed here, also where a transaction fails: what Spark keeps for them is given back while Spark is there.
+        # Closed here, even if a transaction fails: what Spark keeps for them is freed while Spark still runs.
         with closing(changes), closing(cut_changes(changes, was.tick, tick, was.sent, was.at)) as cut:
             for part in cut:
                 cover = self._cover(part, mine)
@@ -113,7 +113,7 @@ class _Open:
         return count
 
     def _cover(self, part: Transaction, mine: Mine) -> Cover:
-        """What the topic covers with a part."""
+        """What the topic covers after a part."""
         of, was = self._sink.of, self._standing
         covered = published.next_offsets(self._lake, of, part.tick)
         clock = published.clock_of(self._lake, of, part.tick, self._clock)

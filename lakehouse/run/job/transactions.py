@@ -1,8 +1,8 @@
-"""A changelog cut into Kafka transactions of bounded size, so that publishing can go on after whatever ended it.
+"""A changelog cut into Kafka transactions of bounded size, so that publishing can go on after any interruption.
 
-A transaction ends with a tick: what is in the topic is then the table at that tick, and a lake can be restored from it.
-A tick alone can be too large for one (a backfill changes all rows at one tick): it is cut, and what stands in the topic
-in between says how many records of it are there.
+A transaction ends with a tick: the topic then has the table at that tick, and a lake can be restored from it. A single
+tick can be too large for one transaction (a backfill changes all rows at one tick): it is cut, and the cover in
+between says how many of its records are in the topic.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from lakehouse.errors import StorageError
 from lakehouse.kafka.headers import POSITION, size
 from lakehouse.kafka.produce import ProducerRecord
 
-RECORDS, BYTES = 20_000, 16 << 20  # with so many a transaction ends, when their tick does
-TOO_LARGE = 5  # times that: in the middle of the tick
+RECORDS, BYTES = 20_000, 16 << 20  # with this many a transaction ends, at the end of their tick
+TOO_LARGE = 5  # times that many: it ends in the middle of the tick
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """What one transaction writes. tick: the last one that is whole in the topic then.
+    """What one transaction writes. tick: the last one that is then complete in the topic.
 
-    sent: so many records of the ticks after it are there, too; at: the position of the last one of them, as in its
-    header.
+    sent: how many records of the ticks after it are in the topic, too; at: the position of the last one of them, as in
+    its header.
     """
 
     records: list[ProducerRecord]
@@ -37,14 +37,14 @@ def cut_changes(
 ) -> Generator[Transaction]:
     """Cut the changes of the ticks in (after, to], each with its tick, in order. The last part has all up to `to`.
 
-    sent, at: what an earlier part has said of the ticks after `after`; these records are left out. Raises StorageError
-    where the changes do not begin as those did.
+    sent, at: those of an earlier part, for the ticks after `after`; these records are left out. Raises StorageError if
+    the changes do not begin with the same records.
     """
     held: list[ProducerRecord] = []
     whole = last = after
     number = volume = 0
     for tick, record in changes:
-        # What was cut in the middle is ended with the tick; no record may be cut off from those that are left out.
+        # A cut tick ends the transaction at its own end, but never among the records that are left out.
         if tick > last > whole and number >= sent and (sent or _full(held, volume)):
             yield Transaction(held, last)
             whole, held, volume, number, sent = last, [], 0, 0, 0

@@ -1,7 +1,7 @@
 """When upkeep is due in a running job, and the upkeep of a whole application at once, by command.
 
-In a job it runs in the writers' own threads, between two batches: after so many ticks, and not before so many seconds
-have passed. When it was done last stands in <lake>/control/upkeep; that may be lost, and is counted anew then.
+In a job it runs in the writers' own threads, between two batches: after a number of ticks, but not before a number of
+seconds have passed. <lake>/control/upkeep says when it was done last; if that is lost, the count starts again.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from lakehouse.spark.silver.upkeep import Done, Policy
 from lakehouse.spark.silver.writer import own_topics
 
 DAY_SECONDS = 86_400.0
-# Listing a folder costs more than it frees when little has come of age: so often in the time that versions are kept.
+# How often VACUUM runs in the time that versions are kept: listing a folder costs more than a few old files free.
 VACUUMS = 7
 
 
 class Upkeeping:
     """Upkeep of one part of a running job: "silver", or "bronze".
 
-    `told(done, seconds)` hears what was done, `failed(message)` what went wrong; neither stops the job.
+    `told(done, seconds)` gets the steps done, `failed(message)` what went wrong; neither stops the job.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Upkeeping:
         try:
             done = self._work(policy)
         except Exception as error:
-            # Whatever it is: the tables are whole, and the next upkeep goes on where this one ended.
+            # Whatever the error is: the tables are whole, and the next upkeep goes on where this one ended.
             self._failed(f"{type(error).__name__}: {cause(str(error))}")
         else:
             self._told(done, time.monotonic() - began)
@@ -86,7 +86,7 @@ class Upkeeping:
 
 
 def of_tables(lake: OpenLake, app: App, policy: Policy, tables: Iterable[Table]) -> list[Done]:
-    """Keep up an application's tables, whose leases the caller holds."""
+    """Do the upkeep of an application's tables, whose leases the caller holds."""
     now, done = datetime.now(UTC), []
     for table in tables:
         done += upkeep.upkeep(lake.open(table), policy, now, _published(lake.layout, app, table))
@@ -94,9 +94,9 @@ def of_tables(lake: OpenLake, app: App, policy: Policy, tables: Iterable[Table])
 
 
 def at_least(settings: Upkeep, keep: str | None) -> Upkeep:
-    """Return settings that keep versions for a time such as "168 hours" at least; longer where they say so.
+    """Return settings that keep versions at least for a time such as "168 hours"; longer if the settings say so.
 
-    Raises PlanError for a text that is no duration.
+    Raises PlanError for a text that is not a duration.
     """
     if keep is None or duration_ms(keep, "keep-at-least") <= duration_ms(settings.keep_versions, "keep_versions"):
         return settings
@@ -104,7 +104,7 @@ def at_least(settings: Upkeep, keep: str | None) -> Upkeep:
 
 
 def by_command(lake: OpenLake, app: App, settings: Upkeep, names: Iterable[str], *, dry_run: bool) -> list[Done]:
-    """Keep up some tables of an application; without names all of it, with its quarantines and bronze.
+    """Do the upkeep of some tables of an application; without names, of all of it, with its quarantines and bronze.
 
     Raises LeaseHeld while a job writes them: it does the upkeep itself.
     """
@@ -127,7 +127,7 @@ def by_command(lake: OpenLake, app: App, settings: Upkeep, names: Iterable[str],
 
 
 def _published(layout: Layout, app: App, table: Table) -> dict[str, int]:
-    """How far the table's net changelogs are published, as the lake remembers it; on an object store it does not."""
+    """How far the table's net changelogs are published, as the lake remembers; on an object store it does not."""
     found = {}
     for sink in app.sinks:
         if sink.of == table and sink.mode == "net" and "://" not in layout.root:

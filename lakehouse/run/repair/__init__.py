@@ -1,1 +1,1 @@
-"""What puts a lake right, or makes something new of its past."""
+"""Repairs of a lake, and new tables made from its past."""

@@ -1,8 +1,8 @@
-"""Backfills: a table's rows made anew from bronze, with the old logic or with new one, while the live job goes on.
+"""Backfills: a table's rows are rebuilt from bronze, with the old logic or with new logic, while the live job goes on.
 
-A range is refolded in place: the keys that its records touch are made anew, with all their records. The whole table is
-built beside the live one, in chunks that an interrupted build goes on after, compared with it key by key, and swapped
-in: one MERGE of the rows that differ, under the next epoch. The content before it is kept as an anchor.
+A range is refolded in place: the keys that its records touch are rebuilt from all their records. A whole table is built
+beside the live one, in chunks so that an interrupted build can go on, compared with it key by key, and swapped in: one
+MERGE of the rows that differ, under the next epoch. The content before the swap is kept as an anchor.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from lakehouse.spark.table.input import Input
 from lakehouse.spark.transaction import properties
 
 Phase = Literal["build", "compare", "swap"]
-# Is told of the phase, and of the records that are done, of all.
+# Is told the phase, the number of records done, and the total.
 Progress = Callable[[Phase, int, int], None]
-# What came while it was built is taken in as well; the swap brings what comes then.
+# Records that came during the build are taken in as well; the swap brings the rest.
 CATCH_UPS = 5
 
 
@@ -47,10 +47,10 @@ def silent(phase: Phase, done: int, total: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Backfilled:
-    """What a backfill, or a revert, changed or would change.
+    """The changes of a backfill, or a revert, made or planned.
 
-    tick: of the intervention, None where nothing was applied. records: of bronze, that were read, or would be.
-    before: the tick to go back to. changed: whether it brought other logic.
+    tick: of the intervention, None if nothing was applied. records: how many bronze records are read. before: the tick
+    to go back to. changed: whether it brought other logic.
     """
 
     differing: Difference
@@ -69,7 +69,7 @@ class Range:
     offsets: Mapping[str, Mapping[int, tuple[int, int]]] | None = None
 
     def details(self) -> dict[str, Any]:
-        """Return it as an intervention writes it down."""
+        """Return it in the form of an intervention's details."""
         times = {"first_ms": self.first_ms, "last_ms": self.last_ms}
         if self.offsets is None:
             return times
@@ -82,7 +82,7 @@ def backfill_range(
 ) -> Backfilled:  # fmt: skip
     """Refold the keys that a range's records touch.
 
-    Raises PlanError where the declaration is not the table's, or a topic is not; LeaseHeld while another backfill runs.
+    Raises PlanError if the declaration, or a topic, is not the table's; LeaseHeld while another backfill runs.
     """
     table = opened.table
     applied = _applied(opened)
@@ -114,10 +114,10 @@ def backfill(
     dry_run: bool = False,
     listen: Progress = silent,
 ) -> Backfilled:
-    """Build the whole table beside the live one, compare, and swap it in where it differs.
+    """Build the whole table beside the live one, compare, and swap it in if it differs.
 
-    An interrupted build goes on, and so does one that a dry run made. Raises PlanError for a declaration that the table
-    can't take, LeaseHeld for another declaration while a job keeps the table, or while another backfill makes it.
+    An interrupted build, or one from a dry run, is continued. Raises PlanError for a declaration that the table can't
+    take, LeaseHeld for another declaration while a job keeps the table, or while another backfill of it runs.
     """
     table = opened.table
     _applied(opened)
@@ -127,7 +127,7 @@ def backfill(
     with _alone(opened):
         changed = declared(table)[DECLARATION] != _declaration(opened)
         if changed and not dry_run:
-            _check_free(opened)  # said before the long part
+            _check_free(opened)  # fails before the long part
         records = 0
 
         def counted(phase: Phase, done: int, total: int) -> None:
@@ -154,7 +154,7 @@ def backfill(
 
 
 def discard(opened: OpenTable) -> bool:
-    """Remove what a dry run, or a killed backfill, built beside a table; return whether there was something.
+    """Remove the table that a dry run, or a killed backfill, built beside a table; return whether there was one.
 
     Raises LeaseHeld while a backfill works on it.
     """
@@ -166,9 +166,9 @@ def discard(opened: OpenTable) -> bool:
 
 
 def build(opened: OpenTable, name: str, *, to: int | None = None, listen: Progress = silent) -> OpenTable:
-    """Build a table beside the live ones, up to a tick, or to the last complete one; return where it lies.
+    """Build a table beside the live ones, up to a tick, or to the last complete one; return the built table.
 
-    One that was interrupted goes on, unless it was of another declaration.
+    An interrupted build goes on, unless it had another declaration.
     """
     table, beside = opened.table, opened.beside(check_name(name, "build"))
     if _declaration(beside) not in (None, declared(table)[DECLARATION]):
@@ -194,7 +194,7 @@ def build(opened: OpenTable, name: str, *, to: int | None = None, listen: Progre
 
 
 def compare(opened: OpenTable, beside: OpenTable) -> Difference:
-    """Compare what people see of the live table with what was built, at the last tick that both have taken in."""
+    """Compare the visible rows of the live table with those of the built one, at the last tick that both have."""
     tick = min(_applied(opened), _applied(beside))
     live = reading.read(opened, AtTick(tick))
     return difference(opened.table.key, live, Past(beside).visible(Cut(tick)))
@@ -209,11 +209,11 @@ def revert(
     why: Why = UNSAID,
     dry_run: bool = False,
 ) -> Backfilled:
-    """Make the live table what it was at a moment; what comes later goes on from there.
+    """Make the live table what it was at a moment; later records are applied from there.
 
-    version: the moment is this version, by its number, before what somebody else wrote after it. The clock stays:
-    windows that have closed since are not open again. Raises LeaseHeld while a backfill makes the table, PlanError for
-    a moment before other logic was swapped in.
+    version: the moment is this version, by its number, without what others wrote after it. The clock stays: windows
+    that have closed since do not open again. Raises LeaseHeld while a backfill of the table runs, PlanError for a
+    moment before other logic was swapped in.
     """
     _refuse_other_logic(opened, to)
     details = {**to.details(), "version": version}
@@ -228,13 +228,13 @@ def revert(
 
 
 def _done(made: Backfilled) -> Backfilled:
-    """With the way back: the intervention's tick has no records, so the one before it is the table without it."""
+    """Add the way back: the intervention's tick has no records, so the tick before it is the table without it."""
     assert made.tick is not None
     return replace(made, before=made.tick - 1)
 
 
 def _alone(opened: OpenTable) -> Lease:
-    """The lease of whoever makes a table anew: it is not the one of the job, which goes on."""
+    """The lease of a backfill of a table: it is not the job's lease, since the job goes on."""
     return Lease(opened.layout.lease(f"backfill-{opened.name}"), f"table {opened.name!r}, by a backfill or a revert,")
 
 
@@ -254,7 +254,7 @@ def _refuse_restored(opened: OpenTable) -> None:
 
 
 def _refuse_other_logic(opened: OpenTable, to: Cut) -> None:
-    """What other logic has made lacks what the present one goes on from."""
+    """A table made by other logic lacks the state that the present logic goes on from."""
     swaps = [at for at in interventions.of(opened.lake, opened.name) if at.details.get("changed")]
     if swaps and to.tick < swaps[-1].at:
         raise PlanError(
@@ -270,12 +270,12 @@ def _records(opened: OpenTable, after: int, to: int) -> int:
 
 
 def _declaration(opened: OpenTable) -> str | None:
-    """The declaration that a table carries; None where there is no table."""
+    """The declaration that a table carries; None if there is no table."""
     return properties(opened.spark, opened.visible.path).get(DECLARATION) if opened.exists else None
 
 
 def _effect(opened: OpenTable, kind: Kind, details: Mapping[str, Any]) -> Difference:
-    """What an intervention would change now."""
+    """The changes that an intervention would make now."""
     applied = _applied(opened)
     past = Past(opened, [Decision(applied + 1, "", kind, details)])
     live = reading.read(opened, AtTick(applied))

@@ -1,4 +1,4 @@
-"""Late correction, asked for: late records of closed windows are taken in after all, as an intervention."""
+"""Late correction: on request, late records of closed windows are taken in after all, as an intervention."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakehouse.spark.table import late
 
 @dataclass(frozen=True, slots=True)
 class Corrected:
-    """What a correction did: its tick, and how many late records it took in. `tick` is None after a dry run."""
+    """The result of a correction: its tick, and how many late records it took in. `tick` is None after a dry run."""
 
     tick: int | None
     records: int
@@ -34,9 +34,9 @@ def correct(
 ) -> Corrected:
     """Take late records of a windowed table in after all; its next version holds them.
 
-    key: of one key only, by its text, see `lakehouse.formats.key_text`. start, end: of windows that begin in
-    [start, end). A record is taken in as a whole, for all windows that it was late for. Raises PlanError for a
-    table without windows, NotFound when no such record is late. A job that runs goes on; it applies the correction.
+    key: only that key's records, by its text, see `lakehouse.formats.key_text`. start, end: only of windows that begin
+    in [start, end). A record is taken in as a whole, for all windows that it was late for. Raises PlanError for a table
+    without windows, NotFound if no such record is late. A running job goes on; it applies the correction.
     """
     table = opened.table
     if not table.windows:
@@ -54,7 +54,7 @@ def correct(
                 f"table {table.name!r} has no late record that fits and was not taken in yet. "
                 f"`lakehouse look late {table.name}` lists them."
             )
-        refold.beginning(opened)  # of a restored table: what is folded upon must be there
+        refold.beginning(opened)  # a restored table: the rows to fold onto must exist
         if dry_run:
             return Corrected(None, count)
         number = interventions.keep_records(opened.lake, records)

@@ -1,7 +1,7 @@
 """Quarantine replay: records that did not fit their schema count with other bytes, each at its original position.
 
-The fix is an intervention: bronze and the quarantine keep what came. What depends on the record is refolded, and only
-that: the rows of its keys, in the tables that read its stream.
+The fix is an intervention: bronze and the quarantine keep the original bytes. Only what depends on the record is
+refolded: the rows of its keys, in the tables that read its stream.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def replay(
 ) -> int | None:
     """Let quarantined records of a stream count with other bytes, in all tables of the application that read it.
 
-    again: those that were fixed before are left out, for who can't know whether an earlier try got so far. instead:
-    they count with the new bytes. One that a revert of a table took back is not fixed. Returns the tick of the
-    intervention; None where nothing was left of them. Raises NotFound for a record that is not in the quarantine,
-    PlanError for one that does not fit with its new bytes either, was fixed before, or came before the restore of a
-    table that reads it, and where no table reads the stream.
+    again: records that were fixed before are left out, for a caller that can't know whether an earlier try succeeded.
+    instead: records that were fixed before get the new bytes. A fix that a revert of a table took back does not count
+    as one. Returns the tick of the intervention; None if no record was left. Raises NotFound for a record that is not
+    in the quarantine, PlanError for one that does not fit with its new bytes either, was fixed before, or came before
+    the restore of a table that reads it, and if no table reads the stream.
     """
     readers = [table.name for table in app.tables if source in table.stream.decodes]
     if not readers:
@@ -77,7 +77,7 @@ def replay(
 
 
 def _refuse_before_restore(opened: OpenTable, rows: DataFrame) -> None:
-    """Of a table that was restored: what its changelog covered counts, or does not, as the other lake decided."""
+    """For a restored table: the other lake decided whether a record that its changelog covered counts."""
     if not opened.exists:
         return
     skip = opened.skip
@@ -89,7 +89,7 @@ def _refuse_before_restore(opened: OpenTable, rows: DataFrame) -> None:
             "decided in the lake that published, which may have fixed it, and this one can't tell. Fix it there and "
             "restore again; or leave it out here: records that came after the restore can be fixed."
         )
-    refold.beginning(opened)  # what the fix is folded upon must be there, before anything is written
+    refold.beginning(opened)  # the rows that the fix is folded onto must exist, before anything is written
 
 
 def _shown(identities: Sequence[Identity]) -> str:

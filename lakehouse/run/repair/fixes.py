@@ -1,8 +1,8 @@
 """Fixes: quarantined records with other bytes, decoded by the stream's present declaration. Nothing is written here.
 
-What a fix makes of a record is a way from the record to the record: a function of the user's, an edit of one record,
-or nothing at all, where the declaration has changed and takes the bytes as they are. Only key and value may differ; the
-record keeps its place, so that a replay can put it where it belongs.
+A fix is a function from record to record: a function of the user's, an edit of one record, or no change at all, if the
+declaration has changed and accepts the bytes as they are. Only key and value may differ; the record keeps its place, so
+that a replay can put it where it belongs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Edit:
 
 
 def unchanged(record: Record) -> Record:
-    """The fix of a record whose stream is declared otherwise now: its bytes as they are."""
+    """The fix of a record whose stream now has another declaration: its bytes as they are."""
     return record
 
 
@@ -66,13 +66,13 @@ class Fixed:
 
     @property
     def record(self) -> Record:
-        """The record as it is to be seen from now on, at its original position."""
+        """The record as it counts from now on, at its original position."""
         return replace(self.was.record, key=self.key, value=self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class StillBad:
-    """A record that a fix did not help: why not, and what the fix made of it; the bytes as they were if nothing."""
+    """A record that a fix did not help: why not, and its bytes after the fix; the original bytes if there are none."""
 
     was: Quarantined
     key: bytes | None
@@ -82,17 +82,17 @@ class StillBad:
 
 @dataclass(frozen=True, slots=True)
 class Fixes:
-    """What a fix made of the chosen records, in the lake's order."""
+    """The results of a fix for the chosen records, in the lake's order."""
 
     fixed: tuple[Fixed, ...]
     bad: tuple[StillBad, ...]
 
 
 def fixed_records(layout: Layout, app: App, stream: str, choice: Choice, how: Fix) -> Fixes:
-    """Return what a fix makes of a stream's quarantined records, each decoded as the application declares it now.
+    """Return the results of a fix for a stream's quarantined records, each decoded as the application declares it now.
 
-    Raises NotFound when none is chosen, PlanError for a stream that the application does not have, ConfigError for an
-    edit of several records, NeedsSpark where only Spark can tell whether a record fits.
+    Raises NotFound if none is chosen, PlanError for a stream that the application does not have, ConfigError for an
+    edit of several records, NeedsSpark if only Spark can tell whether a record fits.
     """
     source = source_of(app, stream)
     chosen = records(layout, stream, choice)
@@ -128,9 +128,9 @@ def source_of(app: App, stream: str) -> Source:
 
 
 def bytes_of(source: Source, part: Literal["key", "value"], text: str) -> bytes:
-    """Return the bytes that a text stands for: its UTF-8; of a stream of numbers (format kafka) the number's.
+    """Return the bytes of a text: its UTF-8; for a stream of numbers (format kafka) the number's.
 
-    Raises ConfigError for a text that is no such number.
+    Raises ConfigError for a text that is not such a number.
     """
     format, columns = (source.key_format, source.key) if part == "key" else (source.value_format, source.value)
     kind = base_type(columns[0].type)
@@ -143,10 +143,10 @@ def bytes_of(source: Source, part: Literal["key", "value"], text: str) -> bytes:
 
 
 def _tried(how: Fix, record: Record) -> tuple[Record, str | None]:
-    """Return what a fix made of a record, or the record and why it made nothing of it."""
+    """Return the fixed record, or the record itself and why the fix failed."""
     try:
         made = how(record)
-    except Exception as error:  # one record's: the others are tried all the same
+    except Exception as error:  # only this record fails: the others are still tried
         return record, f"the fix failed: {type(error).__name__}: {error}"
     if isinstance(made, bytes):
         made = replace(record, value=made)
@@ -164,7 +164,7 @@ def _tried(how: Fix, record: Record) -> tuple[Record, str | None]:
 
 
 def _why_bad(source: Source, fixed: list[Record]) -> dict[Any, str]:
-    """Return why records do not fit a source, by their identity; those that fit are not there."""
+    """Return why records do not fit a source, by their identity; those that fit are left out."""
     elsewhere = f"it is not of topic {source.topic!r}, which the stream reads now"
     why: dict[Any, str] = {record.identity: elsewhere for record in fixed if record.topic != source.topic}
     try:

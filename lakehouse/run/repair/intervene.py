@@ -1,8 +1,8 @@
-"""Interventions asked for: while no job runs they are done here; else the jobs that hold bronze and the tables do them.
+"""Requests for interventions: if no job runs they are done here; else the jobs that hold bronze and the tables do them.
 
-The job that ingests gives an intervention its tick, since it alone writes bronze: it is asked by a file below
-control/requests, which it takes up between two ticks. The job that keeps a table applies it when it comes to that
-tick. So nothing is stopped, and whoever asked waits for what it asked for.
+The job that ingests gives an intervention its tick, since only it writes bronze: it is asked by a file below
+control/requests, which it takes up between two ticks. The job that keeps a table applies the intervention when it
+reaches that tick. So nothing is stopped, and the process that asked waits for the result.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REFUSED = ".refused"
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Why an intervention is decided, and who decides it, beside the operating system's user; both are kept with it."""
+    """Why an intervention is made, and who decided it, beside the operating system's user; both are kept with it."""
 
     reason: str = ""
     by: str | None = None
@@ -51,8 +51,8 @@ UNSAID = Why()
 def intervene(lake: OpenLake, app: App, wanted: Wanted) -> int:
     """Decide on an intervention, and bring its tables to it; return its tick.
 
-    Raises StorageError where a killed ingest left a tick half written, or where a running job can't read what is asked
-    for; LeaseHeld where another process holds a table and does not come to the tick.
+    Raises StorageError if a killed ingest left a tick half written, or if a running job can't read the request;
+    LeaseHeld if another process holds a table and does not reach the tick.
     """
     at = _decide(lake, wanted)
     for name in wanted.tables:
@@ -61,9 +61,9 @@ def intervene(lake: OpenLake, app: App, wanted: Wanted) -> int:
 
 
 def pending(layout: Layout) -> Iterator[tuple[Path, Wanted]]:
-    """Yield what was asked for, with the file that asks; the job that ingests takes it up.
+    """Yield the requests, each with its file; the job that ingests takes them up.
 
-    A file that is no request is put aside, so that no job stumbles over it again.
+    A file that is not a request is put aside, so that no job stumbles over it again.
     """
     folder = Path(layout.requests)
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
@@ -71,7 +71,7 @@ def pending(layout: Layout) -> Iterator[tuple[Path, Wanted]]:
             said = json.loads(path.read_text())
             wanted = Wanted(**{**said, "tables": tuple(said["tables"])})
         except FileNotFoundError:
-            continue  # it was withdrawn
+            continue  # the request was withdrawn
         except (ValueError, TypeError, KeyError):
             path.replace(path.with_suffix(REFUSED))
         else:
@@ -92,7 +92,7 @@ def _decide(lake: OpenLake, wanted: Wanted) -> int:
                         asked = True
                 else:
                     return _decide_here(lake, wanted)
-            # A tick that is not complete was left by a crash: the next writer of bronze makes it.
+            # An incomplete tick was left by a crash: the next writer of bronze completes it.
             at = interventions.tick_of(lake, wanted.id)
             if at is not None and latest_complete_tick(lake) >= at:
                 return at
@@ -107,7 +107,7 @@ def _decide(lake: OpenLake, wanted: Wanted) -> int:
 
 
 def _decide_here(lake: OpenLake, wanted: Wanted) -> int:
-    """Decide as the writer of bronze, unless the one before has decided already."""
+    """Record it as the writer of bronze, unless the previous writer has done so already."""
     state = interventions.take_over(lake)
     if (at := interventions.tick_of(lake, wanted.id)) is not None:
         return at

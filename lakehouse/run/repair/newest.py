@@ -1,6 +1,6 @@
-"""The newest record of each key of a changelog, and rows on their way to Spark: with more keys than memory holds.
+"""The newest record of each key of a changelog, and rows on their way to Spark, for more keys than memory holds.
 
-The records are sorted on the driver's disk, and the rows go to Spark some megabytes at a time.
+The records are sorted on the driver's disk, and the rows go to Spark a few megabytes at a time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RECORD = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """The newest record of a key, and what it says of itself. value: None for a delete."""
+    """The newest record of a key, and its headers. value: None for a delete."""
 
     said: Said
     key: bytes
@@ -54,7 +54,7 @@ class Newest:
 
 
 def newest(records: Iterable[tuple[Said, bytes, bytes | None]]) -> Iterator[Newest]:
-    """Yield the last record of each key, of what records say, their keys and values. All are read before the first."""
+    """Yield the last record of each key, from records' headers, keys and values. All are read before the first."""
     for _, group in groupby(_one_by_one(in_order(_batches(records), 2)), key=itemgetter(0)):
         *_, (key, _, value, where, position, event_ms, origin, of, accumulators, left_out) = group
         at = Position(*json.loads(position))
@@ -80,7 +80,7 @@ def _batches(records: Iterable[tuple[Said, bytes, bytes | None]]) -> Iterator[pa
 
 @contextmanager
 def handed(lake: OpenLake, schema: StructType, rows: Iterable[tuple[int, tuple[Any, ...]]]) -> Iterator[DataFrame]:
-    """Give rows, each with its bytes, as a frame of Spark; what they need on the lake's disk is removed at the end."""
+    """Give rows, each with its size in bytes, as Spark frames; their files in the lake are removed at the end."""
     with _folder(lake) as path:
         try:
             lake.spark.createDataFrame([], schema).write.parquet(path)
@@ -93,7 +93,7 @@ def handed(lake: OpenLake, schema: StructType, rows: Iterable[tuple[int, tuple[A
 
 @contextmanager
 def _folder(lake: OpenLake) -> Iterator[str]:
-    """Give a folder that nobody else uses, with nothing in it. What killed processes left in such folders is removed.
+    """Give an empty folder that nobody else uses. What killed processes left in such folders is removed.
 
     On an object store no lease tells which are in use: what a killed process left stays there.
     """
@@ -108,12 +108,12 @@ def _folder(lake: OpenLake) -> Iterator[str]:
                 with nullcontext() if name == number else _lease(layout, name):
                     folders.remove(lake.spark, f"{root}/{name}")
             except LeaseHeld:
-                continue  # of a restore that runs
+                continue  # it belongs to a running restore
         yield f"{root}/{number}"
 
 
 def _first_free(layout: Layout) -> tuple[str, Lease]:
-    """The first number whose folder nobody uses, and its lease."""
+    """The first number whose folder is not in use, and its lease."""
     for number in map(str, count()):
         with suppress(LeaseHeld):
             return number, _lease(layout, number).acquire()

@@ -1,6 +1,6 @@
-"""A moment of a table as a new table: from a version, from bronze alone, from the published changelog alone.
+"""A table at a moment, as a new table: from a version, from bronze alone, or from the published changelog alone.
 
-A new table is nobody's: no application writes it. The three ways must give the same content.
+A new table has no owner: no application writes it. The three ways must give the same content.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ EXAMPLES = 5
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """One way to a table's content, and the seconds that it took; `refused` says why it can't tell the moment."""
+    """One way to a table's content, and the seconds that it took; `refused` says why it can't give the moment."""
 
     origin: Origin
     content: Content | None
@@ -52,7 +52,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Backtested:
-    """What two declarations make of the same records, up to a tick, and by how much the second differs."""
+    """The results of two declarations over the same records, up to a tick, and how the second differs."""
 
     tick: int
     first: Content
@@ -61,11 +61,11 @@ class Backtested:
 
 
 def checkout(opened: OpenTable, name: str, at: At | None, *, again: bool = False) -> Content:
-    """Make a new table of what people see of a table at a moment; return its content.
+    """Make a new table of a table's visible rows at a moment; return its content.
 
-    again: a table of that name which was made of the same moment is kept, and its content returned: for who can't know
-    whether an earlier try got so far. Raises StorageError when there is another table of that name, NotFound for a
-    moment that can't be had.
+    again: a table of that name and the same moment is kept, and its content returned, for a caller that can't know
+    whether an earlier try succeeded. Raises StorageError if there is another table of that name, NotFound for a moment
+    that is not available.
     """
     said = {"at": str(at or "now")}
     path = opened.layout.silver(check_name(name, "table"))
@@ -89,9 +89,9 @@ def rebuild(
 ) -> Content:
     """Make a new table of a table's content at a moment, from one origin alone; return its content.
 
-    version: Delta's own time travel. bronze: records and interventions, folded from the first one. changelog: what was
-    published. into: where the new table lies, the lake if left out. Raises ConfigError for an origin that can't tell
-    the moment.
+    version: Delta's own time travel. bronze: records and interventions, folded from the first one. changelog: the
+    published topic. into: where to put the new table, the lake if left out. Raises ConfigError for an origin that can't
+    give the moment.
     """
     into = into or opened.layout
     if origin not in ORIGINS:
@@ -117,17 +117,17 @@ def prove(
     at: At | None = None,
     published: Published | None = None,
 ) -> list[Proof]:
-    """Rebuild a table at a moment in every way that there is, into tables that are removed again.
+    """Rebuild a table at a moment in every available way, into tables that are then removed.
 
-    Equal contents prove that Delta's versions, bronze and the changelog tell the same. Without a moment it is the last
-    tick that the table has taken in. Raises NotFound for a table, or a moment, that does not exist.
+    Equal contents prove that Delta's versions, bronze and the changelog agree. Without a moment it is the last tick
+    that the table has taken in. Raises NotFound for a table, or a moment, that does not exist.
     """
     table = opened.table
     at = at or AtTick(reading.applied_tick(opened))
     reading.cut(opened, at)
     into, proofs = replace(opened.layout, beside=_beside("prove", table)), []
     with Lease(opened.layout.lease(f"prove-{table.name}"), f"table {table.name!r}, by a proof,"):
-        folders.remove(opened.spark, into.tables)  # a proof that was killed
+        folders.remove(opened.spark, into.tables)  # left by a proof that was killed
         try:
             for origin in ORIGINS if published is not None else ORIGINS[:-1]:
                 began = time.monotonic()
@@ -176,7 +176,7 @@ def backtest(
 
 
 def _beside(purpose: str, table: Table) -> str:
-    """A name for what is built beside the live tables; a table's own may be as long as a name can be."""
+    """A name for a table built beside the live ones; a table's own name may already have the maximal length."""
     return f"{purpose}_{hashlib.sha256(table.name.encode()).hexdigest()[:12]}"
 
 

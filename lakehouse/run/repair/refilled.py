@@ -1,4 +1,4 @@
-"""The topic that bronze is written back into: made, or checked that it will keep what comes; and how far it is."""
+"""The topic that bronze is written back into: it is created, or checked that it keeps the records; and its progress."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakehouse.kafka.topics import TO_COME, Cluster, TopicFacts
 from lakehouse.lake.record.bronze_rows import BronzeRows
 from lakehouse.semantics.moment import written
 
-# The records are as old as they are: Kafka must not drop them for that, nor give them its own time.
+# The records are old: Kafka must not drop them for that, nor give them its own time.
 MADE = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
@@ -26,7 +26,7 @@ LARGEST = "max.message.bytes"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A topic to write to. `begin`: the offset of our first record, by partition; `largest`: a batch's size."""
+    """A topic to write to. `begin`: the offset of our first record, by partition; `largest`: the largest batch."""
 
     name: str
     id: str
@@ -39,18 +39,18 @@ class Target:
         return len(self.begin)
 
     def ends(self, cluster: Cluster) -> dict[int, tuple[int, int]]:
-        """Return the first and the next offset of each partition, as they are now."""
+        """Return the present first and next offset of each partition."""
         return _ends(cluster, self.name, self.partitions)
 
     def remember(self, file: Path) -> None:
-        """Write down where our records begin: an interrupted run of several goes on from there."""
+        """Remember in a file where our records begin: after an interruption a later run goes on from there."""
         write_durably(file, json.dumps({"topic_id": self.id, "begin": self.begin}))
 
 
 def target(
     cluster: Cluster, source: BronzeRows, name: str, partitions: int | None, append: bool, remembered: Path
 ) -> Target:
-    """Return the topic to write to; it is made if it does not exist.
+    """Return the topic to write to; it is created if it does not exist.
 
     partitions: of a new topic; None for as many as the source has. Raises ConfigError for a topic that has too few,
     that would not keep the records, or that holds records of the source itself.
@@ -90,7 +90,7 @@ def _make(cluster: Cluster, source: BronzeRows, name: str, partitions: int | Non
 
 
 def _check_config(name: str, config: Mapping[str, str | None], source: BronzeRows) -> None:
-    """Raise ConfigError for a topic whose settings would change or drop what is written to it."""
+    """Raise ConfigError for a topic whose settings would change or drop the records."""
     wrong = []
     if "compact" in (config.get("cleanup.policy") or ""):
         wrong.append("cleanup.policy")
@@ -124,7 +124,7 @@ def _begin(
 
 
 def _remembered(file: Path, facts: TopicFacts) -> dict[int, int] | None:
-    """Where the records of an interrupted run begin; None if there was none into this very topic."""
+    """The offsets where the records of an interrupted run begin; None if there was none for this topic."""
     if not file.is_file():
         return None
     said = read_object(file)

@@ -1,8 +1,8 @@
 """Bronze back into a Kafka topic: the same bytes, headers, timestamps and partitions, in the same order.
 
-The topic itself says how far an interrupted run came. What is written to a partition is always a beginning of what
-bronze has for it (`lakehouse.kafka.ordered`), so the number of records there is the number to leave out; the first and
-the last of them are compared with bronze's before anything is added.
+The topic itself says how far an interrupted run got. The records in a partition are always the first ones that bronze
+has for it (`lakehouse.kafka.ordered`), so their number is the number to leave out; the first and the last of them are
+compared with bronze's before anything is added.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FIRST_MS = 1
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What one partition, under one id of the source, became: `part` in bronze, from `offset` on in the topic."""
+    """One partition, under one id of the source: `part` in bronze, from `offset` on in the topic."""
 
     part: PartitionRows
     offset: int
@@ -48,7 +48,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Rehydrated:
-    """What a rehydrate did. `records` are in the topic now, `written` of them by this run.
+    """The result of a rehydrate. `records` are in the topic now, `written` of them by this run.
 
     untimed: how many have a time that Kafka's client can't write (1970-01-01T00:00Z or before); they got the first
     millisecond after it.
@@ -76,11 +76,11 @@ def rehydrate(
     positions: bool = False,
     listen: Callable[[int, int], None] = lambda done, total: None,
 ) -> Rehydrated:
-    """Write records of bronze to a Kafka topic, which is made if it does not exist.
+    """Write records of bronze to a Kafka topic, which is created if it does not exist.
 
-    partitions: how many it gets then; as many as the source has if left out. append: behind the records that it has.
-    positions: with headers that say each record's place in bronze. listen: is told how many records are in the topic,
-    of how many. Run again, it goes on where it ended. Raises ConfigError for a topic that can't be written to,
+    partitions: of a new topic; as many as the source has if left out. append: after the records that it has already.
+    positions: with headers that give each record's place in bronze. listen: is told how many records are in the topic,
+    and the total. Run again, it goes on where it ended. Raises ConfigError for a topic that can't be written to,
     LeaseHeld, KafkaUnavailable.
     """
     remembered = Path(layout.rehydrated(check_topic(to)))
@@ -147,7 +147,7 @@ def _same(message: Message, record: Placed) -> bool:
 
 
 def _verify(cluster: Cluster, source: BronzeRows, into: Target) -> None:
-    """Raise KafkaUnavailable if the topic does not hold exactly what was to be written."""
+    """Raise KafkaUnavailable if the topic does not hold exactly the intended records."""
     for partition, (first, end) in into.ends(cluster).items():
         begin, expected = into.begin[partition], source.counts.get(partition, 0)
         if end - begin != expected or first > begin:

@@ -1,4 +1,4 @@
-"""What puts a lake right, or makes something new of its past; part of `lakehouse.run.lake.Lake`."""
+"""Repairs of a lake, and new tables made from its past; part of `lakehouse.run.lake.Lake`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Repairs(Opened):
     """Corrections, backfills, reverts, rebuilds, restores.
 
-    reason, by: why, and who decided it, beside the operating system's user; both stand in the interventions.
+    reason, by: why, and who decided it, beside the operating system's user; both are kept in the interventions.
     """
 
     def correct(
@@ -38,7 +38,7 @@ class Repairs(Opened):
         by: str | None = None,
         dry_run: bool = False,
     ) -> Corrected:
-        """Take late records of a windowed table in after all: of one key, of windows that begin in [start, end).
+        """Take late records of a windowed table in after all: of one key, or of windows that begin in [start, end).
 
         The windows are refolded with them, as an intervention at a tick of its own; the next run publishes the changes.
         See `lakehouse.run.repair.correct`. Raises PlanError, NotFound, LeaseHeld.
@@ -62,11 +62,11 @@ class Repairs(Opened):
         dry_run: bool = False,
         listen: Progress | None = None,
     ) -> Backfilled:
-        """Make a table's rows anew from bronze: those that a range of records touches, or all, with new logic too.
+        """Rebuild a table's rows from bronze: those that a range of records touches, or all, with new logic too.
 
-        The live job goes on. dry_run: only say what would change. listen: is told of the phase, and of the records done
-        of all. See `lakehouse.run.repair.backfill`. Raises PlanError for a declaration that the table can't take,
-        LeaseHeld where another backfill, or a job with another declaration, holds it.
+        The live job goes on. dry_run: only say what would change. listen: is told the phase, the records done, and the
+        total. See `lakehouse.run.repair.backfill`. Raises PlanError for a declaration that the table can't take,
+        LeaseHeld if another backfill, or a job with another declaration, holds it.
         """
         from lakehouse.run.repair import backfill
         from lakehouse.run.repair.intervene import Why
@@ -81,7 +81,7 @@ class Repairs(Opened):
         )  # fmt: skip
 
     def discard(self, table: Table) -> bool:
-        """Remove what a dry run, or a killed backfill, built beside a table; return whether there was something.
+        """Remove the table that a dry run, or a killed backfill, built beside a table; return whether there was one.
 
         Raises LeaseHeld while a backfill works on it.
         """
@@ -91,7 +91,7 @@ class Repairs(Opened):
 
         root = self._layout.root
         if "://" not in root and not Path(root, "beside", table.name).is_dir():
-            return False  # without Spark: most often there is nothing
+            return False  # without Spark: mostly there is nothing
         return backfill.discard(self._lake.open(table))
 
     def replay(
@@ -107,9 +107,9 @@ class Repairs(Opened):
     ) -> int | None:
         """Let quarantined records of a stream count with other bytes, at their original positions; return the tick.
 
-        again: those that were fixed before are left out; None where nothing is left. instead: they count with the new
-        bytes from now on. Without these they are refused.
-        fixed: of `lakehouse.run.repair.fixes.fixed_records`. The rows that depend on them are made anew, in all tables
+        again: records that were fixed before are left out; None if nothing is left. instead: they count with the new
+        bytes from now on. Without either they are refused.
+        fixed: from `lakehouse.run.repair.fixes.fixed_records`. The rows that depend on them are rebuilt, in all tables
         of the application that read the stream; the live job goes on. Raises NotFound, PlanError.
         """
         from lakehouse.run.repair.fix import replay
@@ -144,9 +144,9 @@ class Repairs(Opened):
         )  # fmt: skip
 
     def checkout(self, table: Table, name: str, at: At | None = None, *, again: bool = False) -> Content:
-        """Make a new table of what people see of a table at a moment; return its row count and hash.
+        """Make a new table of a table's visible rows at a moment; return its row count and hash.
 
-        again: where the table is there already, made of this moment, it is kept, and its content returned.
+        again: if the table exists already, with this moment, it is kept, and its content returned.
         """
         from lakehouse.run.repair.rebuild import checkout
 
@@ -167,7 +167,7 @@ class Repairs(Opened):
             return rebuild(self._lake.open(table), name, origin, at, published=published)
 
     def prove(self, table: Table, at: At | None = None, *, topic: str | None = None) -> list[Proof]:
-        """Rebuild a table at a moment in every way that there is, into tables that are removed: are they equal?"""
+        """Rebuild a table at a moment in every available way, into tables that are then removed: are they equal?"""
         from lakehouse.run.repair.rebuild import prove
         from lakehouse.run.repair.restore import Published
         from lakehouse.run.start.kafka import kafka

@@ -1,11 +1,11 @@
-"""A table from its published changelog alone: the duality, used. The application then goes on from there.
+"""Restores a table from its published changelog alone. The application then goes on from there.
 
 The topic's last record of each key is the row; its headers carry the accumulators and the position. The newest cover,
-in the topic beside it, says which source offsets the changelog covers: the restored table takes in what comes after
+in the topic beside it, says which source offsets the changelog covers: the restored table takes in the records after
 them, whatever the new lake's bronze holds.
 
-Ticks are a lake's own, so positions of two lakes can't be compared. What is restored lies before all that the new lake
-brings: its ticks are counted back from 0, the last one, through all lakes that published to the topic.
+Each lake has its own ticks, so positions of two lakes can't be compared. Restored rows lie before all that the new lake
+brings: their ticks are counted back from 0, the last one, through all lakes that published to the topic.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class _Read:
 def restore(opened: OpenTable, published: Published) -> int:
     """Make a table from its published changelog; return the number of rows.
 
-    Raises PlanError for a table that keeps more than its changelog tells, or that another declaration published;
-    StorageError when the lake has something of the table already, or the topic does not tell all that it needs;
-    NotFound when the topic does not exist, or has a record that is not of the changelog.
+    Raises PlanError for a table that keeps more than its changelog has, or that another declaration published;
+    StorageError if the lake has a part of the table already, or the topic lacks something that it needs; NotFound if
+    the topic does not exist, or has a record that does not belong to the changelog.
     """
     table = opened.table
     if opened.state != opened.visible:
@@ -106,10 +106,10 @@ def restore(opened: OpenTable, published: Published) -> int:
 
 @contextmanager
 def changelog(opened: OpenTable, published: Published, tick: int) -> Iterator[DataFrame]:
-    """Give what a table's published changelog makes of it up to a tick: a frame, while the context lasts.
+    """Give the rows of a table by its published changelog up to a tick: a frame, while the context lasts.
 
-    What compaction has removed can't be had: at a tick that is long past, the row of a key that changed since may be
-    missing. Raises NotFound where the topic does not exist, has another table's changelog, or ends before the tick.
+    What compaction has removed is lost: at a tick long past, the row of a key that changed since may be missing. Raises
+    NotFound if the topic does not exist, has another table's changelog, or ends before the tick.
     """
     table = opened.table
     topic, options = published.topic, published.options
@@ -137,7 +137,7 @@ def _up_to(ends: Mapping[str, int], mine: str) -> dict[str, int]:
 
 
 def _refuse_remains(opened: OpenTable) -> None:
-    """What an earlier table of the name left would count as this one's."""
+    """Refuse the remains of an earlier table of this name: they would count as this one's."""
     table = opened.table
     places = (opened.layout.state(table.name), opened.late, opened.layout.anchors(table.name))
     if left := [place for place in places if folders.exists(opened.spark, place)]:
@@ -164,7 +164,7 @@ def _newest(cluster: Cluster, options: Mapping[str, str], topic: str) -> Cover:
 
 
 def _whole(cluster: Cluster, options: Mapping[str, str], table: Table, topic: str) -> _Read:
-    """Read a changelog with the cover that belongs to it. Nobody may publish meanwhile."""
+    """Read a changelog with its cover. Nobody may publish meanwhile."""
     cover = _newest(cluster, options, topic)
     for _ in range(TRIES):
         _check(cluster, cover, table, topic)
@@ -172,7 +172,7 @@ def _whole(cluster: Cluster, options: Mapping[str, str], table: Table, topic: st
         last = newest(_records(cluster, options, topic, cover))
         first: list[Newest] = []
         try:
-            first += islice(last, 1)  # then all is read
+            first += islice(last, 1)  # then everything is read
         except NotFound as error:
             refused = error
         if (now := _newest(cluster, options, topic)) == cover:
@@ -186,7 +186,7 @@ def _whole(cluster: Cluster, options: Mapping[str, str], table: Table, topic: st
 def _records(
     cluster: Cluster, options: Mapping[str, str], topic: str, cover: Cover, until: Mapping[str, int] | None = None
 ) -> Iterator[tuple[Said, bytes, bytes | None]]:
-    """Yield the records of a changelog: what each says, key and value. Raises NotFound for one the cover does not know.
+    """Yield the records of a changelog: headers, key and value. Raises NotFound for one that the cover does not know.
 
     until: the last tick of each origin; records of others, and later ones, are left out.
     """
@@ -216,7 +216,7 @@ _INSTEAD = "Build the table from bronze; or delete the topic, so that its lake p
 
 
 def _check(cluster: Cluster, cover: Cover, table: Table, topic: str) -> None:
-    """Refuse a cover that is not of this table, or can't be true."""
+    """Refuse a cover of another table, or one that can't be true."""
     if cover.of != table.name:
         raise NotFound(f"topic {topic!r} has the changelog of {cover.of!r}, not of {table.name!r}. Check the names.")
     if cover.declared is not None and not (change := change_of({DECLARATION: cover.declared}, table)).can_go_on:
@@ -246,7 +246,7 @@ def _check(cluster: Cluster, cover: Cover, table: Table, topic: str) -> None:
 def _rows(
     spark: SparkSession, table: Table, found: _Read, schema: StructType, *, going_on: bool = False
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """The rows that the records make, each with its bytes; going_on: with all that is needed to take in more."""
+    """The rows from the records, each with its size in bytes; going_on: with all that is needed to take in more."""
     key, value = columns_of(spark, table)
     hidden = accumulators_of(spark, table)
     back = _ticks_back(found.cover)
@@ -275,7 +275,7 @@ def _rows(
 
 
 def _ticks_back(cover: Cover) -> dict[str, int]:
-    """By origin, what is taken off its ticks, so that all of them end at 0, and stay in their order."""
+    """By origin, the number subtracted from its ticks, so that all of them end at 0, and stay in their order."""
     back, total = {}, 0
     for origin, end in reversed(cover.ends().items()):
         total += end

@@ -1,8 +1,8 @@
-"""What a scenario expects against what an engine gave, and the difference as text.
+"""Compares a scenario's expectations with an engine's results; the difference as text.
 
-Outputs are compared in order, tables in any. Doubles compare within 1e-6, decimals exactly, scale included.
-Timestamps, dates and binaries are compared as the text that they have in JSON. A row of a windowed table has its
-window beside its key: "window": {"start": ms, "end": ms, "type": "time"}, or "session" for a session window.
+Outputs are compared in order, tables in any order. Doubles compare within 1e-6, decimals exactly, scale included.
+Timestamps, dates and binaries are compared as their text in JSON. A row of a windowed table has its window beside its
+key: "window": {"start": ms, "end": ms, "type": "time"}, or "session" for a session window.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _EXTRA = "+ "
 def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
     """Return one text for each topic, table, quarantine, counter and list of late records that is not as expected.
 
-    `expected` holds "outputs", "tables", "quarantine", "null_keys" and "late" as a scenario file has them; what is
-    not named there is not checked. In a difference, "-" is what was expected and "+" what was found.
+    `expected` holds "outputs", "tables", "quarantine", "null_keys" and "late" as a scenario file has them; anything
+    not named there is not checked. In a difference, "-" is the expected line and "+" the actual one.
     """
     failures = []
     outputs: dict[str, list[dict[str, Any]]] = {}
@@ -103,7 +103,7 @@ def keys_of(of: Stream | Table) -> Keys:
 
 
 def _published(app: App, topic: str) -> Keys:
-    """The keys of what is published to a topic, or of the table that is named instead of one."""
+    """The keys of what is published to a topic, or of the table that is named instead of a topic."""
     return keys_of(next((sink.of for sink in app.sinks if sink.topic == topic), None) or app.table(topic))
 
 
@@ -126,7 +126,7 @@ def _outputs(topic: str, key: Keys, wanted: list[dict[str, Any]], found: list[Ch
 
 
 def _shown(change: Change, key: Keys) -> dict[str, Any]:
-    """A change in the form in which a scenario writes it."""
+    """A change in the form of a scenario."""
     return {**key.shown(change.key), "value": plain(change.value), "timestamp": change.timestamp}
 
 
@@ -163,7 +163,7 @@ def _quarantine(name: str, wanted: list[dict[str, Any]], found: list[tuple[int, 
 
 
 def _late(name: str, key: Keys, wanted: list[dict[str, Any]], late: list[Late]) -> list[str]:
-    """Late records in position order; one that came too late for several windows stands there for each of them."""
+    """Late records in position order; one that came too late for several windows is listed once for each."""
     found: list[dict[str, Any]] = [
         {"offset": item.identity.offset, "partition": item.identity.partition} for item in late
     ]
@@ -185,7 +185,7 @@ def key_value(columns: tuple[str, ...], key: Key | None) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a row's value as JSON would have it, with decimals and doubles left as they are."""
+    """Return a row's value in JSON's form, with decimals and doubles left as they are."""
     match value:
         case datetime():
             return timestamp_text(value)

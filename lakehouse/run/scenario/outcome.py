@@ -1,4 +1,4 @@
-"""What came out of a replay: tables, changelogs and what was left out, as a test asks for them."""
+"""The results of a replay, in the form that tests need: tables, changelogs, and the records left out."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Sent:
 
 
 class Replayed:
-    """What came out of a replay."""
+    """The results of a replay."""
 
     def __init__(self, app: App, result: Result, sent: list[Sent]) -> None:
         self._app, self._result = app, result
@@ -72,7 +72,7 @@ class Replayed:
         return _changes(self._app.table(table), self._result.changelogs[table])
 
     def topic(self, topic: str) -> list[dict[str, Any]]:
-        """Return what was published to a topic, in order, in the form of `changes`. A null key has None in its columns.
+        """Return the records of a published topic, in order, as `changes` does. A null key has None in its columns.
 
         Raises ConfigError for a topic that the application does not write.
         """
@@ -86,7 +86,7 @@ class Replayed:
         """Return the records that came too late for a table, in order; for several windows, once for each.
 
         Each is a dict of topic, partition, offset, timestamp, key and value as they were sent, `window_start` and
-        `window_end` (None where the table has no windows).
+        `window_end` (None if the table has no windows).
         """
         self._app.table(table)
         found = []

@@ -1,6 +1,6 @@
 """Many small applications in one lake: each under names of its own, so that one run takes in a tick of all of them.
 
-On Spark a run costs seconds however little is in it, and each tick of it too; those that are packed share them.
+On Spark a run costs seconds however small it is, and so does each of its ticks; packed applications share this cost.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from lakehouse.semantics.record import Record
 
 
 class Trial(NamedTuple):
-    """An application and the records that it is run over."""
+    """An application and its input records."""
 
     app: App
     records: list[Record]
 
 
 def pack(trials: Sequence[Trial]) -> Trial:
-    """Return one application and one history that hold those of all trials. `unpack` takes their results out again."""
+    """Return one application and one history that hold those of all trials. `unpack` separates their results."""
     tables: list[Table] = []
     sinks: list[Sink] = []
     sources: list[Source] = []
@@ -45,7 +45,7 @@ def pack(trials: Sequence[Trial]) -> Trial:
 
 
 def unpack(result: Result, trials: Sequence[Trial]) -> list[Result]:
-    """Return what the run of a pack gave for each of its trials, under the names that the trials have themselves."""
+    """Return each trial's result from the run of a pack, under the trial's own names."""
     return [_own(result, _prefix(number), part.records) for number, part in enumerate(trials)]
 
 

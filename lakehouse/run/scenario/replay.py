@@ -1,7 +1,7 @@
 """Replay: records through an application on real Spark and Delta, without Kafka; an `Engine` like the model.
 
-The records are written into a bronze of their own as the ticks that they carry, by the code that ingest uses; then the
-tables take the ticks in by the code that the silver query uses. What comes out is read back from Delta.
+The records are written into a bronze of their own, at the ticks that they carry, by the same code as in ingest; then
+the tables take the ticks in by the same code as in the silver query. The results are read back from Delta.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class SparkReplay:
 
 
 def write_bronze(lake: OpenLake, app: App, records: Iterable[Record]) -> int:
-    """Write records into bronze, one commit a tick; return the last tick. What is there already stays before them."""
+    """Write records into bronze, one commit a tick; return the last tick. Records already there stay before them."""
     own = own_topics(app)
     bronze.create(lake, own)
     state = bronze.take_over(lake)
@@ -93,7 +93,7 @@ def _kafka_row(record: Record) -> tuple[Any, ...]:
 
 
 def read_result(lake: OpenLake, app: App, records: Iterable[Record], last: int) -> Result:
-    """Read what an application made of its records up to tick `last`, in the model's form."""
+    """Read an application's results for its records up to tick `last`, in the model's form."""
     result = Result()
     for table in app.tables:
         rows = reader.dataset(lake.layout.silver(table.name)).to_table().to_pylist(maps_as_pydicts="strict")

@@ -3,18 +3,18 @@
 An engine is anything that runs an application over records: the model (`lakehouse.model.model`) or Spark. The
 same file is run under several batchings, and must give the same under each of them.
 
-Beside the fields of every scenario (name, app, inputs, outputs, tables, error) these are understood:
+Besides the fields of every scenario (name, app, inputs, outputs, tables, error) these are supported:
 
     "quarantine": {"stream": [{"offset": 3, "partition": 0, "reason contains": "expected int"}]}
     "null_keys":  {"table": 2}
     "late":       {"table": [{"offset": 5, "partition": 0, "window": {"start": 0, "end": 10, "type": "time"}}]}
-    "key_hex", "value_hex" in an input: the bytes themselves, where no value could be written down
+    "key_hex", "value_hex" in an input: the bytes themselves, if JSON can't express them
 
 A record that came too late for several windows is listed once for each; without windows (order_by) none is given.
 
-The order of the inputs is the position of the records. In one batch, records of several partitions stand in
-the order of their order times (the running maximum of the timestamps in each partition), so a scenario with
-several partitions or topics must list its inputs in that order; `records` refuses one that does not.
+The order of the inputs is the order of the records' positions. In one batch, records of several partitions are ordered
+by their order times (the running maximum of the timestamps in each partition), so a scenario with several partitions or
+topics must list its inputs in that order; `records` refuses one that does not.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def on_model(app: App, records: list[Record]) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario file as it was read. `expected` holds those of `CHECKS` that it gives."""
+    """A scenario file as it was read. `expected` holds those of `CHECKS` that the file has."""
 
     path: Path
     name: str
@@ -162,7 +162,7 @@ def records(scenario: Scenario, app: App, batch: Batch = "all") -> list[Record]:
 
 def _check_order(scenario: Scenario, placed: list[Record]) -> None:
     for before, after in pairwise(placed):
-        # Without the tick: in one batch the records must stand as they are listed, too.
+        # Without the tick: in one batch, too, the records must be in the listed order.
         if before.position[1:] > after.position[1:]:
             raise ConfigError(
                 f"{scenario.path}: the inputs {before.position} and {after.position} would change places "

@@ -1,7 +1,7 @@
-"""Many scenarios on one engine or both: what `lakehouse test run` runs.
+"""Many scenarios on one engine or both, for `lakehouse test run`.
 
-The model runs one after the other. Spark runs them packed into one lake (`lakehouse.run.scenario.packing`): a pack that
-raises is halved until the scenario at fault stands alone, so that it fails no other.
+The model runs them one after the other. Spark runs them packed into one lake (`lakehouse.run.scenario.packing`): a pack
+that raises is halved until the scenario at fault is alone, so that it fails no other.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EngineName = Literal["model", "spark"]
-# So many scenarios share a lake: more would save little, and plans and threads of a thousand tables take memory.
+# How many scenarios share a lake: more would save little, and plans and threads of a thousand tables take memory.
 PACKED_MAX = 100
-# What ends a trace of a Python worker: the first line after it that is not indented.
+# The error of a Python worker's trace: the first line after the trace that is not indented.
 PYTHON_ERROR = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S.*)", re.MULTILINE)
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-# Thousands of small plans: code that compiles quickly beats code that runs quickly. With the first alone the room for
-# compiled code is 48 MB, which one batch of scenarios fills; after that nothing is compiled at all.
+# Thousands of small plans: code that compiles quickly beats code that runs quickly. With the first option alone the
+# room for compiled code is 48 MB, which one batch of scenarios fills; after that nothing is compiled at all.
 QUICK_TO_COMPILE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one scenario on one engine under one batching. `passed` is None where it was skipped.
+    """The outcome of one scenario on one engine under one batching. `passed` is None if it was skipped.
 
     `seconds`: on Spark its share of the run of its pack.
     """
@@ -66,10 +66,10 @@ class Case:
 
 
 def cases(paths: Iterable[Path], but: Path | None = None) -> list[Case]:
-    """Return the scenarios in files and folders, each file once; `but` is a file that is none: the report.
+    """Return the scenarios in files and folders, each file once; `but` is a file that is not a scenario: the report.
 
     In a folder, lakes are left out, and folders that begin with a dot or an underscore (.venv, _delta_log). A path that
-    is not there, or a folder without scenarios, is a case that fails: nothing tested is nothing passed.
+    does not exist, or a folder without scenarios, is a case that fails: nothing tested is nothing passed.
     """
     found: dict[Path, Case] = {}
     for path in paths:
@@ -88,7 +88,7 @@ def cases(paths: Iterable[Path], but: Path | None = None) -> list[Case]:
 
 
 def _is_apart(root: Path, file: Path) -> bool:
-    """True where a JSON file below `root` is somebody else's: of a tool, of Delta, of a lake."""
+    """True if a JSON file below `root` is not a scenario: it belongs to a tool, to Delta, or to a lake."""
     folders = [folder for folder in file.parents if folder.is_relative_to(root)]
     return any(folder.name.startswith((".", "_")) for folder in folders[:-1]) or any(map(_is_lake, folders))
 
@@ -101,7 +101,7 @@ def _is_lake(folder: Path) -> bool:
 def _case(file: Path) -> Case:
     try:
         return Case(file, read(file))
-    except Exception as error:  # whatever stands in the file: it fails alone
+    except Exception as error:  # whatever the file contains: only this case fails
         return Case(file, None, message(error))
 
 
@@ -132,14 +132,14 @@ def _run_pack(cases: Sequence[Case], batch: Batch, engine: Engine) -> Iterator[O
     results = dict(zip(parts, _halving(list(parts.values()), engine), strict=True))
     share = (time.perf_counter() - started) / max(len(parts), 1)
     for number, case in enumerate(cases):
-        # What has no part is checked without an engine: it is refused, as it may have to be, or it fails.
+        # A case without a part is checked without an engine: it is refused, as it may expect, or it fails.
         result = results.get(number, LakehouseError("not run"))
         passed, said = _checked(case, _given(result), batch)
         yield _outcome(case, "spark", batch, bool(passed), said, share if number in parts else 0.0)
 
 
 def _part(case: Case, batch: Batch) -> Trial | None:
-    """Return what an engine runs of a case; None if that can't be had, which `_checked` finds too and says."""
+    """Return the part of a case that an engine runs; None if it can't be read: `_checked` reports that."""
     if case.scenario is None or case.scenario.error is not None:
         return None
     try:
@@ -150,7 +150,7 @@ def _part(case: Case, batch: Batch) -> Trial | None:
 
 
 def _halving(parts: list[Trial], engine: Engine) -> list[Result | LakehouseError]:
-    """Return the result of each part, or what it raised."""
+    """Return the result of each part, or its error."""
     if not parts:
         return []
     try:
@@ -163,7 +163,7 @@ def _halving(parts: list[Trial], engine: Engine) -> list[Result | LakehouseError
 
 
 def _spark_message(error: Exception) -> str:
-    """Return Spark's error as one line: of a Python worker's trace the error itself, of Java's the cause."""
+    """Return Spark's error as one line: the error itself of a Python worker's trace, the cause of a Java trace."""
     from lakehouse.spark.failure import cause
 
     if isinstance(error, LakehouseError):
@@ -184,14 +184,14 @@ def _given(result: Result | LakehouseError) -> Engine:
 
 
 def _checked(case: Case, engine: Engine, batch: Batch) -> tuple[bool | None, str]:
-    """Check a case; return whether it passed, None where it needs Spark, and what is said of it. Raises nothing."""
+    """Check a case; return whether it passed, None if it needs Spark, and the message. Raises nothing."""
     if case.scenario is None:
         return False, case.refused
     try:
         failures = check(case.scenario, engine, batch)
     except NeedsSpark as error:
         return None, f"needs Spark: {error}"
-    except (Exception, SystemExit) as error:  # of the user's application, or the engine: it fails this scenario alone
+    except (Exception, SystemExit) as error:  # of the user's application, or the engine: only this scenario fails
         return False, message(error)
     return not failures, "\n".join(failures)
 
@@ -209,8 +209,8 @@ def run(
 ) -> Iterator[Outcome]:
     """Run every case on every engine under every batching, the model first.
 
-    spark: gives the Spark engine; entered once, and only when Spark is asked for. If it can't be had, all that it was
-    to run fails with that message.
+    spark: gives the Spark engine; entered once, and only when Spark is asked for. If it can't start, all its cases
+    fail with that message.
     """
     if "model" in engines:
         for batch in batches:
@@ -237,7 +237,7 @@ def session_for_tests(settings: Settings | None = None) -> SparkSession:
 
 @contextmanager
 def spark_engine() -> Iterator[Engine]:
-    """The Spark engine: a session and a temporary folder; at the end both are gone."""
+    """The Spark engine: a session and a temporary folder; both are removed at the end."""
     from lakehouse.run.scenario.replay import SparkReplay
 
     session = session_for_tests()
@@ -249,7 +249,7 @@ def spark_engine() -> Iterator[Engine]:
 
 
 def write_report(file: Path, outcomes: Iterable[Outcome]) -> None:
-    """Write the outcomes that count, passed and failed, as a JSON list. Raises ConfigError for a file that can't be."""
+    """Write the outcomes that count, passed and failed, as a JSON list. Raises ConfigError if it can't."""
     lines = [json.dumps(asdict(outcome), ensure_ascii=False) for outcome in outcomes if outcome.passed is not None]
     try:
         file.write_text("[" + ",\n ".join(lines) + "]\n", encoding="utf-8")

@@ -20,7 +20,7 @@ MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An application, and where it is: a file or a module, and its name in there."""
+    """An application and its place: a file or a module, and its name in there."""
 
     app: App
     where: str
@@ -36,7 +36,7 @@ class Found:
 def load_app(target: str) -> App:
     """Return the application that `target` names: "flights.py", "flights.py:app", "package.module".
 
-    Without a name the module's one `App` is taken. Raises ConfigError when there is none, PlanError as declared there.
+    Without a name the module's one `App` is taken. Raises ConfigError if there is none, PlanError as declared there.
     """
     return find_app(target).app
 
@@ -110,7 +110,7 @@ def _import(where: str, what: str) -> ModuleType:
     if not MODULE.fullmatch(where):
         raise ConfigError(f"{what}: expected a Python file (flights.py) or a module (package.flights).")
     if "" not in sys.path:
-        sys.path.append("")  # behind all others: a file here never stands in for an installed module
+        sys.path.append("")  # after all others: a file here never replaces an installed module
     try:
         return importlib.import_module(where)
     except ModuleNotFoundError as error:

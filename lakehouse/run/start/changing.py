@@ -1,4 +1,4 @@
-"""What an application's declarations mean for the lake as it is: found without Spark, before anything runs."""
+"""What an application's declarations mean for the lake as it is: determined without Spark, before anything runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def planned(layout: Layout, app: App) -> list[Planned]:
 
 
 def _change(layout: Layout, table: Table) -> Change | None:
-    """What people see and what is kept are two tables: the one that can go on least counts."""
+    """The change of the visible table and of the state, which may be two tables: the more severe one counts."""
     paths = [place.path for place in places(layout, table)]
     known = [path for path in paths if Path(path, "_delta_log").is_dir()]
     changes = [change_of(DeltaTable(path).metadata().configuration, table) for path in known]
@@ -51,7 +51,7 @@ def _change(layout: Layout, table: Table) -> Change | None:
 
 
 def misplaced(layout: Layout, app: App) -> list[str]:
-    """Say which topics' rows lie elsewhere in bronze than `own_table` declares: their tables would not find them."""
+    """Say which topics have their rows elsewhere in bronze than `own_table` declares: tables would not find them."""
     own = {source.topic for source in app.sources if source.own_table}
     there = {topic for topic in app.topics if Path(layout.own_records(topic), "_delta_log").is_dir()}
     if own == there:
@@ -64,8 +64,8 @@ def misplaced(layout: Layout, app: App) -> list[str]:
 def check(settings: Settings, app: App, parts: tuple[str, ...] | None) -> None:
     """Raise PlanError when the lake's tables can't go on under their declarations: before ingest, and before Spark.
 
-    parts: those that will run; None for all. A lake on an object store is looked at by the run itself,
-    when it opens its tables.
+    parts: those that will run; None for all. A lake on an object store is checked by the run itself, when it opens its
+    tables.
     """
     layout = Layout(settings.lake.path)
     if "://" in layout.root:

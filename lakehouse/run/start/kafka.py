@@ -1,4 +1,4 @@
-"""Which Kafka: the configured one, the embedded one that runs already, or one that is started for the while."""
+"""Which Kafka: the configured one, the embedded one that runs already, or one that is started for this run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A first look at the leases that a run will need: to say at once what would be said after Spark has started."""
+"""A first check of the leases that a run will need: so it fails at once, not after Spark has started."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakehouse.settings.config import Settings
 
 
 def check(settings: Settings, app: App, parts: tuple[str, ...]) -> None:
-    """Raise LeaseHeld when another process holds what this run would write. The run takes the leases itself, later."""
+    """Raise LeaseHeld if another process holds a lease that this run needs. The run itself takes the leases later."""
     layout = Layout(settings.lake.path)
     needed = [("ingest", "bronze")] if "ingest" in parts else []
     if "silver" in parts:

@@ -1,4 +1,4 @@
-"""A lake that is opened: its settings, where it lies, and its Spark session, which starts when something needs it."""
+"""An open lake: its settings, its place, and its Spark session, which starts when something needs it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Opened:
         if settings is None:
             environ = dict(os.environ)
             if path is not None:
-                # As a variable, so that what lies beside the lake by default (the broker's folder) follows it.
+                # As a variable, so that folders that are beside the lake by default (the broker's) follow it.
                 environ[f"{PREFIX}LAKE_PATH"] = (
                     str(path) if "://" in str(path) else str(Path(path).expanduser().resolve())
                 )

@@ -1,16 +1,16 @@
-"""Whether a lake may go on in a topic, and from where: what the topic's newest cover says is compared with the lake.
+"""Whether a lake may go on publishing to a topic, and from where: the topic's newest cover is compared with the lake.
 
 | the newest cover is of           | a table's changelog                         | a stream                    |
 |----------------------------------|---------------------------------------------|-----------------------------|
 | none, and there are no records   | from the first tick, a restored table whole | from the first tick         |
 | none, and there are records      | refused                                     | from the first tick         |
 | this lake, this table            | after the cover's tick                      | after the cover's tick      |
-| a copy of this lake, gone apart  | refused                                     | after the cover's offsets   |
+| a copy of this lake, diverged    | refused                                     | after the cover's offsets   |
 | what the table was restored from | from the first tick, as the next origin     |                             |
 | another lake                     | refused                                     | after the cover's offsets   |
 | another table, or the other kind | refused                                     | refused                     |
 
-Two lakes never write one changelog by turns: whoever went on last has the topic, and the other one is refused.
+Two lakes never write one changelog in turns: the one that wrote last has the topic, and the other one is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Offsets = Mapping[str, Mapping[str, int]]  # {topic id: {partition: offset}}
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a table was restored from: the cover of a topic. `before`: the cover's own origins, its own at last."""
+    """The cover of the topic that a table was restored from. `before`: the cover's earlier origins, then its own."""
 
     topic: str
     before: tuple[tuple[str, int], ...]
@@ -42,7 +42,7 @@ class Restored:
 
 
 def restored_of(text: str | None) -> Restored | None:
-    """Return what a table's property says; None for a table that was built from bronze."""
+    """Return the value of a table's property; None for a table that was built from bronze."""
     if text is None:
         return None
     said = json.loads(text)
@@ -53,8 +53,8 @@ def restored_of(text: str | None) -> Restored | None:
 class Mine:
     """What a lake would publish. origin: whose ticks; table: the table's id; tick: the lake's last complete one.
 
-    next: the source's offsets after the cover's tick, as this lake counts it; exact: whether a commit says them, or
-    they were derived from rows, which do not tell offsets without records.
+    next: the source's offsets after the cover's tick, as this lake counts it; exact: whether they come from a commit,
+    not from rows, which don't show offsets without records.
     """
 
     of: Stream | Table
@@ -68,10 +68,10 @@ class Mine:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where publishing goes on: after a tick.
+    """The tick after which publishing goes on.
 
-    sent: so many records of the ticks after it are in the topic already; at: the position of the last one. before:
-    earlier origins, with their last ticks. covered: the offsets of a stream up to which its records are there.
+    sent: how many records of the ticks after it are in the topic already; at: the position of the last one. before:
+    earlier origins, with their last ticks. covered: the offsets of a stream up to which the topic has its records.
     """
 
     tick: int = NO_TICK
@@ -82,13 +82,13 @@ class Standing:
 
     @property
     def whole(self) -> bool:
-        """Whether the topic has nothing yet of what a restored table began with."""
+        """Whether the topic has none of the rows that a restored table began with."""
         return self.tick == NO_TICK and not self.before
 
 
 def standing(topic: str, topic_id: str, cover: Cover | None, mine: Mine, *, has_records: bool) -> Standing:
-    """Return where publishing goes on. Raises StorageError where it must not. has_records: asked without a cover."""
-    if cover is None or cover.topic != topic_id:  # of a topic that was deleted, and made anew
+    """Return where publishing goes on. Raises StorageError if it must not. has_records: only used without a cover."""
+    if cover is None or cover.topic != topic_id:  # of a topic that was deleted and recreated
         if has_records and isinstance(mine.of, Table):
             raise _refused(topic, "has records, and no cover says which table's and up to where")
         return Standing()
