@@ -1,4 +1,4 @@
-"""What is asked of a running Airflow over its REST API: its health, how many DAGs it has, and what it can't import."""
+"""Requests to a running Airflow over its REST API: its health, how many DAGs it has, and what it can't import."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from lakehouse.errors import AirflowError
 
 TIMEOUT_SECONDS = 15.0  # the first request of a kind takes seconds on a busy machine
 HEALTHY = "healthy"
-# What the health report calls the processes, and what we call them.
+# The health report's names for the processes, and ours.
 COMPONENTS = {"scheduler": "scheduler", "triggerer": "triggerer", "dag_processor": "dag-processor"}
-# Whatever proxy the environment names: this is a server on this machine.
+# No proxy, even if the environment names one: this is a server on this machine.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @dataclass(frozen=True)
 class Health:
-    """By part: "healthy", or what else it is. `database` likewise."""
+    """By part: "healthy", or another state. `database` likewise."""
 
     database: str
     parts: dict[str, str]
@@ -32,10 +32,10 @@ class Health:
 
 
 def health(url: str, since: float = 0.0) -> Health | None:
-    """What Airflow at `url` says of its parts; None when it does not answer.
+    """The health of Airflow's parts, from Airflow at `url`; None when it does not answer.
 
-    A part whose last heartbeat is older than `since` (seconds since 1970) is "starting": a killed one's counts for
-    half a minute.
+    A part whose last heartbeat is older than `since` (seconds since 1970) is "starting": Airflow counts a killed part's
+    heartbeat for half a minute.
     """
     try:
         report = _ask(f"{url}/api/v2/monitor/health")
@@ -73,7 +73,7 @@ def dags(url: str, bearer: str) -> Dags:
 
 
 def make_pool(url: str, bearer: str, name: str, slots: int, description: str) -> None:
-    """Make a pool unless there is one of that name, whose slots stay as they are. Raises AirflowError."""
+    """Create a pool, unless there is one of that name: its slots then stay as they are. Raises AirflowError."""
     found = _ask(f"{url}/api/v2/pools?limit=1000", bearer).get("pools", [])
     if name not in [one.get("name") for one in found]:
         body = {"name": name, "slots": slots, "description": description, "include_deferred": False}

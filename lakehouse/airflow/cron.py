@@ -1,4 +1,4 @@
-"""Whether a text is a schedule that Airflow will take: a bad one would take its file's DAGs away."""
+"""Checks that Airflow will accept a text as a schedule: a bad one would make all DAGs of its file disappear."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PRESETS = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 DAYS_OF = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-# Least and most; the names that stand for numbers, from the least.
+# Least and most; the names for numbers, from the least.
 Bounds = tuple[int, int, tuple[str, ...]]
 FIELDS: tuple[tuple[str, Bounds], ...] = (
     ("minute", (0, 59, ())),
@@ -37,14 +37,14 @@ def check(text: str, what: str) -> str:
         {number for part in field.split(",") for number in _numbers(part, field, f"{what} {text!r}: {name}", of)}
         for field, (name, of) in zip(fields, FIELDS, strict=True)
     ][2:]
-    # Cron runs on either kind of day where both are chosen. Airflow would show the DAG, and never run it.
+    # If both kinds of day are set, cron runs on either. Airflow would show the DAG, and never run it.
     if len({day % 7 for day in weekdays}) == 7 and min(days) > max(DAYS_OF[month - 1] for month in months):
         raise ConfigError(f"{what} {text!r}: this date never occurs; expected one that does.")
     return text
 
 
 def _numbers(part: str, field: str, what: str, of: Bounds) -> Iterable[int]:
-    """Return what a part of a field stands for. Raises ConfigError."""
+    """Return the numbers that a part of a field means. Raises ConfigError."""
     least, most, words = of
     expected = f"expected *, a number from {least} to {most}, 1-5, */15, or several with commas between"
     match = PART.fullmatch(part)

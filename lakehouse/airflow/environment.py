@@ -12,21 +12,21 @@ from lakehouse.airflow.home import Home
 from lakehouse.errors import AirflowError, ConfigError
 from lakehouse.settings import config
 
-# What Python, a JVM, a Spark session and a Hadoop file system look for. Nothing else of the caller's is passed on.
+# The variables of Python, a JVM, a Spark session and a Hadoop file system. Others of the caller are not passed on.
 PASSED_ON = (
     "HADOOP_CONF_DIR", "HOME", "JAVA_HOME", "LANG", "LC_ALL", "PATH", "SPARK_CONF_DIR", "SSL_CERT_DIR", "SSL_CERT_FILE",
     "TMPDIR", "USER",
 )  # fmt: skip
-# Settings of the jobs go along; Airflow's own stay (a database's password), and every application has its own lake.
+# The jobs' settings are passed on; Airflow's own (a database's password) are not. Each application has its own lake.
 SETTINGS_PREFIX = "LAKEHOUSE_"
 NOT_PASSED_ON_PREFIXES = ("LAKEHOUSE_AIRFLOW_", "LAKEHOUSE_LAKE_", "LAKEHOUSE_SUPERVISED_BY")
 STDERR = 2
 
 
 def set_up() -> Path:
-    """Make Airflow's environment, or bring it up to date, and return its `airflow`. Quick when nothing is to do.
+    """Make Airflow's environment, or bring it up to date, and return its `airflow`. Quick if there is nothing to do.
 
-    What the installer says goes to stderr. Raises ConfigError outside a checkout, AirflowError when it fails.
+    The installer's output goes to stderr. Raises ConfigError outside a checkout, AirflowError if it fails.
     """
     root = config.home()
     script = root / "infra" / "airflow" / "setup.sh"
@@ -45,7 +45,7 @@ def set_up() -> Path:
 
 
 def variables(home: Home, airflow: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The environment of Airflow's processes: little of `environ`, and where the project and the applications are."""
+    """The environment of Airflow's processes: little of `environ`, and the folders of the project and applications."""
     passed = {
         name: value
         for name, value in environ.items()
@@ -59,7 +59,7 @@ def variables(home: Home, airflow: Path, environ: Mapping[str, str] = os.environ
         # Airflow starts its parts by name.
         "PATH": os.pathsep.join([str(airflow.parent), passed.get("PATH", os.defpath)]),
         "PYTHONUNBUFFERED": "1",
-        # Airflow renames its processes, and would write over the variables by which members.py finds them.
+        # Airflow renames its processes, which would overwrite the variables by which members.py finds them.
         "SPT_NOENV": "1",
         "TZ": "UTC",
     }

@@ -1,8 +1,8 @@
 """Airflow's home: its folder on disk, its keys, its users' passwords and the airflow.cfg made from our settings.
 
-    <home>/airflow.cfg       Airflow's settings, written anew at each start; holds the keys, so only its owner reads it
-          /keys.json         made once: what encrypts connections, signs tokens and sessions
-          /passwords.json    user to password, made once for each user; the format is Airflow's SimpleAuthManager's
+    <home>/airflow.cfg       Airflow's settings, rewritten at each start; holds the keys, so only its owner can read it
+          /keys.json         made once: the keys that encrypt connections, and sign tokens and sessions
+          /passwords.json    user to password, made once for each user, in the format of Airflow's SimpleAuthManager
           /airflow.db        the database, unless another one is configured
           /applications/     a manifest for each application that was added
           /logs/             a log for each process, and the tasks'
@@ -27,7 +27,7 @@ from lakehouse.airflow.private import write_private
 from lakehouse.errors import AirflowError
 from lakehouse.settings import config
 
-# A port that nothing listens on: no process of ours serves logs, and a stranger's on the default port would be asked.
+# A port that nothing listens on: no process of ours serves logs, and on the default port a stranger's could be asked.
 NO_PORT = "1"
 TALKATIVE = (
     "airflow.dag_processing.manager", "airflow.models.dag", "airflow.serialization.definitions.dag", "http.access",
@@ -57,7 +57,7 @@ class Home:
         return self.folder / "logs"
 
     def make(self) -> None:
-        """Make the folders, private to their owner. Raises AirflowError when that can't be done."""
+        """Make the folders, private to their owner. Raises AirflowError if that fails."""
         try:
             for folder in (self.folder, self.applications, self.logs):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ class Home:
             ) from None
 
     def keys(self) -> dict[str, str]:
-        """The keys, made when there are none yet. Raises AirflowError for a file that holds no keys."""
+        """The keys, generated if there are none yet. Raises AirflowError for a file that holds no keys."""
         path = self.folder / "keys.json"
         if not path.exists():
             fernet = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
@@ -77,7 +77,7 @@ class Home:
         return _texts(path, ("fernet", "jwt", "session"))
 
     def make_passwords(self, users: tuple[str, ...]) -> dict[str, str]:
-        """Give every user a password who has none yet, and forget the others'. Return them all."""
+        """Give a password to every user without one, and forget those of other users. Return them all."""
         known = _texts(self.passwords, ()) if self.passwords.exists() else {}
         wanted = {user: known.get(user) or secrets.token_urlsafe(15) for user in users}
         if wanted != known:
@@ -94,7 +94,7 @@ class Home:
         write_private(self.folder / "airflow.cfg", self.rendered(settings, port))
 
     def has_settings(self, settings: config.Airflow, port: int) -> bool:
-        """Whether airflow.cfg is what these settings give."""
+        """Whether airflow.cfg has these settings."""
         path = self.folder / "airflow.cfg"
         return path.is_file() and path.read_text() == self.rendered(settings, port)
 
@@ -117,7 +117,7 @@ class Home:
 
 
 def _values(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
-    """Airflow's settings, "section.name" to value; those of airflow.options are laid over them."""
+    """Airflow's settings, "section.name" to value; those of airflow.options override them."""
     keys, url = home.keys(), url_of(settings.host, port)
     project = config.home()
     return {
@@ -126,7 +126,7 @@ def _values(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
         "core.load_examples": "False",
         "core.executor": "LocalExecutor",
         "core.parallelism": str(settings.workers),
-        # A run that is asked for by hand starts. What has a schedule and should wait says so in its DAG.
+        # A run that is requested by hand starts. A DAG with a schedule that should wait says so itself.
         "core.dags_are_paused_at_creation": "False",
         "core.fernet_key": keys["fernet"],
         "core.auth_manager": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
@@ -141,12 +141,12 @@ def _values(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
         "api.instance_name": "Lakehouse",
         "api.secret_key": keys["session"],
         "api_auth.jwt_secret": keys["jwt"],
-        # The scheduler may be up, and start tasks, before the api-server answers; or that is being started again.
+        # The scheduler may be up, and start tasks, before the api-server answers, or while that is restarted.
         "workers.execution_api_retries": "12",
         "workers.execution_api_retry_wait_max": "10",
         "workers.execution_api_timeout": "30",
-        "scheduler.enable_health_check": "False",  # a server of its own, on every address
-        # An application that is added is a new DAG of a file that did not change: files are read every few seconds.
+        "scheduler.enable_health_check": "False",  # it would be another server, listening on every address
+        # A new application is a new DAG of a file that did not change: so files are read every few seconds.
         "dag_processor.parsing_processes": "1",
         "dag_processor.min_file_process_interval": "5",
         "dag_processor.refresh_interval": "5",
@@ -154,7 +154,7 @@ def _values(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
         "logging.base_log_folder": str(home.logs),
         "logging.dag_processor_child_process_log_directory": str(home.logs / "dag_processor"),
         "logging.colored_console_log": "False",
-        # What is said at each reading of a file, and at each request of a browser that refreshes itself.
+        # Log lines for each read of a file, and for each request of a browser that refreshes itself.
         "logging.namespace_levels": " ".join(f"{name}=WARNING" for name in TALKATIVE),
         "logging.worker_log_server_port": NO_PORT,
         "logging.trigger_log_server_port": NO_PORT,
@@ -162,18 +162,18 @@ def _values(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
 
 
 def _plain(database: str) -> str:
-    """A database's URL in which nothing looks like a variable to Airflow, which would put its value in."""
+    """A database's URL in which nothing looks like a variable to Airflow, which would substitute it."""
     return re.sub(r"(?<=://)[^@/]*@", lambda user: user[0].replace("$", "%24"), database)
 
 
 def url_of(host: str, port: int) -> str:
-    """Where Airflow answers: on loopback where it listens on every address."""
+    """The URL at which Airflow answers: on loopback if it listens on every address."""
     reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  nothing is bound here
     return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
 
 
 def _texts(path: Path, expected: tuple[str, ...]) -> dict[str, str]:
-    """A JSON object of texts. The message shows nothing of it: it holds secrets."""
+    """A JSON object of texts. Messages show nothing of it: it holds secrets."""
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError):

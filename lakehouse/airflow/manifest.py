@@ -1,7 +1,7 @@
 """Manifests: what Airflow knows of an application, a small JSON file each in the applications folder.
 
 A DAG file can't import an application (its Python has neither Spark nor lakehouse); it makes the application's DAGs
-from this. Tables, topics and lineage are those of the moment when the application was added: add it again when they
+from the manifest. Tables, topics and lineage are as they were when the application was added: add it again when they
 change.
 """
 
@@ -26,7 +26,7 @@ FRESHNESS_MAX_MINUTES = 60 * 24 * 365
 
 
 def check_name(name: str) -> str:
-    """Return a name that can stand in DAG ids and file names. Raises ConfigError for another one."""
+    """Return a name that is valid in DAG ids and file names. Raises ConfigError for another one."""
     if not NAME.fullmatch(name):
         raise ConfigError(
             f"found the name {name!r}; expected a lower-case letter, then at most 40 lower-case letters, digits and _, "
@@ -36,7 +36,7 @@ def check_name(name: str) -> str:
 
 
 def name_of(file: Path) -> str:
-    """The name that a file suggests: flights.py is flights, shop/app.py is shop. Raises ConfigError for an odd one."""
+    """The name that a file suggests: flights.py is flights, shop/app.py is shop. Raises ConfigError for a bad one."""
     file = file.resolve()
     plain = file.parent.name if file.stem in ("app", "main", "__init__") else file.stem
     return check_name(re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_"))
@@ -52,7 +52,7 @@ def of(
     backfill_schedule: str | None = None,
     freshness_minutes: int | None = None,
 ) -> dict[str, Any]:
-    """The manifest of an application that `target` names: an absolute file, with :NAME if need be.
+    """The manifest of an application that `target` names: an absolute file, with :NAME if needed.
 
     Raises ConfigError for a name, a schedule or minutes that can't be used.
     """
@@ -93,7 +93,7 @@ def pool_of(name: str) -> str:
 
 
 def lineage(app: App) -> dict[str, Any]:
-    """What comes from what: nodes {"id", "kind", "name"} and edges [from, to], in the order of the records' way."""
+    """The lineage: nodes {"id", "kind", "name"} and edges [from, to], in the direction of the records."""
     nodes: dict[str, dict[str, str]] = {}
     edges: dict[tuple[str, str], None] = {}
 
@@ -122,7 +122,7 @@ def lineage(app: App) -> dict[str, Any]:
 def write(folder: Path, manifest: dict[str, Any]) -> Path:
     """Write a manifest, whole or not at all, over an older one of the same application. Return its file.
 
-    Raises ConfigError when the name is another application's, or the application is there under another name.
+    Raises ConfigError if the name belongs to another application, or the application has another name already.
     """
     name, app = manifest["name"], manifest["app"]
     for other in read_all(folder):
@@ -154,7 +154,7 @@ def remove(folder: Path, name: str) -> None:
 
 
 def read_all(folder: Path) -> list[dict[str, Any]]:
-    """All manifests, by name. Raises ConfigError for a file that is none."""
+    """All manifests, by name. Raises ConfigError for a file that is not one."""
     found = []
     for path in sorted(folder.glob("*.json")):
         try:

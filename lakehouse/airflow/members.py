@@ -1,7 +1,7 @@
-"""Which processes belong to an Airflow's home, found without any file of ours, and how they are ended.
+"""Finds the processes that belong to an Airflow home, without any file of ours, and ends them.
 
 Every process that the supervisor starts has a variable in its environment, which its children inherit: Airflow's
-workers, the tasks, and the jobs that these start, whatever process group or session they made for themselves.
+workers, the tasks, and the jobs that these start, whatever process group or session they are in.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def of(home: Path, part: str | None = None) -> list[psutil.Process]:
 
 
 def supervisors(home: Path) -> list[psutil.Process]:
-    """The living supervisors of a home, by their command line: one that was killed while it started left no file."""
+    """The living supervisors of a home, by their command line: one that was killed during its start left no file."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -47,7 +47,7 @@ def supervisors(home: Path) -> list[psutil.Process]:
 
 
 def end(processes: Iterable[psutil.Process], grace_seconds: float) -> None:
-    """End processes: SIGTERM to each, and SIGKILL to those that live on after `grace_seconds`."""
+    """End processes: SIGTERM to each, and SIGKILL to those that still live after `grace_seconds`."""
     waited_for = list(processes)
     for process in waited_for:
         with contextlib.suppress(psutil.Error):
@@ -59,7 +59,7 @@ def end(processes: Iterable[psutil.Process], grace_seconds: float) -> None:
 
 
 def alive_after(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:
-    """Wait until the processes have ended, `seconds` at the most; return those that have not."""
+    """Wait until the processes have ended, at most `seconds`; return those that have not."""
     deadline = time.monotonic() + seconds
     left = list(processes)
     while (left := [process for process in left if _lives(process)]) and time.monotonic() < deadline:
@@ -68,7 +68,7 @@ def alive_after(processes: Iterable[psutil.Process], seconds: float) -> list[psu
 
 
 def _lives(process: psutil.Process) -> bool:
-    # A zombie waits for its parent only; psutil's own wait() would wait for that as well.
+    # A zombie only waits for its parent; psutil's own wait() would wait for zombies, too.
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:

@@ -1,4 +1,4 @@
-"""What `lakehouse airflow status` tells: every process, what Airflow says of its health, DAGs and applications."""
+"""The report of `lakehouse airflow status`: every process, its health according to Airflow, DAGs and applications."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from lakehouse.settings import config
 
 @dataclass(frozen=True)
 class Process:
-    """A part of Airflow; `health` is what Airflow itself says.
+    """A part of Airflow; `health` is Airflow's own answer.
 
-    `memory_bytes` counts what it started too, and what processes share once where the system tells (Linux); `rss_bytes`
-    counts what they share for each.
+    `memory_bytes` includes its children, and counts shared memory once if the system tells (Linux); `rss_bytes` counts
+    shared memory for each process.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Report:
-    """All of it. `dags` and `import_errors` are None when Airflow could not be asked."""
+    """The whole report. `dags` and `import_errors` are None if Airflow could not be asked."""
 
     running: bool
     healthy: bool
@@ -58,7 +58,7 @@ class Report:
 
 
 def report(settings: config.Airflow) -> Report:
-    """Look at the Airflow of a home. Raises ConfigError when a manifest there is none."""
+    """Look at the Airflow of a home. Raises ConfigError if a manifest there is invalid."""
     home = Home(settings.home)
     user = next(name for name, role in settings.users.items() if role == "admin")
     applications = tuple(str(one["name"]) for one in manifest.read_all(home.applications))
@@ -110,7 +110,7 @@ def _process(name: str, part: dict[str, Any], health: api.Health | None) -> Proc
 
 
 def _memory(pid: int, with_children: bool) -> tuple[int, int]:
-    """What a process holds, and its resident set, in bytes."""
+    """The memory of a process, and its resident set, in bytes."""
     memory = resident = 0
     with contextlib.suppress(psutil.Error):
         own = psutil.Process(pid)

@@ -23,7 +23,7 @@ from lakehouse.errors import AirflowError
 from lakehouse.kafka import process
 from lakehouse.settings import config
 
-# What `airflow` is told. The last one is ended last: the others report to it.
+# The arguments of `airflow`. The last part is ended last: the others report to it.
 PARTS: dict[str, tuple[str, ...]] = {
     "scheduler": ("scheduler", "--skip-serve-logs"),
     "triggerer": ("triggerer", "--skip-serve-logs"),
@@ -34,7 +34,7 @@ DEFAULT_PORT = 8080
 START_TIMEOUT_SECONDS = 120.0
 STOP_TIMEOUT_SECONDS = 45.0
 GRACE_SECONDS = 10.0
-# A part that ends while it starts may meet a busy database; one that ends so often can't start.
+# A part that ends during its start may have met a busy database; one that ends this often can't start.
 ENDS_WHILE_STARTING_MAX = 2
 PORT_PATIENCE_SECONDS = 2.0
 LINES_SHOWN = 12
@@ -55,7 +55,7 @@ class Running:
 
 
 def find(home: Home) -> Running | None:
-    """The supervisor that runs on a home; None when none does, whatever an old state file says."""
+    """The supervisor that runs on a home; None if there is none, whatever an old state file says."""
     try:
         state = json.loads((home.folder / STATE_FILE).read_text())
         place = json.loads((home.folder / "address.json").read_text())
@@ -75,15 +75,15 @@ def find(home: Home) -> Running | None:
 def up(settings: config.Airflow, say: Say, timeout_seconds: float = START_TIMEOUT_SECONDS) -> tuple[Running, bool]:
     """Start Airflow and wait until it is healthy; return it, and whether it was started now.
 
-    `say` is told what takes long. Raises AirflowError when it can't be set up or does not become healthy, ConfigError
-    outside a checkout; then nothing of it runs. AirflowError, too, when one that runs already has given up a part.
+    `say` is told about long steps. Raises AirflowError if it can't be set up or does not become healthy, ConfigError
+    outside a checkout; then nothing of it runs. Also raises AirflowError if a running one has given up a part.
     """
     home = Home(settings.home)
     home.make()
     with _locked(home):
         if (running := find(home)) is not None:
             _look_at(running, settings, say)
-            make_pools(running, settings)  # of an application that was added by hand
+            make_pools(running, settings)  # for applications that were added by hand
             return running, False
         if left := _end(home):
             say(f"Ended {left} processes that an Airflow which was killed had left behind.")
@@ -109,7 +109,7 @@ def up(settings: config.Airflow, say: Say, timeout_seconds: float = START_TIMEOU
 
 
 def _look_at(running: Running, settings: config.Airflow, say: Say) -> None:
-    """Say what is wrong with an Airflow that runs already. Raises AirflowError when a part of it was given up."""
+    """Report what is wrong with a running Airflow. Raises AirflowError if a part of it was given up."""
     home = running.home
     if gone := [name for name, part in running.parts.items() if part["given_up"]]:
         raise AirflowError(
@@ -123,7 +123,7 @@ def _look_at(running: Running, settings: config.Airflow, say: Say) -> None:
 def down(settings: config.Airflow) -> bool:
     """End Airflow with everything that it started. Return whether there was something to end.
 
-    While an `up` of this home is under way its end is waited for.
+    If an `up` of this home is under way, wait for its end first.
     """
     home = Home(settings.home)
     if not home.folder.is_dir():
@@ -133,7 +133,7 @@ def down(settings: config.Airflow) -> bool:
 
 
 def _end(home: Home) -> int:
-    """End what runs on a home; return how many processes there were."""
+    """End everything that runs on a home; return how many processes there were."""
     supervisors = members.supervisors(home.folder)
     count = len(supervisors) + len(members.of(home.folder))
     members.end(supervisors, STOP_TIMEOUT_SECONDS)
@@ -142,7 +142,7 @@ def _end(home: Home) -> int:
 
 
 def _spawn(home: Home) -> subprocess.Popen[bytes]:
-    """Start the supervisor in a session of its own: it lives on when the terminal, and the shell, are gone."""
+    """Start the supervisor in a session of its own: it outlives the terminal and the shell."""
     with (home.logs / "supervisor.log").open("ab") as log:
         return subprocess.Popen(
             [sys.executable, "-P", "-m", members.SUPERVISOR, str(home.folder)],
@@ -183,7 +183,7 @@ def _choose_port(home: Home, settings: config.Airflow) -> int:
 
 
 def _migrate(home: Home, settings: config.Airflow, airflow: Path, variables: dict[str, str], say: Say) -> None:
-    """Bring the database to this Airflow's schema. Skipped for our own file when this very Airflow did it before."""
+    """Bring the database to this Airflow's schema. Skipped for our own file if this Airflow version did it before."""
     stamp = home.folder / "migrated"
     lock = hashlib.sha256((airflow.parent.parent / "installed.lock").read_bytes()).hexdigest()
     own_file = settings.database is None
@@ -240,7 +240,7 @@ def _wait(home: Home, child: subprocess.Popen[bytes], timeout_seconds: float) ->
 
 
 def make_pools(running: Running, settings: config.Airflow) -> None:
-    """Make the pools of all applications, which a task without one would wait for in vain. Raises AirflowError."""
+    """Make the pools of all applications: a task whose pool is missing would wait for ever. Raises AirflowError."""
     pools = {one["pool"]: one["name"] for one in manifest.read_all(running.home.applications) if one.get("pool")}
     if not pools:
         return

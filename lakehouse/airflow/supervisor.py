@@ -1,9 +1,9 @@
 """The one process that keeps Airflow's parts running: `python -m lakehouse.airflow.supervisor HOME`.
 
-What it runs stands in HOME/supervisor.json (`Spec`); what it did, in HOME/state.json and, a line each, on its stdout.
-A part that ends is started again after a pause that doubles each time; one that keeps ending is given up. SIGTERM ends
-all parts with everything that they started. Should the supervisor itself be killed, Linux sends its parts SIGTERM; what
-then still lives is found and ended by the next `up` or `down` (members.py).
+HOME/supervisor.json (`Spec`) says what it runs; HOME/state.json, and lines on its stdout, what it did. A part that ends
+is restarted after a pause that doubles each time; one that keeps ending is given up. SIGTERM ends all parts with
+everything that they started. If the supervisor itself is killed, Linux sends its parts SIGTERM; processes that still
+live are found and ended by the next `up` or `down` (members.py).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LOG_KEPT_BYTES = 10_000_000
 class Spec:
     """What to run. `parts`: name to argument list; the last one, to which the others report, is ended after them.
 
-    A part that lived for `steady_seconds` counts as started well; one that ended `restarts_max` times before is given
+    A part that lived for `steady_seconds` counts as well started; one that ended earlier `restarts_max` times is given
     up. `grace_seconds`: between SIGTERM and SIGKILL.
     """
 
@@ -54,17 +54,17 @@ class Spec:
 
     @classmethod
     def read(cls, home: Path) -> Spec:
-        """The spec in a home. Raises OSError, ValueError or TypeError for none, or one that isn't a spec."""
+        """The spec in a home. Raises OSError, ValueError or TypeError if there is none, or it isn't a spec."""
         return cls(**json.loads((home / SPEC_FILE).read_text()))
 
     def write(self, home: Path) -> None:
-        """Put it where the supervisor of `home` reads it."""
+        """Write it to the place where the supervisor of `home` reads it."""
         write_private(home / SPEC_FILE, json.dumps(asdict(self), indent=1) + "\n")
 
 
 @dataclass
 class Component:
-    """A part as it is now. `failures`: how often in a row it ended early; `due`: when it is started again."""
+    """A part as it is now. `failures`: how often in a row it ended early; `due`: when it is restarted."""
 
     name: str
     argv: list[str]
@@ -78,7 +78,7 @@ class Component:
     given_up: bool = False
 
     def public(self) -> dict[str, Any]:
-        """What the state file says of it."""
+        """Its entry in the state file."""
         pid = self.process.pid if self.process is not None else None
         return {
             "pid": pid,
@@ -101,7 +101,7 @@ class Supervisor:
         self._parts = [Component(name, argv) for name, argv in self.spec.parts.items()]
 
     def run(self) -> int:
-        """Keep the parts running until `stop` is set, or until all were given up. Return the exit code."""
+        """Keep the parts running until `stop` is set, or until all are given up. Return the exit code."""
         try:
             while not self.stop.is_set() and not all(part.given_up for part in self._parts):
                 changed = [self._look_after(part) for part in self._parts]
@@ -132,7 +132,7 @@ class Supervisor:
             return False
         part.last_end = ending(code)
         part.process = None
-        # What it started would write beside its successor.
+        # Its children would write at the same time as its successor.
         left = members.sweep(self.home, part.name, self.spec.grace_seconds)
         part.failures = 1 if now - part.started >= self.spec.steady_seconds else part.failures + 1
         part.given_up = part.failures > self.spec.restarts_max
@@ -174,13 +174,13 @@ class Supervisor:
         deadline = time.monotonic() + self.spec.grace_seconds
         for number in (signal.SIGTERM, signal.SIGKILL):
             for process in running:
-                # The whole group: Airflow's scheduler alone would wait for its tasks to run to their end.
+                # To the whole group: on its own, Airflow's scheduler would wait for its tasks to finish.
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, number)
             for process in running:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(max(0.0, deadline - time.monotonic()) if number == signal.SIGTERM else None)
-        # A task's job is in a group of its own. Its task was told to end it; this is for those that were not.
+        # A task's job is in a group of its own. Normally the task ends it; this is for the remaining ones.
         for part in parts:
             if left := members.sweep(self.home, part.name, self.spec.grace_seconds):
                 say(f"{part.name} left {left} processes behind; they were ended")
@@ -196,7 +196,7 @@ class Supervisor:
 
 
 def keep_small(log: Path) -> None:
-    """Put aside what a log has when it has grown large, over what was put aside before; its writer goes on."""
+    """Move a large log's content aside, over what was moved aside before; its writer goes on."""
     if log.is_file() and log.stat().st_size > LOG_KEPT_BYTES:
         shutil.copyfile(log, log.with_name(f"{log.name}.1"))
         os.truncate(log, 0)  # the part appends, so that its next line is the first again
