@@ -1,4 +1,4 @@
-"""What the page "Streams & Tables" shows: read from the lake without Spark, and made ready for JSON.
+"""The content of the page "Streams & Tables": read from the lake without Spark, and prepared for JSON.
 
-The page itself, its server and its looks, is `plugins/lakehouse_page`; nothing here knows of it.
+The page itself, its server and its design, is `plugins/lakehouse_page`; nothing here depends on it.
 """

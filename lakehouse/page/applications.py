@@ -23,7 +23,7 @@ BYTES_MAX = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class TableOf:
-    """A table of an application. key: its columns, without the window's. topics: those that it is made from."""
+    """A table of an application. key: its columns, without the window's. topics: its input topics."""
 
     name: str
     key: tuple[str, ...]
@@ -42,7 +42,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """An application as its manifest tells of it. app, config: what the `lakehouse` command takes; absolute paths."""
+    """An application, from its manifest. app, config: arguments of the `lakehouse` command; absolute paths."""
 
     name: str
     app: str
@@ -64,7 +64,7 @@ class Application:
 
 
 def application(folder: Path, name: str) -> Application:
-    """Read one manifest. NotFound for a name without one, ConfigError for one that does not say what it must."""
+    """Read one manifest. NotFound for a name without one, ConfigError for an invalid one."""
     if NAME.fullmatch(name) is None:
         raise NotFound(f"application {name[:100]!r}: expected a name such as shop: a-z, 0-9 and _, at most 41 of them.")
     path = folder / f"{name}.json"
@@ -106,7 +106,7 @@ def _application(said: dict[str, Any]) -> Application:
     for node in nodes:
         if node.kind not in KINDS:
             raise ConfigError(f"lineage: found a node of kind {node.kind!r}, expected one of {', '.join(KINDS)}")
-        if node.kind == "topic":  # the only ones that are opened by their names here
+        if node.kind == "topic":  # only topics are opened by their names here
             check_topic(node.name)
     known = {node.id for node in nodes}
     edges = tuple((str(a), str(b)) for a, b in said["lineage"]["edges"])

@@ -1,4 +1,4 @@
-"""Values of rows as a browser can show them: JSON that loses nothing, no more of them than fit a page."""
+"""Values of rows for a browser: JSON that loses nothing, and no more of them than fit a page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXACT_MAX = 2**53  # JavaScript has no larger exact integers
 
 
 def cell(value: Any) -> Any:
-    """Return a value as null, a boolean, a number or text; what is nested as its JSON text."""
+    """Return a value as null, a boolean, a number or text; a nested value as its JSON text."""
     match value:
         case None | bool():
             return value
@@ -37,7 +37,7 @@ def cells(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def cut(text: str) -> str:
-    """Return a text, its end left out where it is too long to be shown."""
+    """Return a text, cut off if it is too long to show."""
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}… ({len(text):,} characters)"
 
 
@@ -47,7 +47,7 @@ def is_text(kind: str) -> bool:
 
 
 def shortened(column: str, kind: str) -> str:
-    """Return SQL for a column, given as SQL, that leaves out the ends of texts: what is not shown is not read on."""
+    """Return SQL for a column, given as SQL, that cuts off long texts: the part that is not shown is not passed on."""
     if not is_text(kind):
         return column
     shown = f"left({column}, {TEXT_MAX - 100}) || format('… ({{:,}} characters)', length({column}))"
@@ -55,7 +55,7 @@ def shortened(column: str, kind: str) -> str:
 
 
 def checked_key(text: str | None) -> str | None:
-    """Return a key's text, None for none; ConfigError for one that is too long to be looked for."""
+    """Return a key's text, None for none; ConfigError for one that is too long to search for."""
     if text is not None and len(text) > KEY_MAX:
         raise ConfigError(f"key: found {len(text):,} characters; expected at most {KEY_MAX:,}.")
     return text or None

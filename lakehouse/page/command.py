@@ -1,4 +1,4 @@
-"""The `lakehouse` command for the page: what needs the application's own code, or Kafka, runs in a process of its own.
+"""The `lakehouse` command for the page: work that needs the application's code, or Kafka, runs in its own process.
 
 In the project's Python, from an argument list, with a time limit; its whole process group ends with it.
 """
@@ -23,7 +23,7 @@ STATUS_SECONDS = 10.0
 OUTPUT_MAX = 8 * 1024 * 1024
 STEPS_MAX = 200
 BAD_INPUT = 2
-# What the command, a JVM and a Hadoop file system look for: Airflow's own variables are none of its business.
+# The variables of the command, a JVM and a Hadoop file system: it must not see Airflow's own.
 PASSED_ON = (
     "HADOOP_CONF_DIR", "HOME", "JAVA_HOME", "LANG", "LC_ALL", "PATH", "SPARK_CONF_DIR", "SSL_CERT_DIR", "SSL_CERT_FILE",
     "TMPDIR",
@@ -46,7 +46,7 @@ async def explain(
 
 
 async def lag(python: Path, app: Application, seconds: float = STATUS_SECONDS) -> dict[str, Any]:
-    """Return how many records wait in Kafka, by topic; None where Kafka can't say. Raises as `explain` does."""
+    """Return how many records wait in Kafka, by topic; None if Kafka can't say. Raises as `explain` does."""
     (said,) = await run(python, app, "status", [], seconds)
     names = {node.name for node in app.nodes if node.kind == "topic"}
     return {
@@ -58,13 +58,13 @@ async def lag(python: Path, app: Application, seconds: float = STATUS_SECONDS) -
 async def run(
     python: Path, app: Application, command: str, arguments: Sequence[str], seconds: float
 ) -> list[dict[str, Any]]:
-    """Run a command, such as "past explain", with --json and the application's settings; return what it printed."""
+    """Run a command, such as "past explain", with --json and the application's settings; return its output."""
     if not python.is_file():
         raise ConfigError(
             f"no Python at {python}: run `make setup` in the project, or set LAKEHOUSE_PYTHON to the Python that has "
             "the project's packages."
         )
-    # -P: a file of the application's folder never stands in for one of Python's own modules, or of the project's.
+    # -P: a file in the application's folder never replaces a module of Python's own, or of the project.
     argv = [str(python), "-P", "-m", "lakehouse.cli.main", *command.split(), *arguments, "--lake", app.lake, "--json"]
     folder = Path(app.app).parent
     if app.config is not None:
@@ -85,7 +85,7 @@ async def run(
 async def _once(
     command: str, argv: list[str], folder: Path, environ: dict[str, str], seconds: float
 ) -> tuple[int, str, str]:
-    """Start the command, and return its exit code and what it wrote; it is gone afterwards, however this ends."""
+    """Start the command, and return its exit code and its output; it has ended afterwards, however this call ends."""
     process = await asyncio.create_subprocess_exec(
         *argv,
         cwd=folder,
@@ -109,7 +109,7 @@ async def _once(
 
 
 def environment(python: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return what the command may see of this process's environment, with the project's Python first on the PATH."""
+    """Return the part of our environment that the command may see, with the project's Python first on the PATH."""
     passed = {
         name: value
         for name, value in environ.items()
@@ -131,7 +131,7 @@ async def _read(stream: asyncio.StreamReader | None) -> str:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the command's process group: nothing of it goes on when nobody waits for it any more."""
+    """End the command's process group: nothing of it runs on when nobody waits for it any more."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

@@ -14,7 +14,7 @@ DRILLS_MAX = 100
 def history(app: Application, table: str | None, limit: int = DRILLS_MAX) -> list[dict[str, Any]]:
     """Return the drills of one of the application's tables, or of all of them, the newest first.
 
-    Raises NotFound for another table, StorageError for a history that is not what `lakehouse test drill` writes.
+    Raises NotFound for another table, StorageError for a history that `lakehouse test drill` did not write.
     """
     names = {app.table(table).name} if table is not None else {one.name for one in app.tables}
     try:
@@ -24,5 +24,5 @@ def history(app: Application, table: str | None, limit: int = DRILLS_MAX) -> lis
             f"{app.layout.drills}/history.jsonl: found {error}; expected a line of JSON for each drill. Remove the "
             "invalid line: the history can be lost without harm."
         ) from error
-    # A hash has 64 bits, of which a browser would lose some.
+    # A hash has 64 bits; a browser would lose some of them.
     return [{**one, "hash": f"{one['hash'] & (1 << 64) - 1:016x}"} for one in found[:limit]]

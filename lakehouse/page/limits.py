@@ -1,4 +1,4 @@
-"""What one answer of the page may take of the api-server: time, memory, threads and characters."""
+"""The limits of one answer of the page in the api-server: time, memory, threads and characters."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Item = TypeVar("Item")
 
 
 def reading(otherwise: str) -> Read:
-    """Return the bounds of one answer. otherwise: what has none, for who needs more."""
+    """Return the bounds of one answer. otherwise: the way without bounds, for users who need more."""
     return Read(READ_SECONDS, MEMORY_MB, THREADS, TAKEN_MB, otherwise)
 
 
 def fitting(items: Iterable[Item]) -> list[Item]:
-    """Return the first items, of cells, as many as fit into one answer; one at the least."""
+    """Return the first items, of cells, as many as fit into one answer; at least one."""
     found: list[Item] = []
     size = 0
     for item in items:

@@ -1,4 +1,4 @@
-"""An application at a glance: its lineage, and what its topics, streams and tables hold now."""
+"""An application at a glance: its lineage, and the present content of its topics, streams and tables."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def overview(app: Application) -> dict[str, Any]:
 
 
 def facts(app: Application, table: TableOf, covers: dict[str, Any], late: int) -> dict[str, Any] | None:
-    """Return what a table is now, and how far it is behind bronze: in ticks, and in records of its topics."""
+    """Return a table's present facts, and how far it is behind bronze: in ticks, and in records of its topics."""
     if not Path(app.layout.silver(table.name), "_delta_log").is_dir():
         return None
     found = reader.facts(app.layout, "silver", table.name)
     tick = found.tick or 0
     last = [covers.get("topics", {}).get(topic, {}).get("last", {}) for topic in table.topics]
     wanted = max((int(at) for of in last for at in of.values()), default=0)
-    # What the commits say of a topic is enough to know that nothing is missing; else its records are counted.
+    # A topic's state in the commits can tell that nothing is missing; otherwise its records are counted.
     missing = sum(_records_after(app.layout, topic, tick) for topic in table.topics) if wanted > tick else 0
     return {
         "rows": found.rows,

@@ -1,4 +1,4 @@
-"""A table at a moment, and what differs between two moments: the first rows, by key."""
+"""A table at a moment, and the differences between two moments: the first rows, by key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMPARED_MAX = 2_000_000
 
 
 def moment(text: str) -> At | None:
-    """Return the moment that a text means, None for now; ConfigError for one that means none, or is far too long."""
+    """Return the moment that a text means, None for now; ConfigError for an invalid text, or a far too long one."""
     if len(text) > KEY_MAX:
         raise ConfigError(f"moment: found {len(text):,} characters; expected a moment such as tick:7, 12, or now.")
     return parsed(text)
@@ -31,7 +31,7 @@ def moment(text: str) -> At | None:
 def rows(app: Application, table: TableOf, at: str, prefix: str | None, limit: int) -> dict[str, Any]:
     """Return the first rows of a table at a moment, in the order of their keys.
 
-    prefix: only those whose key's text begins so. Each row comes with its key's text, by which `explain` knows it.
+    prefix: only those whose key's text begins with it. Each row comes with its key's text, as `explain` takes it.
     Raises NotFound, ConfigError, StorageError, TimedOut.
     """
     with bounded(reading("`lakehouse query` takes what it needs.")) as read:
@@ -51,7 +51,7 @@ def _rows(
     # By the beginnings of long keys: sorting whole megabytes would take all the memory.
     order = ", ".join(f"left({quote(one)}, {KEY_MAX})" if is_text(kinds[one]) else quote(one) for one in keys)
     shown = ", ".join(f"{shortened(quote(name), kinds[name])} AS {quote(f'${n}')}" for n, name in enumerate(names))
-    # A key that is too long to be asked for is none.
+    # A key that is too long for a request counts as none.
     key = f"CASE WHEN length({key}) <= {KEY_MAX} THEN {key} END"
     connection = engine()
     connection.register("rows", scanned(found.rows, list(dict.fromkeys([*names, *keys]))))
@@ -73,9 +73,9 @@ def _rows(
 
 
 def compared(app: Application, table: TableOf, a: str, b: str, key: str | None, limit: int) -> dict[str, Any]:
-    """Return what differs between two moments: counts, and the first changes, in the order of their keys.
+    """Return the differences between two moments: counts, and the first changes, in the order of their keys.
 
-    Raises as `rows` does, and ConfigError for tables that are too large to be compared while somebody waits.
+    Raises as `rows` does, and ConfigError for tables that are too large to compare while somebody waits.
     """
     moments, key, limit = (moment(a), moment(b)), checked_key(key), min(limit, ROWS_MAX)
     with bounded(reading(f"`lakehouse past diff {table.name} A B` takes what it needs.")):

@@ -1,4 +1,4 @@
-"""A row's history: what each version of its table made of it, by the table's change data feed, the newest first."""
+"""A row's history: its change in each version of its table, from the table's change data feed, the newest first."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ PREFILTERED = ("string", "string_view", "large_string", "int8", "int16", "int32"
 
 
 class _TooMany(Exception):
-    """Some versions have more changes of a key than one answer shows; fewer versions may not."""
+    """Some versions have more changes of a key than one answer shows; fewer versions may fit."""
 
 
 def row_history(app: Application, table: TableOf, key: str, before: int | None, limit: int) -> dict[str, Any]:
-    """Return what happened to the rows of a key; of a windowed table to those of all its windows.
+    """Return the changes of a key's rows; for a windowed table, of the rows of all its windows.
 
     before: only versions below it. Each change is {"version", "tick", "time_ms", "change": inserted, updated or
     deleted, "key", "before", "after"}. older: the version below which to go on, None at the table's beginning; gone:
@@ -75,7 +75,7 @@ def _found(
         try:
             got, problem = _changes(app, history, key, first, last)
         except (_TooMany, TimedOut, duckdb.InterruptException, duckdb.OutOfMemoryException):
-            if found:  # what is there is an answer; the next one goes on where it ends
+            if found:  # the changes so far are an answer; the next answer goes on where this one ends
                 return found, last + 1, None
             if first == last or time.monotonic() > read.until:
                 raise
@@ -93,7 +93,7 @@ def _found(
 def _whole(found: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int | None]:
     """The changes that fit into an answer, by whole versions; and the version below which to go on, if some did not.
 
-    Of one version that does not fit by itself, those that do: it is gone past.
+    If a single version does not fit, only those of its changes that fit: the rest of it is skipped.
     """
     fits = fitting(found)
     if len(fits) == len(found):
@@ -120,7 +120,7 @@ def _changes(
     rows = reader.dataset(history.path)
     condition = key_condition(rows, history.key, key)
     kinds = [str(rows.schema.field(name).type) for name in without_window(history.key)]
-    # The feed's reader has SQL of its own: it writes texts and whole numbers as DuckDB does, and times otherwise.
+    # The feed's reader has its own SQL: it writes texts and whole numbers as DuckDB does, but times differently.
     where = condition if all(kind in PREFILTERED for kind in kinds) else None
     try:
         feed = reader.change_batches(app.layout, history.name, first, last, where)
@@ -151,7 +151,7 @@ def _told(
         if read is not None:
             read.check()
         connection.register("arrow", pa.Table.from_batches([batch]))
-        # By way of a table: its texts are of a type that has no filters.
+        # By way of a table: its texts have a type without filters.
         connection.execute("CREATE OR REPLACE TEMP TABLE part AS SELECT * FROM arrow")
         into = "CREATE TEMP TABLE feed AS" if number == 0 else "INSERT INTO feed"
         connection.execute(f"{into} SELECT {shown}, _change_type, _commit_version FROM part WHERE {condition}")

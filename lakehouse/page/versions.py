@@ -1,4 +1,4 @@
-"""The versions of a table over time: what made each, how many rows it has, and from which one on they can be read."""
+"""The versions of a table over time: what made each, how many rows it has, and which one is the first readable."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ NO_CHANGE = (*QUIET, "open epoch")
 def versions(app: Application, table: TableOf, limit: int = VERSIONS_MAX) -> dict[str, Any]:
     """Return the newest versions, the oldest of them first: {"versions", "first_readable", "more"}.
 
-    rows: counted back from the newest version by what each commit says it inserted and deleted; None before a commit
-    that does not say so. quiet: no row is another one than before. decided: {kind, by, reason} of the newest
-    intervention that it took in, else None; by: None where an earlier release did not write it down. first_readable:
-    VACUUM has taken files of those before it. more: older ones were left out.
+    rows: counted back from the newest version by the inserted and deleted rows of each commit; None before a commit
+    without these numbers. quiet: no row has changed. decided: {kind, by, reason} of the newest intervention that it
+    took in, else None; by: None if an earlier release did not record it. first_readable: VACUUM has removed files of
+    earlier versions. more: older ones were left out.
     """
     history = History(app.layout, table.name)
     found = list(islice(reader.versions(app.layout, table.name), limit + 1))
@@ -60,7 +60,7 @@ def _rows_before(commit: dict[str, Any], rows: int | None) -> int | None:
 
 
 def _first_readable(history: History, said: list[dict[str, Any]]) -> int:
-    """VACUUM takes the oldest files first, so a search by halves finds where the rest begins."""
+    """VACUUM removes the oldest files first, so a binary search finds the first version that is whole."""
     low, high = said[0]["version"], said[-1]["version"]
     while low < high:
         middle = (low + high) // 2
