@@ -1,8 +1,8 @@
-"""Windows over the flights: what an airport's screens and an airline's planners would ask of the ``flights`` topic.
+"""Windows over the flights: the questions of an airport's screens and an airline's planners to the ``flights`` topic.
 
     delays         per airport and hour: how many flights left, their mean delay and the largest
     final_delays   the same; a row appears once, when its hour is over
-    rotations      per plane: a row of departures from New York with at most 8 hours between them
+    rotations      per plane: a series of departures from New York with at most 8 hours between them
     moving         per airport, every hour: the mean delay of the last 6 hours
     bursts         per airport: flights that left an hour or more behind schedule, within any 2 hours
     destinations   per airport and day (UTC): flights by destination, the three most flown to, the three worst delays
@@ -10,10 +10,10 @@
 
 Cancelled flights are left out everywhere. Delays are minutes; a flight that left early has a negative one.
 
-Two times, and what grace has to do with them. A record's timestamp is the departure, and the topic is in its order, so
-by departure nothing comes late: a grace of 0 loses no flight, and closes a window as soon as it is over. By
+Two times, and how grace depends on them. A record's timestamp is the departure, and the topic is in that order, so by
+departure nothing comes late: a grace of 0 loses no flight, and closes a window as soon as it is over. By
 ``scheduled_at`` the topic is out of order, by as much as flights are delayed. An hour of the schedule is kept open for
-two hours; what leaves later than that is late for it, and found in ``lakehouse look late schedule``.
+two hours; a flight that leaves later than that is late for it, and listed by ``lakehouse look late schedule``.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ moving = (
     .table("moving")
 )
 
-# Of every flight a sliding window would make two rows, and each would count in dozens: one in twelve is enough.
+# A sliding window would make two rows of every flight, and each flight would count in dozens: one in twelve is enough.
 bursts = (
     left.filter("dep_delay >= 60")
     .group_by("origin")

@@ -2,11 +2,11 @@
 
     location           per plane: where its last flight that left went, and when
     visits             per plane: how many flights left, and their miles
-    airborne           the planes in the air: a landing is a tombstone and takes the row out
+    airborne           the planes in the air: a landing is a tombstone and deletes the row
     planes             reference data, per plane
     visits-changelog   every change of visits, as a Kafka topic
 
-Everything is keyed by tail number, the planes' registration. Flights without one have a null key: no table.
+Everything is keyed by tail number, the planes' registration. Flights without one have a null key: they reach no table.
 """
 
 from __future__ import annotations

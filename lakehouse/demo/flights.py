@@ -8,14 +8,14 @@
 Times. The source's clock readings are New York's; its ``time_hour`` is the scheduled hour in UTC, daylight
 saving applied. So scheduled = time_hour + minute, and departure = scheduled + dep_delay, past midnight or
 not. Departure is from the gate: the source has no take-off time, so the taxi out counts as flight, and
-``lands_at`` = departure + air_time is that much too early. Arrival times stay as the source has them, HHMM at
+``lands_at`` = departure + air_time is too early by that much. Arrival times stay as the source has them, HHMM at
 the destination. All other times are ISO-8601 in UTC.
 
 Order. A topic is in order of its timestamps (whole minutes, so ties are many). Ties: landings before
 take-offs, then the source's order. So a plane that lands and leaves in the same minute ends in the air.
 
-What the source leaves out stays out: 2,512 flights have no tail number and so a null key (all cancelled);
-1,175 left and have no air time (diverted, or lost track of), so no landing ever follows them.
+Gaps of the source remain: 2,512 flights have no tail number and so a null key (all cancelled);
+1,175 left but have no air time (diverted, or lost track of), so they never land.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _QUERIES = {
 
 
 class FlightRecord(NamedTuple):
-    """One Kafka record to be: key and value as bytes, either may be null; milliseconds since 1970."""
+    """A record to produce: key and value as bytes, either may be null; milliseconds since 1970."""
 
     key: bytes | None
     value: bytes | None
@@ -103,9 +103,9 @@ def records(topic: str) -> Iterator[FlightRecord]:
 
 
 def load(bootstrap: str, progress: Progress | None = None, options: Mapping[str, str] | None = None) -> dict[str, int]:
-    """Produce all records into the Kafka at ``bootstrap``; gives how many per topic, once all are there.
+    """Produce all records into the Kafka at ``bootstrap``; return how many per topic, once all are there.
 
-    Topics that are missing are created, with retention switched off: the records are of 2013, and a broker's
+    Missing topics are created, with retention switched off: the records are from 2013, and a broker's
     usual seven days would delete them at once. A topic that exists is appended to, so a second load doubles
     the records. ``options`` are further librdkafka settings (TLS, SASL). Raises KafkaUnavailable when Kafka
     does not take them all.
@@ -128,7 +128,7 @@ def load(bootstrap: str, progress: Progress | None = None, options: Mapping[str,
             "batch.num.messages": 100_000,
             "queue.buffering.max.messages": 500_000,
             "queue.buffering.max.kbytes": 262_144,
-            "log_level": 3,  # a broker that has just started is asked twice; that is no news
+            "log_level": 3,  # a broker that has just started is asked twice; that needs no log line
             "delivery.report.only.error": True,  # no Python call per delivered record
             "on_delivery": on_delivery,
             **common,
@@ -174,10 +174,10 @@ def _refused(bootstrap: str, what: str, reason: str) -> KafkaUnavailable:
 
 
 def _create_topics(common: Mapping[str, Any]) -> None:
-    # A segment per seven days of *record* time would make hundreds of small files a topic.
+    # A segment per seven days of *record* time would make hundreds of small files per topic.
     config = {"retention.ms": "-1", "segment.ms": str(10 * 366 * 86_400_000)}
     wanted = [NewTopic(topic, count, -1, config=config) for topic, count in topics().items()]
-    admin = AdminClient(dict(common))  # held until the answers are in: its end would take them along
+    admin = AdminClient(dict(common))  # held until the answers are in: they would end with it
     for topic, outcome in admin.create_topics(wanted, request_timeout=_TOPICS_SECONDS).items():
         try:
             outcome.result()

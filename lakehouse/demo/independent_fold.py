@@ -1,4 +1,4 @@
-"""The proof: recompute the demo's tables from Kafka, by other code than the lakehouse's, and compare.
+"""The proof: recompute the demo's tables from Kafka, with other code than the lakehouse's, and compare.
 
     python lakehouse/demo/independent_fold.py --bootstrap HOST:PORT --lake FOLDER [--option KEY=VALUE ...]
 
@@ -205,7 +205,7 @@ def read_silver(lake: str, table: str) -> list[Row]:
 def read_bronze(lake: str, topic_ids: Mapping[str, str]) -> Iterator[tuple[Partition, int, int]]:
     """Partition, offset and digest of every bronze record of the topics as they are now.
 
-    Records of a topic of the same name that was deleted since have another topic id; they are not looked at.
+    Records of an earlier topic of the same name have another topic id; they are ignored.
     """
     wanted = " OR ".join(f"(topic = '{topic}' AND topic_id = '{uid}')" for topic, uid in topic_ids.items())
     columns = 'topic, partition, "offset", key, value, "timestamp"'
@@ -233,7 +233,7 @@ def _plain(cell: Any) -> Any:
 
 
 def _topic_ids(settings: Mapping[str, str]) -> dict[str, str]:
-    admin = AdminClient(dict(settings))  # held until the answers are in: its end would take them along
+    admin = AdminClient(dict(settings))  # held until the answers are in: they would end with it
     described = admin.describe_topics(TopicCollection(list(TOPICS)), request_timeout=30)
     # Kafka's own tools print an id in base64's form for URLs, the client in the other one.
     ids = {topic: str(answer.result().topic_id) for topic, answer in described.items()}
@@ -250,7 +250,7 @@ def prove(lake: str, settings: Mapping[str, str]) -> Row:
     tables = {name: compare_table(rows, read_silver(lake, name)) for name, rows in fold.tables().items()}
     partitions = compare_bronze(drained, read_bronze(lake, _topic_ids(settings)))
     for partition, span in spans.items():
-        # Offsets that Kafka itself gives nobody: transaction marks, aborted or compacted records. No fault.
+        # Offsets that Kafka gives to no reader: transaction marks, aborted or compacted records. These are no faults.
         partitions[f"{partition[0]}/{partition[1]}"]["gaps_in_kafka"] = span - len(drained[partition])
     return {
         "equal": all(part["equal"] for part in (*tables.values(), *partitions.values())),

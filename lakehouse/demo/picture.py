@@ -1,6 +1,6 @@
 """The demo's two pictures: the planes in the air at a moment, and the delays of a day at the airports.
 
-Both take plain rows (dictionaries), so that these can come from a table as it was at any version or moment.
+Both take plain rows (dictionaries), which can come from a table at any version or moment.
 Times in rows are ``datetime`` with a time zone, or ISO-8601 text; origins are EWR, JFK and LGA. The file's
 ending says the format: .png, .svg or .pdf.
 """
@@ -31,11 +31,11 @@ from lakehouse.demo.airmap import along, project
 Row = Mapping[str, Any]
 
 _NEW_YORK = ZoneInfo("America/New_York")
-_COLOURS = {"EWR": "#0072b2", "JFK": "#d55e00", "LGA": "#00845f"}  # told apart by the colour-blind as well
+_COLOURS = {"EWR": "#0072b2", "JFK": "#d55e00", "LGA": "#00845f"}  # distinguishable for the colour-blind, too
 _NAMES = {"EWR": "Newark", "JFK": "JFK", "LGA": "LaGuardia"}
 _INK, _SOFT, _FAINT, _SEA = "#1f2933", "#616e7c", "#cbd2d9", "#f7f9fb"
 
-# Of a figure's width, and inches above and below what is drawn.
+# Fractions of a figure's width; inches above and below the drawing.
 _LEFT, _WIDTH = 0.06, 0.9
 _ABOVE, _BELOW = 1.15, 0.75
 
@@ -56,7 +56,7 @@ _MINUTES_MORE = 15
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a picture shows: how many rows are in it, and how many were left out as not of its time."""
+    """A picture's rows: how many are shown, and how many were left out because they are not of its time."""
 
     placed: int
     left_out: int
@@ -65,7 +65,7 @@ class Drawn:
 def planes_in_the_air(at: datetime, rows: Iterable[Row], out: Path) -> Drawn:
     """Draw the planes in the air at a moment, each at its place on the great circle to its destination.
 
-    A row has origin, dest and took_off_at; when it lands is lands_at, or air_time (minutes), or else reckoned
+    A row has origin, dest and took_off_at; the landing is lands_at, or from air_time (minutes), or else estimated
     from distance (miles). A row that takes off after ``at`` or is down by then is left out, and counted.
     Raises KeyError for an airport that is not in the data.
     """
@@ -108,7 +108,7 @@ def planes_in_the_air(at: datetime, rows: Iterable[Row], out: Path) -> Drawn:
 
 
 def _share_flown(row: Row, at: datetime) -> float | None:
-    """How much of its way a plane has behind it, 0 to 1; None when it is not in the air."""
+    """The share of its way that a plane has flown, 0 to 1; None if it is not in the air."""
     took_off = _time(row["took_off_at"])
     if row.get("lands_at") is not None:
         flight = _time(row["lands_at"]) - took_off
@@ -145,7 +145,7 @@ def _draw_ground(axes: Axes, airports: Mapping[str, source.Airport]) -> None:
 
 
 def _draw_flight(axes: Axes, start: tuple[float, float], end: tuple[float, float], share: float, colour: str) -> None:
-    """The way flown as a line, the way to go as a fainter one, and the plane between them, nose ahead."""
+    """The flown way as a line, the rest as a fainter one, and the plane between them, nose ahead."""
     flown = project(*along(start, end, np.linspace(0.0, share, 40)))
     ahead = project(*along(start, end, np.linspace(share, 1.0, 40)))
     axes.plot(*flown, color=colour, lw=0.9, alpha=0.45, zorder=3)
@@ -166,13 +166,13 @@ def _draw_flight(axes: Axes, start: tuple[float, float], end: tuple[float, float
 
 
 def _draw_airports(axes: Axes, airports: Mapping[str, source.Airport], destinations: list[str]) -> None:
-    """A dot for every destination, its code where planes are bound most; New York as a ring."""
+    """A dot for every destination, with its code for the most frequent ones; New York as a ring."""
     codes = sorted(set(destinations), key=lambda code: (-destinations.count(code), code))
     labelled: list[tuple[float, float]] = []
     for code in codes:
         x, y = (float(axis[0]) for axis in _place(airports[code]))
         axes.plot(x, y, "o", ms=4, color=_INK, mec="white", mew=0.7, zorder=4)
-        # A label that would lie on another one is left out; the busier airport has come first.
+        # A label that would overlap another one is left out; the busier airport came first.
         if all(abs(x - other_x) > 0.045 or abs(y - other_y) > 0.02 for other_x, other_y in labelled):
             labelled.append((x, y))
             _label(axes, code, (x, y), (4, -10), 8.5)
@@ -192,7 +192,7 @@ def _place(airport: source.Airport) -> tuple[Any, Any]:
 
 
 def _figure(width: float, height: float) -> tuple[Figure, Axes]:
-    """A figure in inches: room for the title, axes as high as asked, room for what is below them."""
+    """A figure in inches: room for the title, axes of the given height, room for what is below them."""
     whole = height + _ABOVE + _BELOW
     figure = Figure((width, whole), dpi=130, facecolor=_SEA)
     FigureCanvasAgg(figure)
