@@ -1,6 +1,6 @@
-"""The DAGs of every application that `lakehouse airflow add` made known: see docs/airflow-dags.md.
+"""The DAGs of every application that `lakehouse airflow add` registered: see docs/airflow-dags.md.
 
-A manifest that can't be used costs the others nothing: it is named by a DAG of its own, which does nothing else.
+An invalid manifest does not affect the others: a separate DAG names it, and does nothing else.
 """
 
 from airflow.sdk import DAG

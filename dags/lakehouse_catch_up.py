@@ -1,7 +1,7 @@
 """The DAG that brings a lake up to date: ingest until caught up, then silver, then the checks.
 
-Each task starts one of the project's jobs in the project's own Python. Nothing of Spark or of the project is
-imported here, so the DAG is parsed in an instant and Airflow needs an environment with Airflow only.
+Each task starts one of the project's jobs in the project's own Python. Neither Spark nor the project is imported
+here, so the DAG is parsed in an instant and Airflow needs an environment with Airflow only.
 """
 
 from datetime import timedelta
@@ -72,7 +72,7 @@ with DAG(
     doc_md=DOC,
     schedule=None,
     catchup=False,
-    max_active_runs=1,  # one writer a table: a second run would only wait for the first one's lease
+    max_active_runs=1,  # one writer per table: a second run would only wait for the first one's lease
     default_args={
         "retries": 2,
         "retry_delay": timedelta(seconds=30),

@@ -1,11 +1,11 @@
-"""One job of the lakehouse as a child process: start it, follow it, stop it, and nothing of it stays behind.
+"""One job of the lakehouse as a child process: start it, follow it, stop it, and leave nothing behind.
 
-Standard library only: a scheduler's parser may import it for nothing, and the tests need no scheduler.
+Standard library only: a scheduler's parser can import it at no cost, and the tests need no scheduler.
 
 A job writes one JSON object a line to its stdout, {"event": "progress" | "done" | "error", ...}, and ends
-with 0 (its last event is "done"), 2 (bad input, which a retry can't mend), 3 (another process holds a table's
+with 0 (its last event is "done"), 2 (bad input, which a retry can't fix), 3 (another process holds a table's
 lease) or anything else (it may work next time). A command of `lakehouse` does the same, but its results have no
-"event", and what it tells meanwhile stands on stderr.
+"event", and its progress goes to stderr.
 """
 
 import contextlib
@@ -41,13 +41,13 @@ _END = r"$(?!\n)"
 APP_PATTERN = rf"^{_PART}(/{_PART})*(:[A-Za-z_][A-Za-z0-9_]*)?{_END}"
 CONFIG_PATTERN = rf"^/?{_PART}(/{_PART})*\.toml{_END}"
 
-# What a JVM, a Spark session and a Hadoop file system look for. The scheduler's own variables (its database,
-# its encryption key, its connections) are none of a job's business.
+# The variables of a JVM, a Spark session and a Hadoop file system. A job must not see the scheduler's own variables
+# (its database, its encryption key, its connections).
 _PASSED_ON = (
     "HADOOP_CONF_DIR", "HOME", "JAVA_HOME", "LANG", "LC_ALL", "PATH", "SPARK_CONF_DIR", "SSL_CERT_DIR",
     "SSL_CERT_FILE", "TMPDIR",
 )  # fmt: skip
-# The jobs' settings, by section, and by what `lakehouse airflow down` finds them; the rest is the DAGs' own.
+# The jobs' settings, by section, and the mark by which `lakehouse airflow down` finds them; the rest is the DAGs' own.
 _SETTINGS = re.compile(r"LAKEHOUSE_(JARS|SUPERVISED_BY|(LAKE|KAFKA|SPARK|RUN|UPKEEP)_\w+)")
 
 _LEASH = Path(__file__).with_name("lakehouse_leash.py")
@@ -60,7 +60,7 @@ _RESULTS_MAX = 10_000
 
 
 class JobRefused(Exception):
-    """The same start would fail again: bad input, or a project that isn't where it was said to be."""
+    """The same start would fail again: bad input, or a project that isn't at the configured place."""
 
 
 class JobFailed(Exception):
@@ -100,11 +100,11 @@ def job_argv(
 
 
 def job_environment(python: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What a job may see of this process's environment, with the project's Python first on the PATH."""
+    """The part of this process's environment that a job may see, with the project's Python first on the PATH."""
     passed = {name: value for name, value in environ.items() if name in _PASSED_ON or _SETTINGS.fullmatch(name)}
     # Airflow wants its own bin folder on the PATH; Spark starts its workers with the first python3 there.
     path = os.pathsep.join([str(python.parent), passed.get("PATH", os.defpath)])
-    # A progress line that waits in a buffer is no progress.
+    # A progress line must not wait in a buffer.
     return {**passed, "PATH": path, "PYTHONUNBUFFERED": "1"}
 
 
@@ -117,7 +117,7 @@ def _checked(name: str, value: object, pattern: str, example: str) -> str:
 class Job:
     """One run of a job in its own process group, on a leash (lakehouse_leash.py): it ends with this process.
 
-    name: for messages. is_command: it is a command of `lakehouse`, so exit code 0 is success whatever it printed.
+    name: for messages. is_command: it is a command of `lakehouse`, so exit code 0 is success whatever its output.
     """
 
     def __init__(
@@ -135,17 +135,17 @@ class Job:
         self._group_ended = False
         self._last_event: dict[str, Any] | None = None
         self._parent = os.getppid()
-        self.results: list[dict[str, Any]] = []  # the JSON objects of stdout, the first of them if there are very many
+        self.results: list[dict[str, Any]] = []  # the JSON objects of stdout, only the first if there are very many
 
     def run(
         self, on_line: Callable[[str], None], on_event: Callable[[dict[str, Any]], None] = lambda event: None
     ) -> dict[str, Any]:
-        """Run to the end and give the last event; a command's last JSON object. Raises JobRefused, JobFailed, JobHeld.
+        """Run to the end; give the last event, or a command's last JSON object. Raises JobRefused, JobFailed, JobHeld.
 
         Lines of stdout and stderr go to `on_line` as they come, events on either to `on_event`.
 
-        However this ends, by the job, by a failure here or by an exception out of a signal handler, the whole
-        process group is gone afterwards.
+        However this ends, by the job, by a failure here or by an exception from a signal handler, the whole
+        process group has ended afterwards.
         """
         try:
             self._process = subprocess.Popen(
@@ -157,7 +157,7 @@ class Job:
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
-            if self._stopped:  # stop() came while the process was being made, and found none
+            if self._stopped:  # stop() came while the process was being started, and saw none
                 self._end_group()
             self._follow(self._process, on_line, on_event)
         finally:
@@ -177,7 +177,7 @@ class Job:
         on_line: Callable[[str], None],
         on_event: Callable[[dict[str, Any]], None],
     ) -> None:
-        """Pass lines on until both pipes end, or the job has ended and what it left open is silent."""
+        """Pass lines on until both pipes end, or the job has ended and the pipes that it left open are silent."""
         assert process.stdout is not None
         assert process.stderr is not None
         pending = {process.stdout.fileno(): b"", process.stderr.fileno(): b""}
@@ -188,7 +188,7 @@ class Job:
             while selector.get_map():
                 if os.getppid() != self._parent:
                     raise JobFailed(f"{self._name}: the process that started this task is gone, so it is stopped")
-                ended = process.poll() is not None  # asked before the pipes: what it wrote last is still read
+                ended = process.poll() is not None  # checked before the pipes: its last output is still read
                 ready = selector.select(timeout=_POLL_S)
                 if ended and not ready:
                     break

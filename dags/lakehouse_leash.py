@@ -1,9 +1,9 @@
-"""Runs a command that ends when its starter does, however that ends: also by SIGKILL, which nobody can catch.
+"""Runs a command that ends when its starter does, however the starter ends, even by SIGKILL, which can't be caught.
 
     python lakehouse_leash.py COMMAND ARGUMENT...
 
 The starter makes this process the leader of a group of its own and holds the other end of its stdin. When that closes,
-the group gets SIGTERM and, 3 s later, SIGKILL. The command's exit code is passed on; one that a signal ended, too.
+the group gets SIGTERM and, 3 s later, SIGKILL. The command's exit code is passed on, even if a signal ended it.
 Standard library only, and nothing of this folder: it is started by its path, isolated (-I).
 """
 
@@ -24,7 +24,7 @@ def main(argv: list[str]) -> int:
     ended = False
 
     def on_term(number: int, frame: object) -> None:
-        nonlocal ended  # whoever sent it to the group has sent it to the command: go on and see it end
+        nonlocal ended  # a signal to the group has reached the command, too: go on and wait for its end
         ended = True
 
     signal.signal(signal.SIGTERM, on_term)
@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(os.getpgrp(), signal.SIGTERM)
     if killed_at is not None:
-        os.killpg(os.getpgrp(), signal.SIGKILL)  # what the command left behind
+        os.killpg(os.getpgrp(), signal.SIGKILL)  # processes that the command left behind
     return command.returncode
 
 

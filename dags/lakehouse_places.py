@@ -12,8 +12,8 @@ FOLDERS = "LAKEHOUSE_CATCH_UP"
 def check_places(root: Path, app: str, config: str | None, environ: Mapping[str, str] = os.environ) -> None:
     """Raise JobRefused unless the application, and its configuration, lie in a folder of LAKEHOUSE_CATCH_UP.
 
-    A run's conf names a file of Python that is executed, and settings that say where a lake is: who may trigger the DAG
-    chooses among those that somebody put there for it, links followed, and not among all that this account can read.
+    A run's conf names a Python file that is executed, and settings that say where a lake is. The DAG's user chooses
+    among the files put there for it, links followed, not among all files that this account can read.
     """
     folders = [(root / part).resolve() for part in environ.get(FOLDERS, "").split(os.pathsep) if part]
     advice = f"Set {FOLDERS} to the folders that it may take them from, for Airflow's scheduler and workers"

@@ -1,7 +1,7 @@
 """Airflow's plugin "Streams & Tables": the page about an application's lake, in the navigation and beside its runs.
 
-Every process of Airflow loads this file, so nothing heavy is imported here: what serves the page (`lakehouse_page`) is
-imported by the api-server alone, which is the only one that asks for `fastapi_apps`.
+Every process of Airflow loads this file, so nothing heavy is imported here: the page's server (`lakehouse_page`) is
+imported only by the api-server, the only process that asks for `fastapi_apps`.
 """
 
 import logging
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class StreamsAndTables(AirflowPlugin):
-    """The page, and where Airflow's own UI shows it: in a frame, signed in as whoever looks at it."""
+    """The page, and where Airflow's own UI shows it: in a frame, signed in as the user who looks at it."""
 
     name = "streams_and_tables"
     external_views = [  # noqa: RUF012, Airflow's own attribute
@@ -35,7 +35,7 @@ class StreamsAndTables(AirflowPlugin):
 
     @cached_property
     def fastapi_apps(self):
-        """The page's server; none, and a line in the log, where the libraries that read a lake are missing."""
+        """The page's server; none, and a line in the log, if the libraries that read a lake are missing."""
         try:
             from lakehouse_page.server import app
         except ImportError as error:

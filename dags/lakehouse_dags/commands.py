@@ -1,7 +1,7 @@
-"""The argument lists of the `lakehouse` command, and what is kept of its results. Standard library only.
+"""The argument lists of the `lakehouse` command, and the part of its results that is kept. Standard library only.
 
-A value of a request is one argument, joined to its option by "=", or a name that stands behind "--": whatever it is, it
-can't become an option, and no shell ever sees it.
+A value of a request is one argument, joined to its option by "=", or a name after "--": whatever it is, it can't become
+an option, and no shell ever sees it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TABLE_FACTS = ("name", "rows", "version", "tick", "behind", "late")
 
 
 def argv(python: Path, where: Where, command: str, request: Request) -> list[str]:
-    """Return the argument list of a command, by its name in COMMANDS. Raises BadRequest for what no argument can be.
+    """Return the argument list of a command, by its name in COMMANDS. Raises BadRequest for a value that can't be one.
 
     -P: the folder that it runs in, which is the application's, is not searched for Python's own modules.
     """
@@ -38,19 +38,19 @@ def argv(python: Path, where: Where, command: str, request: Request) -> list[str
 
 
 def folder(where: Where) -> Path:
-    """Return the folder that a command runs in: that of the configuration, so that what is relative stays so."""
+    """Return the folder that a command runs in: that of the configuration, which relative paths refer to."""
     return Path(where["config"] or where["app"].partition(".py:")[0]).parent
 
 
 def result(command: str, last: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what is kept of a command's results: the last one, or of those of many lines a summary."""
+    """Return the part of a command's results that is kept: the last one, or a summary for commands with many lines."""
     kept = dict(SUMMARIES[command](results) if command in SUMMARIES else last)
     found: dict[str, Any] = portable({**kept, "event": "done"})
     return found
 
 
 def portable(value: Any) -> Any:
-    """Return a JSON value with the integers that Airflow can't hand on, those past 64 bits (hashes), as text."""
+    """Return a JSON value with the integers that Airflow can't pass on, those beyond 64 bits (hashes), as text."""
     if isinstance(value, dict):
         return {name: portable(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -72,12 +72,12 @@ def complaint(command: str, last: Mapping[str, Any]) -> str | None:
 
 
 def is_enough(command: str, last: Mapping[str, Any]) -> bool:
-    """Return whether a result is good though the command ended with 1: there was one way to prove a table, no more."""
+    """Return whether a result is good although the command ended with 1: there was only one way to prove a table."""
     return command == "prove" and len(hashes(last)) == 1
 
 
 def hashes(proof: Mapping[str, Any]) -> list[str]:
-    """Return the content's hash by each way that could tell the moment."""
+    """Return the content's hash by each way that could give the moment."""
     return [way["hash"] for way in proof.get("ways", ()) if way["hash"] is not None]
 
 
@@ -109,7 +109,7 @@ def _discard(where: Where, request: Request) -> Line:
 
 
 def _reconcile(where: Where, request: Request) -> Line:
-    """Of a range: what would a backfill change now? Of all rows: do they equal a fold from bronze?"""
+    """For a range: what would a backfill change now? For all rows: do they equal a fold from bronze?"""
     if _range(request):
         return _plan(where, request)
     return "test audit", [request["table"]], [_app(where), "--deep"]
@@ -205,7 +205,7 @@ SUMMARIES: dict[str, Callable[[Sequence[Mapping[str, Any]]], dict[str, Any]]] = 
 
 
 def table_facts(status: Mapping[str, Any], table: str) -> dict[str, Any] | None:
-    """Return what `lakehouse status` says of a table, for an asset event; None where the table is not there yet."""
+    """Return the facts of a table in `lakehouse status`, for an asset event; None if the table does not exist yet."""
     for one in status["tables"]:
         if one["name"] == table:
             offsets = {topic["name"]: topic["next"] for topic in status["topics"]}
@@ -214,5 +214,5 @@ def table_facts(status: Mapping[str, Any], table: str) -> dict[str, Any] | None:
 
 
 def plain(text: object, longest: int = 300) -> str:
-    """Return a text as it is to be seen in Markdown: nothing in it is markup, a link or a line of its own."""
+    """Return a text escaped for Markdown: nothing in it is markup, a link or a new line."""
     return re.sub(r"([^\w ])", r"\\\1", re.sub(r"\s+", " ", str(text))[:longest], flags=re.ASCII)

@@ -1,4 +1,4 @@
-"""What the DAGs have in common: their arguments, and the params that are made from an application's tables."""
+"""The common parts of the DAGs: their arguments, and the params that are made from an application's tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from croniter import CroniterError, croniter
 from lakehouse_dags import requests
 from lakehouse_dags.manifest import Application, Refused
 
-# Of a schedule whose last run that has passed is to be made at once. Without one a schedule begins with its next.
+# For a schedule whose last missed run starts at once. Without it a schedule begins with its next run.
 BEGUN = datetime(1970, 1, 1, tzinfo=UTC)
 DEFAULTS = {
     "retries": 2,
@@ -22,13 +22,13 @@ DEFAULTS = {
 
 
 def dag(app: Application, kind: str, description: str, doc: str) -> dict[str, Any]:
-    """Return the arguments of a DAG but its schedule: `DAG(schedule=None, **dag(...))`."""
+    """Return the arguments of a DAG, except its schedule: `DAG(schedule=None, **dag(...))`."""
     return {
         "dag_id": f"{app.name}__{kind}",
         "description": f"{app.name}: {description}",
         "doc_md": doc,
         "catchup": False,
-        "max_active_runs": 1,  # a second run waits for the first one, and does what is left then: most often nothing
+        "max_active_runs": 1,  # a second run waits for the first one, and does what is left: mostly nothing
         "default_args": DEFAULTS,
         "tags": ["lakehouse", app.name],
     }
@@ -36,13 +36,13 @@ def dag(app: Application, kind: str, description: str, doc: str) -> dict[str, An
 
 def schedule(cron: str) -> CronTriggerTimetable:
     """Return a schedule whose first run is the next one: an application that was just added has no tables yet."""
-    # False, the default, is to mean this, but Airflow 3.3.2 reads it as None: a run of the last tenth of the time
-    # between two runs is made up for, of a weekly one that of 16 hours ago.
+    # False, the default, should mean this, but Airflow 3.3.2 reads it as None: a run missed within the last tenth of
+    # the time between two runs is made up for; for a weekly schedule, one of 16 hours ago.
     return CronTriggerTimetable(cron, timezone="UTC", run_immediately=timedelta(0))
 
 
 def check_schedules(app: Application) -> None:
-    """Raise Refused for a schedule that Airflow can't read, which would take all DAGs away, or that never comes."""
+    """Raise Refused for a schedule that Airflow can't read, which would hide all DAGs, or that never comes."""
     for field in ("schedule", "backfill_schedule"):
         if (cron := getattr(app, field)) is None:
             continue

@@ -13,7 +13,7 @@ from lakehouse_dags.steps import CheckRequest, Compare, EachOf, if_to_prove, in_
 
 SUNDAY_NIGHT = "0 3 * * 0"
 EVERY_NIGHT = "0 4 * * *"
-HELD_WAIT = timedelta(minutes=10)  # past that a running job holds the tables, and does the upkeep itself
+HELD_WAIT = timedelta(minutes=10)  # after that a running job holds the tables, and does the upkeep itself
 
 POINT_IN_TIME = """
 ### Reconstruct a point in time

@@ -1,4 +1,4 @@
-"""What is done when a catch-up has not ended within the application's freshness: Airflow calls this then."""
+"""Airflow calls this when a catch-up has not ended within the application's freshness."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ log = logging.getLogger("lakehouse.freshness")
 
 
 def tell(context: Mapping[str, Any], application: str, minutes: int) -> None:
-    """Say it in the callback's log, as an error; the run's page in the UI shows the missed deadline itself."""
+    """Write an error to the callback's log; the run's page in the UI shows the missed deadline itself."""
     run = context["dag_run"]
     log.error(
         "application %s is not fresh: run %s of %s is %s, and %s minutes have passed since it was queued",

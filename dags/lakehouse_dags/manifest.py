@@ -1,4 +1,4 @@
-"""What is known of an application when its DAGs are parsed: a small JSON file that `lakehouse airflow add` writes.
+"""An application's facts when its DAGs are parsed: a small JSON file that `lakehouse airflow add` writes.
 
 The file is read again and again, by a process that must not import the application. It is checked as if a stranger had
 written it: names become DAG ids and arguments, paths become arguments.
@@ -25,14 +25,14 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Refused(Exception):
-    """A manifest is not what it must be; the message says what was found, what was expected, what to do."""
+    """A manifest is invalid; the message says what it has, what was expected, what to do."""
 
 
 @dataclass(frozen=True)
 class Application:
-    """An application, as its manifest says it.
+    """An application, from its manifest.
 
-    app: what `--app` takes, absolute. config: its lakehouse.toml, or None for the defaults. pool: an Airflow pool that
+    app: for `--app`, absolute. config: its lakehouse.toml, or None for the defaults. pool: an Airflow pool that
     its writing tasks take a slot of; None for Airflow's default one.
     """
 
@@ -49,12 +49,12 @@ class Application:
     pool: str | None = None
 
     def where(self) -> dict[str, str | None]:
-        """Return what an operator needs to start a command for it, as JSON has it."""
+        """Return what an operator needs to start a command for it, as JSON values."""
         return {"name": self.name, "app": self.app, "config": self.config, "lake": self.lake}
 
 
 def applications(environ: Mapping[str, str] = os.environ) -> tuple[list[Application], dict[str, str]]:
-    """Return the applications of the folder in LAKEHOUSE_APPLICATIONS, and for each refused file what is wrong."""
+    """Return the applications of the folder in LAKEHOUSE_APPLICATIONS, and what is wrong with each refused file."""
     folder = environ.get(FOLDER)
     found: list[Application] = []
     refused: dict[str, str] = {}
@@ -97,7 +97,7 @@ def read(path: Path) -> Application:
 
 
 class _Check:
-    """The fields of one manifest, each looked at."""
+    """The fields of one manifest, each checked."""
 
     def __init__(self, file: str, said: Mapping[str, Any]) -> None:
         self._file = file
@@ -143,7 +143,7 @@ class _Check:
 
     def cron(self, field: str) -> str | None:
         value = self._said.get(field)
-        # Whether it is one is Airflow's to say: `common.check_schedules`.
+        # Airflow decides whether it is valid: `common.check_schedules`.
         if value is not None and (not isinstance(value, str) or not value or CONTROL.search(value)):
             raise self._refuse(field, value, "a cron text, a preset such as @hourly, or null")
         return value

@@ -25,7 +25,7 @@ STATE_PAUSE_SECONDS = 2.0
 
 
 class TableLink(BaseOperatorLink):
-    """To the page of the table that a task worked on; known when the task has run."""
+    """A link to the page of the table that a task worked on; known once the task has run."""
 
     name = "Streams & Tables"
 
@@ -39,16 +39,16 @@ class TableLink(BaseOperatorLink):
 class LakehouseOperator(BaseOperator):
     """Runs one command of `lakehouse` for an application, as a process of its own that ends with the task.
 
-    where: `Application.where()`. command: a name in `commands.COMMANDS`. request: what the command is for; left out, it
-    is what the run's params ask for. Of a mapped task, which is handed it by another one, it must be a part of that.
+    where: `Application.where()`. command: a name in `commands.COMMANDS`. request: the command's request; if left
+    out, it comes from the run's params. A mapped task gets it from another task; it must be a part of the params' one.
 
     Returns the command's result, with "event": "done". Its lines go to the log, its progress also to the task's state
     (key "progress"). Bad input (exit code 2), and a result that another try would only repeat, fail at once; other
-    failures are tried again. A table that another process holds (exit code 3) is waited for without a worker:
-    after `lease_wait` the task fails, or is skipped if `skip_if_held`, and no try is spent meanwhile.
+    failures are tried again. The task waits without a worker for a table that another process holds (exit code
+    3): after `lease_wait` it fails, or is skipped if `skip_if_held`, and the wait costs no try.
     """
 
-    template_fields = ()  # nothing here is a template: braces in a reason, or in a path, are braces
+    template_fields = ()  # nothing here is a template: braces in a reason, or in a path, stay braces
     ui_color = "#d6eaf8"
     operator_extra_links = (TableLink(),)
 
@@ -72,8 +72,8 @@ class LakehouseOperator(BaseOperator):
         self._running: Job | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Run the command. Raises AirflowFailException where a retry can't help; defers while a table is held."""
-        context["task_state_store"].delete(HELD_KEY)  # of an earlier try, or of before the task was cleared
+        """Run the command. Raises AirflowFailException if a retry can't help; defers while a table is held."""
+        context["task_state_store"].delete(HELD_KEY)  # from an earlier try, or from before the task was cleared
         return self._run(context)
 
     def execute_again(self, context: Context, event: Any = None) -> dict[str, Any]:
@@ -144,16 +144,16 @@ class LakehouseOperator(BaseOperator):
 
 
 def decided_by(context: Context) -> dict[str, str]:
-    """Return the variable that says who started the run, for the interventions; none of a run by schedule."""
+    """Return the variable that says who started the run, for the interventions; none for a scheduled run."""
     user = getattr(context.get("dag_run"), "triggering_user_name", None)
     return {"LAKEHOUSE_DECIDED_BY": f"{user} in Airflow"} if user else {}
 
 
 def requested(context: Context) -> dict[str, Any]:
-    """Return what the run's params ask for, looked at again; nothing where the DAG has no params.
+    """Return the request in the run's params, checked again; nothing if the DAG has no params.
 
-    Not what the first task returned: whoever may edit results in Airflow could put another table, or an option, there.
-    Raises AirflowFailException where that differs.
+    Not the first task's result: anyone who may edit results in Airflow could put another table, or an option, there.
+    Raises AirflowFailException if that differs.
     """
     if REQUEST_TASK not in context["dag"].task_ids:
         return {}
@@ -168,7 +168,7 @@ def requested(context: Context) -> dict[str, Any]:
 
 
 def _progress(context: Context) -> Callable[[dict[str, Any]], None]:
-    """Give what writes a command's events into the task's state, not more than one in some seconds."""
+    """Return a function that writes a command's events into the task's state, at most one every few seconds."""
     store = context["task_state_store"]
     told_at = -STATE_PAUSE_SECONDS
 

@@ -1,9 +1,9 @@
-"""What a run asks for: its params looked at together, before anything starts. Standard library only.
+"""The request of a run: its params are checked together, before anything starts. Standard library only.
 
-Airflow checks each param by its schema when a run is made; here unknown ones are refused, each is checked again (a
-run's conf has more ways in than the form), and so is what two of them mean together. A request is a plain JSON object.
-The first task returns it, for people to see; every other task makes it anew from the run's params, since what a task
-has returned can be changed in Airflow's UI and API.
+Airflow checks each param by its schema when a run is created; here unknown params are refused, each is checked again (a
+run's conf has more ways in than the form), and so are combinations of params. A request is a plain JSON object. The
+first task returns it, for people to see; every other task recomputes it from the run's params, since a task's result
+can be changed in Airflow's UI and API.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OFFSET_RANGES = rf"^{_PLACE}=[0-9]{{1,18}}\.\.[0-9]{{1,18}}(,{_PLACE}=[0-9]{{1,1
 OFFSETS = rf"^{_PLACE}=[0-9]{{1,18}}(,{_PLACE}=[0-9]{{1,18}})*{END}"
 NUMBER = rf"^[0-9]{{1,18}}{END}"
 FUNCTION = rf"^[A-Za-z_][A-Za-z0-9_]{{0,99}}{END}"
-LINE = rf"^[^\x00-\x1f\x7f]*{END}"  # one line of text: it stands in the interventions, in logs and in the UI
+LINE = rf"^[^\x00-\x1f\x7f]*{END}"  # one line of text: it appears in the interventions, in logs and in the UI
 
 # JSON may hold half a character; an argument can't. Not in LINE: JavaScript sees halves in good characters, too.
 SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -39,11 +39,11 @@ Request = dict[str, Any]
 
 
 class BadRequest(Exception):
-    """A run can't be what was asked for; the message says what was found, what was expected, what to do."""
+    """A run can't do what was requested; the message says what it has, what was expected, what to do."""
 
 
 def known(conf: Mapping[str, Any] | None, names: Iterable[str]) -> None:
-    """Raise BadRequest for params that the DAG doesn't have: Airflow would pass over a mistyped one."""
+    """Raise BadRequest for params that the DAG doesn't have: Airflow would ignore a mistyped one."""
     expected = sorted(names)
     unknown = sorted(str(name)[:80] for name in set(conf or ()) - set(expected))
     if unknown:
@@ -140,17 +140,17 @@ def quarantine_replay(app: Application, params: Mapping[str, Any]) -> Request:
 
 
 def each(request: Request) -> list[Request]:
-    """Return the requests that a mapped task runs, each with its "label": of a backfill its chunks, else its tables."""
+    """Return the requests that a mapped task runs, each with its "label": a backfill's chunks, else the tables."""
     if "chunk_hours" in request:
         return chunks(request)
     return [{**request, "table": table, "label": table} for table in request["tables"]]
 
 
 def chunks(request: Request) -> list[Request]:
-    """Return the parts that a backfill is done in, each one run of the command, each safe to repeat.
+    """Return the parts of a backfill, each one run of the command, each safe to repeat.
 
     A range of event times in steps of chunk_hours; offsets partition by partition; all rows, or a range with an open
-    end, as one. The order doesn't matter: a key is made anew with all the records that it has. Raises BadRequest.
+    end, as one. The order doesn't matter: a key is rebuilt from all its records. Raises BadRequest.
     """
     if request["offsets"] is not None:
         return [{**request, "offsets": part, "label": part} for part in request["offsets"].split(",")]
@@ -171,7 +171,7 @@ def chunks(request: Request) -> list[Request]:
 
 
 def label(request: Request) -> str:
-    """Return what a backfill is of, for people."""
+    """Return what a backfill covers, for people."""
     if request.get("offsets") is not None:
         return str(request["offsets"])
     if request["from"] is None and request["to"] is None:

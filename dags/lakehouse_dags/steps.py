@@ -1,4 +1,4 @@
-"""The small tasks around the commands: the look at a request, the gate, the approval, the chunks, the asset events."""
+"""The small tasks around the commands: the check of a request, the gate, the approval, the chunks, the asset events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FACTS_TASK = "facts"
 
 
 class CheckRequest(BaseOperator):
-    """The first task: refuses unknown params and those that can't be meant together; returns the request.
+    """The first task: refuses unknown params and contradictory ones; returns the request.
 
     kind: the DAG's, as in `requests`. names: of its params.
     """
@@ -36,11 +36,11 @@ class CheckRequest(BaseOperator):
         self.names = list(names)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Return the request. Raises AirflowFailException: what was asked for stays what it is."""
+        """Return the request. Raises AirflowFailException: a retry would get the same request."""
         return self.request(context)
 
     def request(self, context: Context) -> dict[str, Any]:
-        """Return what this run asks for, made from its params alone. Raises AirflowFailException."""
+        """Return this run's request, from its params alone. Raises AirflowFailException."""
         app, params = self.application, dict(context["params"])
         try:
             requests.known(context["dag_run"].conf, self.names)
@@ -54,7 +54,7 @@ class CheckRequest(BaseOperator):
 
 
 class EachOf(BaseOperator):
-    """Returns the requests that a mapped task runs: of a backfill its chunks, else one for each table."""
+    """Returns the requests that a mapped task runs: a backfill's chunks, else one for each table."""
 
     template_fields = ()
 
@@ -72,9 +72,9 @@ def in_turn(app: Application, command: str, each: EachOf) -> Any:
 
 
 class Announce(BaseOperator):
-    """Makes an asset event of a table that has changed since the last one; is skipped where it hasn't.
+    """Emits an asset event for a table that has changed since the last one; is skipped if it hasn't.
 
-    So it doesn't matter how often it runs: a retry, a cleared task, a second run tell nothing twice.
+    So it doesn't matter how often it runs: a retry, a cleared task, or a second run repeats no event.
     """
 
     template_fields = ()
@@ -86,7 +86,7 @@ class Announce(BaseOperator):
         self.table = table
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Return what the event says: {"rows", "version", "tick", "offsets"}."""
+        """Return the event's content: {"rows", "version", "tick", "offsets"}."""
         request = requested(context)
         if request.get("table", self.table) != self.table:
             raise AirflowSkipException(f"this run is about table {request['table']}")
@@ -101,7 +101,7 @@ class Announce(BaseOperator):
 
 
 class Compare(BaseOperator):
-    """Is the new table what every way of rebuilding gives? Fails where it isn't."""
+    """Does the new table equal the result of every way of rebuilding? Fails if it doesn't."""
 
     template_fields = ()
 
@@ -123,7 +123,7 @@ def asset(app: Application, table: str) -> Asset:
 
 
 def announcements(app: Application) -> TaskGroup:
-    """Return a task for each table of the application that tells of its changes."""
+    """Return a task for each table of the application that announces its changes."""
     with TaskGroup(group_id="tables", tooltip="an asset event for each table that changed") as group:
         for table in app.tables:
             Announce(task_id=table, asset=asset(app, table), table=table)
@@ -131,7 +131,7 @@ def announcements(app: Application) -> TaskGroup:
 
 
 def unless_dry_run() -> ShortCircuitOperator:
-    """Return the task behind which a dry run does nothing."""
+    """Return the task after which a dry run does nothing."""
     return ShortCircuitOperator(
         task_id="unless_dry_run",
         python_callable=lambda **context: not requested(context)["dry_run"],
@@ -140,25 +140,25 @@ def unless_dry_run() -> ShortCircuitOperator:
 
 
 def if_to_prove() -> ShortCircuitOperator:
-    """Return the task behind which a run that asked for no proof does nothing."""
+    """Return the task after which a run without a proof does nothing."""
     return ShortCircuitOperator(task_id="if_to_prove", python_callable=lambda **context: requested(context)["prove"])
 
 
 class Approval(ApprovalOperator):
-    """Asks a person. What is shown is made of what the tasks before found out, not of templates."""
+    """Asks a person. The text is made from the results of the tasks before, not from templates."""
 
     template_fields = ()
 
     def __init__(self, *, shown: str, **kwargs: Any) -> None:
         super().__init__(
             task_id="approve", body="", defaults=self.REJECT, response_timeout=APPROVAL_TIME,
-            # Airflow 3.3.2 fails a task that is answered before its scheduler has heard of the asking process's end.
+            # Airflow 3.3.2 fails a task that is answered before its scheduler knows that the asking process has ended.
             retries=ASKED_AGAIN, retry_delay=timedelta(seconds=5), execution_timeout=None, **kwargs,
         )  # fmt: skip
         self.shown = shown
 
     def execute(self, context: Context) -> Any:
-        """Say what would be done, and wait for the answer; none within a day is a refusal."""
+        """Say what would be done, and wait for the answer; no answer within a day is a refusal."""
         request, found = requested(context), context["ti"].xcom_pull(task_ids=self.shown)
         lines = [
             f"* {commands.plain(name)}: **{commands.plain(value, 1000)}**"

@@ -1,4 +1,4 @@
-"""The DAGs that bring tables forward or make their rows anew: catch_up, backfill_range, backfill_interval."""
+"""The DAGs that bring tables up to date or rebuild their rows: catch_up, backfill_range, backfill_interval."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakehouse_dags.steps import FACTS_TASK, Approval, CheckRequest, EachOf, ann
 __all__ = ["backfill_interval", "backfill_range", "catch_up"]
 
 DAILY = "0 0 * * *"
-# For what another process does itself while it holds a table: a running job, or a backfill from the command line.
+# For work that another process does itself while it holds a table: a running job, or a backfill from the command line.
 SHORT_WAIT = timedelta(minutes=1)
 
 CATCH_UP = """
@@ -145,7 +145,7 @@ def backfill_interval(app: Application) -> DAG:
         "from": common.time("From", "event time of the first records; empty: the run's data interval"),
         "to": common.time("To", "event time before which the range ends"),
     }
-    # A cron text alone would make runs without a data interval.
+    # A cron text alone would give runs without a data interval.
     schedule = CronDataIntervalTimetable(app.backfill_schedule or DAILY, timezone="UTC")
     about = common.dag(app, "backfill_interval", "each interval's rows rebuilt from bronze", BACKFILL_INTERVAL)
     paused = common.waits(app.backfill_schedule)

@@ -1,6 +1,6 @@
 """Who may see what: Airflow's own users, by Airflow's own rules.
 
-The page, and each of its files, is for everybody who may read assets, as tables are assets. What lies in an
+The page, and each of its files, is for everybody who may read assets, as tables are assets. The content of an
 application's lake is for those who may read its DAGs.
 """
 
@@ -19,7 +19,7 @@ SIGNED_IN = [Depends(requires_access_asset(method="GET"))]
 
 
 def allows(name: str, request: Request, user: BaseUser) -> bool:
-    """Say whether a user may read an application's DAGs; the one that every application has stands for all."""
+    """Say whether a user may read an application's DAGs; the DAG that every application has decides for all."""
     try:
         requires_access_dag(method="GET", param_dag_id=f"{name}__catch_up")(request, user)
     except HTTPException:
@@ -28,7 +28,7 @@ def allows(name: str, request: Request, user: BaseUser) -> bool:
 
 
 def application(app: str, request: Request, user: GetUserDep) -> Application:
-    """The application of a path, for who may see it. To all others it does not exist."""
+    """The application of a path, for users who may see it. For all others it does not exist."""
     if applications.NAME.fullmatch(app) is not None and not allows(app, request, user):
         raise NotFound(f"there is no application {app!r} that you may see.")
     return applications.application(settings.applications_folder(), app)

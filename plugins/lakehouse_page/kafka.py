@@ -12,7 +12,7 @@ asked: dict[str, tuple[float, asyncio.Task]] = {}
 
 
 async def lag(app: Application) -> dict:
-    """Return what Kafka says, or said some seconds ago; who asks while it is being asked gets the same answer.
+    """Return Kafka's answer, or the one from a few seconds ago; requests during a running one get the same answer.
 
     Raises as `command.lag` does.
     """

@@ -1,4 +1,4 @@
-"""The page's server: its files, and what it asks for as JSON. It reads, and changes nothing.
+"""The page's server: its files, and the JSON that it asks for. It only reads, and changes nothing.
 
 Reading a lake is work for threads: a few of the page's own, so that it never takes all of the api-server's.
 """
@@ -27,7 +27,7 @@ from lakehouse_page import access, kafka, settings
 from lakehouse_page.access import ApplicationOf
 
 READERS = 4
-ANSWER_SECONDS = 30.0  # above what lakehouse.page gives a read: it ends by itself, as a rule
+ANSWER_SECONDS = 30.0  # above the limit of lakehouse.page for a read, which normally ends by itself
 COMMANDS = 2
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -47,12 +47,12 @@ Version = Annotated[int | None, Query(ge=0, lt=2**62)]
 log = logging.getLogger(__name__)
 readers = ThreadPoolExecutor(READERS, thread_name_prefix="lakehouse-page")  # who is not served waits no longer either
 commands = anyio.CapacityLimiter(COMMANDS)
-# No schema and no documentation: they would be the only pages that somebody signed out can read.
+# No schema and no documentation: they would be the only pages that a signed-out user can read.
 app = FastAPI(dependencies=access.SIGNED_IN, docs_url=None, redoc_url=None, openapi_url=None)
 
 
 class Asked(BaseModel):
-    """Which row is to be explained: its key's text, at a version or now."""
+    """The row to explain: its key's text, at a version or now."""
 
     key: str = Field(min_length=1, max_length=KEY_MAX)
     version: int | None = Field(default=None, ge=0, lt=2**62)
@@ -68,7 +68,7 @@ class Answer(JSONResponse):
 async def read(name: str, *arguments: Any) -> Answer:
     """Answer with what a function of `lakehouse.page` returns, run in one of the page's own threads.
 
-    It is imported there: what reads a lake is 90 MB, of which an Airflow whose page nobody opens has no use.
+    It is imported there: the libraries that read a lake take 90 MB, for nothing if nobody opens the page.
     """
 
     def answer() -> Any:
@@ -79,7 +79,7 @@ async def read(name: str, *arguments: Any) -> Answer:
 
 
 async def _in_thread(function: Callable[[], Any]) -> Any:
-    """Return what a function returns, or answer that it takes too long: its thread then ends when it can."""
+    """Return a function's result, or answer that it takes too long: its thread then ends when it can."""
     running = asyncio.get_running_loop().run_in_executor(readers, function)
     try:
         return await asyncio.wait_for(running, ANSWER_SECONDS)
@@ -151,7 +151,7 @@ async def history(app: ApplicationOf, table: str, key: str, before: Version = No
     return await read("row_history.row_history", app, app.table(table), key, before, limit)
 
 
-@app.post("/api/applications/{app}/tables/{table}/explain")  # it starts a process: no link of another site may
+@app.post("/api/applications/{app}/tables/{table}/explain")  # it starts a process: no other site's link may
 async def explain(app: ApplicationOf, table: str, asked: Asked) -> Answer:
     return Answer(await _command(command.explain, settings.python(), app, table, asked.key, asked.version))
 

@@ -1,4 +1,4 @@
-"""Where things are: from the environment, read when a request comes."""
+"""The places of folders and programs: from the environment, read at each request."""
 
 import os
 from pathlib import Path
