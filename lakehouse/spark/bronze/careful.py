@@ -3,7 +3,7 @@ in another way.
 
 Spark's Kafka source bounds a batch by records alone, reads each record whole into the JVM, and fails on a timestamp
 beyond its own range. So a batch of many bytes becomes several ticks, by the record size of the tick before; and a batch
-with such a timestamp is read again, with librdkafka, in pieces of bounded size (`lakehouse.kafka.ranges`).
+with such a record is read again, with librdkafka, in pieces of bounded size (`lakehouse.kafka.ranges`).
 """
 
 from __future__ import annotations
