@@ -1,4 +1,4 @@
-// What the server is asked. An answer that a newer question has overtaken is dropped.
+// Requests to the server. An answer that a newer request has overtaken is dropped.
 
 const waiting = new Map();
 
@@ -11,7 +11,7 @@ export class Refused extends Error {
 
 export const isOvertaken = (error) => error.name === "AbortError";
 
-// slot: of the questions of one slot only the newest is answered.
+// slot: only the newest request of a slot is answered.
 export async function ask(path, { query, body, slot } = {}) {
   waiting.get(slot)?.abort();
   const control = new AbortController();

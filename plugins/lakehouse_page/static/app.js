@@ -1,4 +1,4 @@
-// The page: which application, its lineage, and what is selected in it. The lake is read again every half minute.
+// The page: the application, its lineage, and the selection in it. The lake is read again every half minute.
 
 import { ask, isOvertaken, ofApplication } from "./api.js";
 import { h, hint, problem, show } from "./dom.js";
@@ -88,7 +88,7 @@ function tellRun() {
   if (run) show(at("run"), h("b", null, run.id), ` ${run.state}, ${time(run.start)} to ${run.ended ? time(run.end) : "now"}: the moments below are those before it and after it.`);
 }
 
-// The node of the address, or the table of the run; else the first table that there is.
+// The node of the address, or the table of the run; else the first table.
 function chosen() {
   const { node } = state();
   const table = state().table ?? run?.table;
@@ -113,7 +113,7 @@ function select(node, byHand) {
     other(node)));
 }
 
-// The records that did not fit, of all streams that a table is made from.
+// The number of records that did not fit, in all streams that a table reads.
 function quarantined(node) {
   const found = new Set();
   const walk = (id) => facts.edges.filter(([, to]) => to === id).forEach(([from]) => found.has(from) || (found.add(from), walk(from)));

@@ -1,4 +1,4 @@
-// What differs between two moments of a table: keys added, removed and changed, before and after.
+// The differences between two moments of a table: keys added, removed and changed, before and after.
 
 import { ask, isOvertaken, ofTable } from "./api.js";
 import { busy, h, hint, problem, show } from "./dom.js";
@@ -6,7 +6,7 @@ import { number, table, value } from "./format.js";
 
 const LIMIT = 100;
 
-// A row's columns and values; those that the other side has otherwise stand out.
+// A row's columns and values; those that differ from the other side are highlighted.
 export function side(row, other) {
   if (row === null) return h("span", { class: "null" }, "no row");
   const parts = Object.entries(row).map(([name, of]) => {

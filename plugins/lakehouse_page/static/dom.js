@@ -1,4 +1,4 @@
-// Elements made of data. Text always becomes a text node, so nothing that a lake holds is taken for markup.
+// Elements made from data. Text always becomes a text node, so nothing in a lake is taken for markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -17,7 +17,7 @@ export const s = (tag, attributes, ...children) => fill(document.createElementNS
 
 export const show = (element, ...children) => element.replaceChildren(...children.flat().filter(Boolean));
 
-// A colour of the style sheet as the canvas needs it: variables that depend on the theme are resolved by the browser.
+// A colour of the style sheet for the canvas: the browser resolves variables that depend on the theme.
 export function colour(name) {
   const probe = h("span", { class: "hidden" });
   probe.style.color = `var(${name})`;

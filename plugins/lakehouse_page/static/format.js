@@ -1,4 +1,4 @@
-// Numbers, times and values as people read them. Times are UTC, as in the `lakehouse` command.
+// Numbers, times and values in readable form. Times are UTC, as in the `lakehouse` command.
 
 import { h } from "./dom.js";
 
@@ -34,7 +34,7 @@ export function version(of) {
   return `version ${number(of.version)}${tick}`;
 }
 
-// A value of a row. A number that JSON had as text (a decimal, a very large integer) stands to the right as well.
+// A value of a row. A number that JSON had as text (a decimal, a very large integer) is right-aligned, too.
 export const isNumber = (value) => typeof value === "number" || (typeof value === "string" && /^-?\d+(\.\d+)?$/.test(value));
 
 export function value(of) {
@@ -54,7 +54,7 @@ export function table(columns, rows, attributes) {
   );
 }
 
-// Who decided what, and why, of a version that was made by hand; else nothing.
+// Who decided what, and why, for a version that was made by hand; else nothing.
 export function decided(of) {
   if (!of.decided) return "";
   const { kind, by, reason } = of.decided;

@@ -19,11 +19,11 @@ function metric(node, facts) {
   return "compacted topic";
 }
 
-// Columns by kind, topics that a stream is written to at the end; in a column those stand near each other that come from the same node.
+// Columns by kind, with the topics that a stream is written to at the end; nodes from the same source are neighbours in their column.
 function places(facts) {
   const tables = new Set(facts.nodes.filter((node) => node.kind === "table").map((node) => node.id));
   const isWritten = (node) => node.kind === "topic" && facts.edges.some(([, to]) => to === node.id);
-  // A table that reads tables stands right of them.
+  // A table that reads tables is to the right of them.
   const depth = (id) => Math.max(0, ...facts.edges.filter(([from, to]) => to === id && tables.has(from)).map(([from]) => depth(from) + 1));
   const column = (node) => (isWritten(node) ? "changelog" : node.kind);
   const columns = KINDS.flatMap((kind) => {
@@ -49,7 +49,7 @@ function places(facts) {
   return { found, width: width + 2 * BOX.margin, height: height + 2 * BOX.margin };
 }
 
-// All that a node is made from, and all that is made from it.
+// All nodes upstream and downstream of a node.
 function related(id, edges) {
   const found = new Set([id]);
   const walk = (at, from, to) => {

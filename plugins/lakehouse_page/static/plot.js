@@ -1,4 +1,4 @@
-// The versions of a table over time: its rows after each commit, and where the two moments stand.
+// The versions of a table over time: its rows after each commit, and the two moments.
 
 import uPlot from "./vendor/uPlot.esm.js";
 import { colour, h } from "./dom.js";
@@ -7,13 +7,13 @@ import { decided, number, time, version } from "./format.js";
 const HEIGHT = 156;
 const WHOLE = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12].flatMap((power) => [1, 2, 5].map((digit) => digit * 10 ** power)); // of rows
 
-// Times of the axis, in UTC as everywhere: as exact as the distance between them.
+// Times of the axis, in UTC as everywhere, as precise as their distance needs.
 const clock = (every) => (at) => {
   const said = new Date(at * 1000).toISOString();
   return every >= 86400 ? said.slice(0, 10) : every >= 60 ? `${said.slice(5, 10)} ${said.slice(11, 16)}` : said.slice(11, 19);
 };
 
-// versions: the oldest first. marks(): the versions to mark. onPick: what a click on the plot chooses.
+// versions: the oldest first. marks(): the versions to mark. onPick: called with the choice of a click on the plot.
 export function plot(container, versions, by, marks, onPick) {
   const line = colour("--accent");
   const [grid, text, second] = [colour("--line"), colour("--soft"), colour("--second")];

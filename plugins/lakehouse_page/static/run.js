@@ -1,8 +1,8 @@
-// The DAG run beside which Airflow shows this page: from when to when it ran, and of which table, as Airflow's own API tells.
+// The DAG run beside which Airflow shows this page: its start, its end and its table, from Airflow's own API.
 
 import { ask } from "./api.js";
 
-// Returns null where Airflow does not tell.
+// Returns null if Airflow does not tell.
 export async function runOf(dag, run) {
   const path = `../api/v2/dags/${encodeURIComponent(dag)}/dagRuns/${encodeURIComponent(run)}`;
   try {

@@ -1,4 +1,4 @@
-// What is looked at: kept in the address, so that it can be sent to somebody, and reloaded.
+// The state of the page, kept in the address, so that it can be sent to somebody, and reloaded.
 
 const NAMES = ["app", "table", "node", "tab", "at", "from", "key", "dag", "run"];
 const listeners = [];

@@ -1,4 +1,4 @@
-// One table: what it is now, its versions over time, and what can be asked about its past.
+// One table: its present state, its versions over time, and questions about its past.
 
 import { ask, isOvertaken, ofTable } from "./api.js";
 import { changes } from "./changes.js";
@@ -27,7 +27,7 @@ export function tableFacts(facts, quarantined) {
 }
 
 export class TableView {
-  // run: null, or { id, start, end } of the DAG run that is looked at, in milliseconds.
+  // run: null, or { id, start, end } of the DAG run on view, in milliseconds.
   constructor(container, app, name, facts, run) {
     Object.assign(this, { container, app, name, facts, run, versions: [], tab: null, panel: null });
     this.plotAt = h("div", { class: "plot", "aria-label": "Rows after each version" });
@@ -67,7 +67,7 @@ export class TableView {
     }
     const follows = this.at === undefined || this.at === this.versions.at(-1)?.version;
     this.all = said.versions;
-    // Versions in which no row changed would be stops of the slider where nothing is to be seen.
+    // Versions in which no row changed would be slider stops with nothing to see.
     const readable = said.versions.filter((one) => one.version >= said.first_readable);
     this.versions = readable.filter((one, nth) => nth === 0 || !one.quiet);
     this.choose(follows);
