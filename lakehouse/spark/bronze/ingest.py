@@ -19,7 +19,7 @@ from lakehouse.spark import checkpoint
 from lakehouse.spark.bronze import bronze, careful, gaps, interventions
 from lakehouse.spark.bronze.feed import Feed, Offsets
 from lakehouse.spark.bronze.interventions import Wanted
-from lakehouse.spark.bronze.tick import append_tick
+from lakehouse.spark.bronze.tick import append_tick, in_few_tasks
 from lakehouse.spark.failure import Catching, is_gone, raise_failure
 from lakehouse.spark.open_lake import OpenLake
 
@@ -213,6 +213,7 @@ class Ingest:
             return
         try:
             for part, part_ends in self._parts(frame, ends):
+                part = in_few_tasks(part, self._state, part_ends)
                 self._append(careful.none_larger(part, self._feed.max_record_bytes), part_ends, self._feed.own)
         except Exception as error:
             if is_gone(self._spark):

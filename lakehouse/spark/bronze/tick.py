@@ -90,8 +90,11 @@ def order_times(carried: Mapping[str, Mapping[int, int]]) -> Callable[[Column], 
     return over_arrow_in_turn(run, kind)
 
 
-def _in_few_tasks(frame: DataFrame, state: bronze.BronzeState, ends: Mapping[str, Mapping[int, int]]) -> DataFrame:
-    """Rows from Kafka, read by only as many tasks as are worth it: a small tick is written to few files."""
+def in_few_tasks(frame: DataFrame, state: bronze.BronzeState, ends: Mapping[str, Mapping[int, int]]) -> DataFrame:
+    """Return rows that Spark's Kafka source reads, in as few tasks as they are worth: a small tick makes few files.
+
+    Of that source only: Spark would merge this with the coalesce(1) of another frame, and split its partitions.
+    """
     new = [
         end - state.topics[name].next.get(partition, 0)
         for name, of in ends.items() if name in state.topics
@@ -119,7 +122,7 @@ def append_tick(
     covered = _advance(state, ends, tick)
     metadata = {**covered.covers(), "run": run}
     number = Progress(state.epoch, tick)
-    stamped = stamp(_in_few_tasks(frame, state, ends), state, tick)
+    stamped = stamp(frame, state, tick)
     own = [topic for topic in own if topic in ends]
     if own:
         # Several writes, but Kafka is read once; a read that fails does so before the first write.
