@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode
+from lakehouse.formats.json_text import java_double
 from lakehouse.model.model import Bad, Decoded
 from lakehouse.semantics.record import Record
 
@@ -69,6 +71,7 @@ noise = st.sampled_from(
 
 @settings(max_examples=2, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.one_of(documents, noise), min_size=400, max_size=400))
+@example([b'{"s": [6.291753222986879e+16, true]}'])  # Java before 19 writes 6.2917532229868792E16
 def test_spark_reads_what_the_rule_reads(spark: SparkSession, docs: list[bytes]) -> None:
     from pyspark.sql import functions as F
 
@@ -103,4 +106,11 @@ def _same(a: Any, b: Any) -> bool:
         return list(a.items()) == b
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(_same(a[name], b[name]) for name in a)
+    if isinstance(a, str) and isinstance(b, str):
+        return a == b or _shortest(a) == _shortest(b)
     return bool(a == b)
+
+
+def _shortest(text: str) -> str:
+    """The text with its doubles as Java 19 and newer write them; an older one may write more digits than it needs."""
+    return re.sub(r"-?[0-9]+\.[0-9]+(E-?[0-9]+)?", lambda number: java_double(float(number[0])), text)
