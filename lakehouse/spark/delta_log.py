@@ -35,6 +35,18 @@ def numbers(snapshot: Any) -> dict[str, int] | None:
     return {one.appId(): one.version() for one in each}
 
 
+def number_of(snapshot: Any, app_id: str) -> int | None:
+    """Return the last number of an app id in a snapshot; None if it has none.
+
+    Without a checksum Spark puts the table's state together to tell, which takes half a second.
+    """
+    known = numbers(snapshot)
+    if known is not None:
+        return known.get(app_id)
+    found = snapshot.transactions().get(app_id)
+    return int(found.get()) if found.isDefined() else None
+
+
 def tell_numbers(spark: SparkSession, path: str) -> None:
     """Give the newest snapshot of the table at `path` its numbers, so that a write does not look for them."""
     newest = snapshot(spark, path)
@@ -61,9 +73,8 @@ def commit_number(spark: SparkSession, path: str, app_id: str, number: int, text
     jvm: Any = spark._jvm
     delta, none = jvm.org.apache.spark.sql.delta, _none(spark)
     transaction = _log(spark, path).startTransaction(none, none)
-    known = numbers(transaction.snapshot())
-    before = known.get(app_id, -1) if known is not None else transaction.txnVersion(app_id)
-    if before >= number:
+    before = number_of(transaction.snapshot(), app_id)
+    if before is not None and before >= number:
         return
     transaction.readTxn().addOne(app_id)  # a commit of the same app id is a conflict
     actions = jvm.java.util.ArrayList()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from delta.exceptions import ConcurrentTransactionException
@@ -19,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.errors import Fenced
 from lakehouse.lake.commit_log import CommitLog, local_log
 from lakehouse.semantics.epoch import Progress, progress
-from lakehouse.spark.delta_log import commit_number, numbers, snapshot, tell_numbers
+from lakehouse.spark.delta_log import commit_number, number_of, snapshot, tell_numbers
 from lakehouse.spark.folders import lines
 
 APP_ID = "spark.databricks.delta.write.txnAppId"
@@ -35,13 +36,8 @@ def app_id(name: str) -> str:
 
 def read_progress(spark: SparkSession, path: str, name: str) -> Progress:
     """Return how far the table at `path` is; epoch 0, tick 0 if nothing was ever applied."""
-    now = snapshot(spark, path)
-    # The checksum beside a commit lists them; without it Spark has to put the table's state together, half a second.
-    known = numbers(now)
-    if known is not None:
-        return progress(known[app_id(name)]) if app_id(name) in known else Progress(0, 0)
-    found = now.transactions().get(app_id(name))
-    return progress(found.get()) if found.isDefined() else Progress(0, 0)
+    number = number_of(snapshot(spark, path), app_id(name))
+    return Progress(0, 0) if number is None else progress(number)
 
 
 def exists(spark: SparkSession, path: str) -> bool:
@@ -111,33 +107,39 @@ def _commit_text(name: str, target: Progress, nonce: str, metadata: Mapping[str,
     return json.dumps({**said, **metadata})
 
 
-class Numbered:
+@contextmanager
+def _checked(spark: SparkSession, path: str, name: str, target: Progress, metadata: Mapping[str, Any]) -> Iterator[str]:
+    """Give the user metadata for the block's one numbered commit; then check that the table has it, and not another's.
+
+    Raises Fenced if another writer has taken the table over.
+    """
+    nonce = uuid.uuid4().hex
+    try:
+        yield _commit_text(name, target, nonce, metadata)
+    except ConcurrentTransactionException as error:
+        raise _fenced(spark, path, name, target) from error
+    check_progress(spark, path, name, target, nonce)
+
+
+@contextmanager
+def numbered(
+    spark: SparkSession, path: str, name: str, target: Progress, metadata: Mapping[str, Any]
+) -> Iterator[None]:
     """Give every Delta write in the block the number of one progress; then check that the table has it.
 
-    Used as a context manager around one MERGE on a session that nothing else uses: a second write under the same
-    number would be skipped silently.
+    Used around one MERGE on a session that nothing else uses: a second write under the same number would be skipped
+    silently. Raises Fenced if another writer has taken the table over.
     """
-
-    def __init__(
-        self, spark: SparkSession, path: str, name: str, target: Progress, metadata: Mapping[str, Any]
-    ) -> None:
-        self._spark, self._path, self._name, self._target = spark, path, name, target
-        self._nonce = uuid.uuid4().hex
-        self._metadata = _commit_text(name, target, self._nonce, metadata)
-
-    def __enter__(self) -> None:
-        self._spark.conf.set(APP_ID, app_id(self._name))
-        self._spark.conf.set(APP_VERSION, str(self._target.version))
-        self._spark.conf.set(METADATA, self._metadata)
-        tell_numbers(self._spark, self._path)
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        for name in (APP_ID, APP_VERSION, METADATA):
-            self._spark.conf.unset(name)
-        if isinstance(error, ConcurrentTransactionException):
-            raise _fenced(self._spark, self._path, self._name, self._target) from error
-        if kind is None:
-            check_progress(self._spark, self._path, self._name, self._target, self._nonce)
+    with _checked(spark, path, name, target, metadata) as text:
+        settings = {APP_ID: app_id(name), APP_VERSION: str(target.version), METADATA: text}
+        for setting, value in settings.items():
+            spark.conf.set(setting, value)
+        try:
+            tell_numbers(spark, path)
+            yield
+        finally:
+            for setting in settings:
+                spark.conf.unset(setting)
 
 
 def append(
@@ -147,25 +149,17 @@ def append(
 
     instead: replace the rows that it has.
     """
-    nonce = uuid.uuid4().hex
-    text = _commit_text(name, target, nonce, metadata)
-    writer = frame.write.format("delta").mode("overwrite" if instead else "append").option("userMetadata", text)
-    tell_numbers(frame.sparkSession, path)
-    try:
+    spark, mode = frame.sparkSession, "overwrite" if instead else "append"
+    with _checked(spark, path, name, target, metadata) as text:
+        tell_numbers(spark, path)
+        writer = frame.write.format("delta").mode(mode).option("userMetadata", text)
         writer.option("txnAppId", app_id(name)).option("txnVersion", str(target.version)).save(path)
-    except ConcurrentTransactionException as error:
-        raise _fenced(frame.sparkSession, path, name, target) from error
-    check_progress(frame.sparkSession, path, name, target, nonce)
 
 
 def append_nothing(spark: SparkSession, path: str, name: str, target: Progress, metadata: Mapping[str, Any]) -> None:
     """Make a numbered commit without rows: it only says how far the table is, and under which epoch."""
-    nonce = uuid.uuid4().hex
-    try:
-        commit_number(spark, path, app_id(name), target.version, _commit_text(name, target, nonce, metadata))
-    except ConcurrentTransactionException as error:
-        raise _fenced(spark, path, name, target) from error
-    check_progress(spark, path, name, target, nonce)
+    with _checked(spark, path, name, target, metadata) as text:
+        commit_number(spark, path, app_id(name), target.version, text)
 
 
 def open_epoch(spark: SparkSession, path: str, name: str, epoch: int | None = None) -> Progress:

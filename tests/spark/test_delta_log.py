@@ -13,7 +13,7 @@ from lakehouse.errors import Fenced
 from lakehouse.lake import reader
 from lakehouse.semantics.epoch import Progress
 from lakehouse.spark import delta_log
-from lakehouse.spark.transaction import Numbered, append, append_nothing, open_epoch, read_progress
+from lakehouse.spark.transaction import append, append_nothing, numbered, open_epoch, read_progress
 
 NAME = "things"
 
@@ -31,7 +31,7 @@ def test_a_numbered_append_does_not_put_the_tables_state_together(spark: SparkSe
     before = delta_log.snapshot(spark, path)
     append(spark.range(3).toDF("x"), path, NAME, Progress(1, 2), {})
     assert not before._computedStateTriggered()
-    with Numbered(spark, path, NAME, Progress(1, 3), {}):
+    with numbered(spark, path, NAME, Progress(1, 3), {}):
         spark.range(1).toDF("x").write.format("delta").mode("append").save(path)
     assert read_progress(spark, path, NAME) == Progress(1, 3)
 

@@ -43,7 +43,7 @@ from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators import keyed
 from lakehouse.spark.operators.aggregates import Form
 from lakehouse.spark.operators.arrivals import judged, null_key, timely
-from lakehouse.spark.operators.shown import expired
+from lakehouse.spark.operators.shown import expired, expires
 from lakehouse.spark.operators.streams import decoded
 from lakehouse.spark.past import past, refold
 from lakehouse.spark.past.counts import in_time
@@ -197,7 +197,7 @@ class _Marks:
             if self._decided is not None:
                 rows = refold.marked(rows, self._decided, late.PLACE, "_forced")
                 too_late = F.when(F.col("_forced"), _code("forced")).otherwise(too_late)
-            if (left := expired(table, self._watermark())) is not None:
+            if expires(table) and (left := expired(table, self._watermark())) is not None:
                 taken = F.when(left, _code("expired")).otherwise(taken)
         return self._of_positions(rows, F.when(is_late, too_late).otherwise(taken), F.col("_part"))
 

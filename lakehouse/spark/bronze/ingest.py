@@ -213,7 +213,8 @@ class Ingest:
             return
         try:
             for part, part_ends in self._parts(frame, ends):
-                part = in_few_tasks(part, self._state, part_ends)
+                starts, moved = self._moved(part_ends)
+                part = in_few_tasks(part, careful.count(starts, moved), sum(map(len, moved.values())))
                 self._append(careful.none_larger(part, self._feed.max_record_bytes), part_ends, self._feed.own)
         except Exception as error:
             if is_gone(self._spark):

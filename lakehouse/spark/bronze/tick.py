@@ -90,17 +90,14 @@ def order_times(carried: Mapping[str, Mapping[int, int]]) -> Callable[[Column], 
     return over_arrow_in_turn(run, kind)
 
 
-def in_few_tasks(frame: DataFrame, state: bronze.BronzeState, ends: Mapping[str, Mapping[int, int]]) -> DataFrame:
+def in_few_tasks(frame: DataFrame, records: int, partitions: int) -> DataFrame:
     """Return rows that Spark's Kafka source reads, in as few tasks as they are worth: a small tick makes few files.
+
+    records, partitions: about how many records there are, and in how many Kafka partitions.
 
     Of that source only: Spark would merge this with the coalesce(1) of another frame, and split its partitions.
     """
-    new = [
-        end - state.topics[name].next.get(partition, 0)
-        for name, of in ends.items() if name in state.topics
-        for partition, end in of.items() if end > state.topics[name].next.get(partition, 0)
-    ]  # fmt: skip
-    worth = max(-(-sum(new) // RECORDS_PER_TASK), -(-len(new) // PARTITIONS_PER_TASK), 1)
+    worth = max(-(-records // RECORDS_PER_TASK), -(-partitions // PARTITIONS_PER_TASK), 1)
     return frame.coalesce(min(worth, frame.sparkSession.sparkContext.defaultParallelism))
 
 

@@ -115,6 +115,11 @@ def _ordered(fold: LatestBy, table: Table, forms: list[Form], rows: DataFrame, p
     )  # fmt: skip
 
 
+def can_be_late(table: Table) -> bool:
+    """Say whether `judged` can tell of records that are too late: by an order, or in tumbling and hopping windows."""
+    return isinstance(table.fold, LatestBy) or isinstance(table.fold.window, Hopping)
+
+
 def judged(table: Table, rows: DataFrame) -> DataFrame:
     """Give arrived records `_late`: too late, or never in time. In tumbling and hopping windows: one row a window.
 
@@ -123,14 +128,13 @@ def judged(table: Table, rows: DataFrame) -> DataFrame:
     fold = table.fold
     if isinstance(fold, LatestBy):
         return rows.withColumn("_late", _disorder(fold))
-    if isinstance(fold.window, Hopping):
-        return _in_windows(fold.window, rows)
-    return rows.withColumn("_late", F.lit(False))
+    assert isinstance(fold.window, Hopping)
+    return _in_windows(fold.window, rows)
 
 
 def timely(table: Table, rows: DataFrame) -> DataFrame:
     """Return the arrived records that are not too late; in tumbling and hopping windows: one row a window."""
-    return judged(table, rows).where(~F.col("_late"))
+    return judged(table, rows).where(~F.col("_late")) if can_be_late(table) else rows
 
 
 def _in_windows(window: Hopping, rows: DataFrame) -> DataFrame:

@@ -22,7 +22,7 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.failures import Failed
 from lakehouse.spark.operators import keyed, merge
 from lakehouse.spark.operators.aggregates import Form, same_key
-from lakehouse.spark.operators.arrivals import arrivals, judged, null_key, timely
+from lakehouse.spark.operators.arrivals import arrivals, can_be_late, judged, null_key, timely
 from lakehouse.spark.operators.bounds import Bounds, Held, held
 from lakehouse.spark.operators.clock import ClockState, Ticking, needs_watermark
 from lakehouse.spark.operators.failing import Failing
@@ -121,9 +121,10 @@ def fold(
         touched = rows().alias("t").where(keyed.reach(table, bounds))
         frame = _keyed(table, forms, arrived, touched, folded, counting)
     else:
-        arrived = judged(table, arrived).observe(late_seen, F.count_if("_late").alias("late"))
-        folded.late_rows = arrived.where("_late").select(*table.key, "_position")
-        arrived = arrived.where(~F.col("_late"))
+        if can_be_late(table):
+            arrived = judged(table, arrived).observe(late_seen, F.count_if("_late").alias("late"))
+            folded.late_rows = arrived.where("_late").select(*table.key, "_position")
+            arrived = arrived.where(~F.col("_late"))
         frame = _in_sql(table, forms, arrived) if way is Way.SQL else _last(table, arrived)
         folded.forms = forms if way is Way.SQL else None
     if needs_watermark(table) and ticking is not None:
@@ -136,7 +137,7 @@ def fold(
     seen = times.get
     folded.times = None if seen["first"] is None else (seen["first"], seen["last"])
     folded.clock = ticking.after() if ticking is not None else None
-    if way is not Way.PYTHON:
+    if folded.late_rows is not None and way is not Way.PYTHON:
         folded.late = late_seen.get["late"]
     return folded
 

@@ -44,6 +44,11 @@ def is_final(table: Table) -> bool:
     return table.find(Final) is not None
 
 
+def expires(table: Table) -> bool:
+    """Say whether a table's visible rows expire with time."""
+    return table.find(Expire) is not None
+
+
 def expired(table: Table, watermark: int | None) -> Column | None:
     """Return which of the visible rows have expired by the watermark; None for none."""
     expire = table.find(Expire)

@@ -13,7 +13,6 @@ from lakehouse.lake.lease import Lease
 from lakehouse.lake.place import Place
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import DECLARATION, declared
-from lakehouse.plan.operator import Expire
 from lakehouse.plan.origin import Source
 from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.failures import Failed, added
@@ -25,14 +24,14 @@ from lakehouse.spark.operators import fold
 from lakehouse.spark.operators.aggregates import Form
 from lakehouse.spark.operators.bounds import Held, held
 from lakehouse.spark.operators.merge import merge
-from lakehouse.spark.operators.shown import is_final
+from lakehouse.spark.operators.shown import expires, is_final
 from lakehouse.spark.past import past
 from lakehouse.spark.past.moments import Past, built
 from lakehouse.spark.silver import visible
 from lakehouse.spark.silver.quarantining import Quarantine
 from lakehouse.spark.table import counted, late, tables, travel
 from lakehouse.spark.table.input import input_of
-from lakehouse.spark.transaction import Numbered, append_nothing, check_epoch, log_of, open_epoch, read_progress
+from lakehouse.spark.transaction import append_nothing, check_epoch, log_of, numbered, open_epoch, read_progress
 
 
 class BadRecords(Protocol):
@@ -169,7 +168,7 @@ class SilverWriter:
             # Records came but none touched a row: the table still records how far it is.
             append_nothing(self._spark, place.path, place.name, target, metadata)
         else:
-            with Numbered(self._spark, place.path, place.name, target, metadata):
+            with numbered(self._spark, place.path, place.name, target, metadata):
                 merge(self._spark, place.path, self.table, batch, forms, fresh=fresh, decided=decided)
 
     def _decide(self, at: Decision, bad: BadRecords) -> None:
@@ -255,7 +254,7 @@ class SilverWriter:
         if to > self._visible_tick:
             decided = any(self._visible_tick < at.at <= to for at in self._decisions)
             # Final results appear once: their keys are new, unless somebody corrected them.
-            fresh = is_final(self.table) and self.table.find(Expire) is None and not decided
+            fresh = is_final(self.table) and not expires(self.table) and not decided
             made = visible.changed(self._opened, self._visible_tick, to, self._clock, decided=decided)
             batch = held(made, self.table.key)
             try:

@@ -1,6 +1,6 @@
 """The files of a Delta table: counted, compacted, and removed when they are no longer needed.
 
-On a session of its own: these commits must not get the metadata of a `lakehouse.spark.transaction.Numbered` one.
+On a session of its own: these commits must not get the metadata of a `lakehouse.spark.transaction.numbered` one.
 """
 
 from __future__ import annotations
