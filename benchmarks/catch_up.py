@@ -14,7 +14,7 @@ import time
 from common import TOPIC, app, lake_and_broker, record, show
 
 from lakehouse.kafka.produce import produce
-from lakehouse.run.job.job import Event
+from lakehouse.run.job.job import JobEvent
 from lakehouse.run.lake import Lake
 
 
@@ -29,7 +29,7 @@ def main() -> None:
         began = time.monotonic()
         _ = lake.spark
         spark_seconds = time.monotonic() - began
-        seen: list[tuple[Event, float]] = []
+        seen: list[tuple[JobEvent, float]] = []
         began = time.monotonic()
         lake.run(app, until="caught_up", listen=lambda event: seen.append((event, time.monotonic() - began)))
         total = time.monotonic() - began

@@ -13,13 +13,13 @@ import time
 
 from common import show
 
-from lakehouse.semantics.aggregate.aggregate import Aggregate
+from lakehouse.semantics.aggregate.aggregate import Rule
 from lakehouse.semantics.aggregate.collection import CollectList, CollectSet, CountDistinct, Histogram
-from lakehouse.semantics.operators.cell import Cells, Input, Operator, Plain
+from lakehouse.semantics.operators.cell import Arrival, Cells, KeyOperator, Plain
 from lakehouse.semantics.operators.session import Sessions
 from lakehouse.semantics.window import Session
 
-RULES: dict[str, Aggregate] = {
+RULES: dict[str, Rule] = {
     "count_distinct": CountDistinct(), "collect_set": CollectSet(), "collect_list": CollectList(),
     "histogram": Histogram(),
 }  # fmt: skip
@@ -31,7 +31,7 @@ def main() -> None:
     given = arguments.parse_args()
     rows = []
     for name, rule in RULES.items():
-        ways: dict[str, Operator] = {"no window": Plain((rule,)), "a session": Sessions((rule,), Session(10, 0))}
+        ways: dict[str, KeyOperator] = {"no window": Plain((rule,)), "a session": Sessions((rule,), Session(10, 0))}
         for way, operator in ways.items():
             rows.append([name, way, *(f"{folded(operator, rule, n, each=False):.3f}" for n in given.values)])
     plain = Plain((RULES["count_distinct"],))
@@ -41,12 +41,12 @@ def main() -> None:
     show("seconds to fold so many different values of one key", columns, rows)
 
 
-def folded(operator: Operator, rule: Aggregate, values: int, *, each: bool) -> float:
+def folded(operator: KeyOperator, rule: Rule, values: int, *, each: bool) -> float:
     """Return the seconds for one key's records: every value another one, one millisecond apart."""
     began = time.monotonic()
     cells = Cells()
     for n in range(values):
-        steps, _ = operator.apply(cells, Input(n, 0, n, (f"value {n}",)))
+        steps, _ = operator.apply(cells, Arrival(n, 0, n, (f"value {n}",)))
         if each and steps[-1].cell is not None:
             rule.result(steps[-1].cell.accumulators[0])
     (cell,) = cells.values()

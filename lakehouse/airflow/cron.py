@@ -12,8 +12,8 @@ MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 DAYS_OF = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 # Least and most; the names for numbers, from the least.
-Bounds = tuple[int, int, tuple[str, ...]]
-FIELDS: tuple[tuple[str, Bounds], ...] = (
+FieldBounds = tuple[int, int, tuple[str, ...]]
+FIELDS: tuple[tuple[str, FieldBounds], ...] = (
     ("minute", (0, 59, ())),
     ("hour", (0, 23, ())),
     ("day of the month", (1, 31, ())),
@@ -43,7 +43,7 @@ def check(text: str, what: str) -> str:
     return text
 
 
-def _numbers(part: str, field: str, what: str, of: Bounds) -> Iterable[int]:
+def _numbers(part: str, field: str, what: str, of: FieldBounds) -> Iterable[int]:
     """Return the numbers that a part of a field means. Raises ConfigError."""
     least, most, words = of
     expected = f"expected *, a number from {least} to {most}, 1-5, */15, or several with commas between"

@@ -30,7 +30,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from lakehouse.demo import source
 from lakehouse.errors import KafkaUnavailable, NotFound
 
-Progress = Callable[[str, int, int], None]
+ShowProgress = Callable[[str, int, int], None]
 """Called with (topic, records handed over so far, records of the topic)."""
 
 _PARTITIONS = 4
@@ -102,7 +102,9 @@ def records(topic: str) -> Iterator[FlightRecord]:
             yield from map(FlightRecord, *batch)
 
 
-def load(bootstrap: str, progress: Progress | None = None, options: Mapping[str, str] | None = None) -> dict[str, int]:
+def load(
+    bootstrap: str, progress: ShowProgress | None = None, options: Mapping[str, str] | None = None
+) -> dict[str, int]:
     """Produce all records into the Kafka at ``bootstrap``; return how many per topic, once all are there.
 
     Missing topics are created, with retention switched off: the records are from 2013, and a broker's

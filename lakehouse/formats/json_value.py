@@ -43,7 +43,7 @@ from lakehouse.formats.text_value import (
 from lakehouse.formats.unfit import Unfit, expected, utf8
 from lakehouse.plan.schema import Column, base_type, parse_type
 
-Reader = Callable[[Any], Any]
+JsonReader = Callable[[Any], Any]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -61,7 +61,7 @@ def encode(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
     return write({column.name: row.get(column.name) for column in columns}).encode("utf-8")
 
 
-def _object(members: Members, readers: dict[str, Reader]) -> dict[str, Any]:
+def _object(members: Members, readers: dict[str, JsonReader]) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(readers)
     for name, value in members:
         if (read := readers.get(name)) is not None:
@@ -73,7 +73,7 @@ def _object(members: Members, readers: dict[str, Reader]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1024)
-def reader(kind: str) -> Reader:
+def reader(kind: str) -> JsonReader:
     """Return the function from a parsed JSON value, not null, to a value of the type; it raises Unfit."""
     base = base_type(kind)
     if base in INTEGER_BITS:
@@ -99,7 +99,7 @@ def reader(kind: str) -> Reader:
     return _nested(parse_type(kind), base, kind)
 
 
-def _nested(tree: exp.DataType, base: str, kind: str) -> Reader:
+def _nested(tree: exp.DataType, base: str, kind: str) -> JsonReader:
     if base == "struct":
         readers = {item.name: reader(item.args["kind"].sql("spark")) for item in tree.expressions}
         return lambda value: _object(_members(value, kind), readers)

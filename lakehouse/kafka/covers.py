@@ -28,6 +28,9 @@ GLANCE = 100  # how many offsets from the end are read first to get the newest c
 CONFIG = {"cleanup.policy": "compact", "segment.ms": "3600000"}
 
 
+NextOffsets = Mapping[str, Mapping[str, int]]  # {topic id: {partition: offset}}
+
+
 @dataclass(frozen=True, slots=True)
 class Cover:
     """How far the records of a changelog go.
@@ -43,7 +46,7 @@ class Cover:
     of: str
     origin: str
     tick: int
-    next: Mapping[str, Mapping[str, int]]
+    next: NextOffsets
     table: str | None = None
     declared: str | None = None
     clock: Mapping[str, Any] | None = None

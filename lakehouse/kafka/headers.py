@@ -33,7 +33,7 @@ HELP = "It may have been written by another program, or with other headers: only
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class RecordHeaders:
     """The headers of one record. accumulators: JSON, None without any; left_out: the number of bytes left out."""
 
     where: str
@@ -45,7 +45,7 @@ class Said:
     left_out: int | None = None
 
 
-def said_by(message: Message) -> Said:
+def said_by(message: Message) -> RecordHeaders:
     """Return a record's headers. Raises NotFound, with its place, for a record that lakehouse did not publish."""
     where = f"{message.topic()}/{message.partition()}@{message.offset()}"
     pairs: Mapping[str, bytes | None] = dict(message.headers() or [])  # type: ignore[arg-type]
@@ -56,7 +56,7 @@ def said_by(message: Message) -> Said:
             )
     origin, _, of = _text(pairs, ORIGIN, where).partition("/")
     left_out = _whole(_text(pairs, LEFT_OUT, where), LEFT_OUT, where) if LEFT_OUT in pairs else None
-    return Said(
+    return RecordHeaders(
         where, _position(_text(pairs, POSITION, where), where),
         _whole(_text(pairs, EVENT_TIME, where), EVENT_TIME, where), origin, of, _accumulators(pairs, where), left_out,
     )  # fmt: skip

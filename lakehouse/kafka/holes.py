@@ -21,12 +21,12 @@ from lakehouse.kafka.drain import POLL_SECONDS, SILENCE_SECONDS
 from lakehouse.kafka.options import for_librdkafka
 from lakehouse.kafka.topics import Cluster
 
-Range = tuple[int, int]  # half-open
+OffsetRange = tuple[int, int]  # half-open
 FAR = 10_000  # offsets between two holes that are read over rather than skipped
 HOLES_AT_ONCE = 100_000
 
 
-class Explained(NamedTuple):
+class HoleCounts(NamedTuple):
     """How many offsets of some holes are of each kind, and the first one of kind there."""
 
     expired: int = 0
@@ -66,10 +66,10 @@ class Holes:
         self._committed.close()
         self._uncommitted.close()
 
-    def explain(self, topic: str, partition: int, holes: Iterable[Range]) -> Explained:
+    def explain(self, topic: str, partition: int, holes: Iterable[OffsetRange]) -> HoleCounts:
         """Explain the holes of a partition, given in order. Raises NotFound if there is no such topic or partition."""
         first, end = self._cluster.offsets([(topic, partition)])[topic, partition]
-        total = Explained()
+        total = HoleCounts()
         for stretch in _stretches(holes):
             expired = sum(min(high, first) - low for low, high in stretch if low < first)
             beyond = sum(high - max(low, end) for low, high in stretch if high > end)
@@ -77,7 +77,7 @@ class Holes:
             there, first_there = self._seen(self._committed, topic, partition, inside)
             seen, _ = self._seen(self._uncommitted, topic, partition, inside)
             asked = sum(high - low for low, high in inside)
-            total = Explained(
+            total = HoleCounts(
                 total.expired + expired,
                 total.aborted + seen - there,
                 total.own + asked - seen,
@@ -87,7 +87,7 @@ class Holes:
             )
         return total
 
-    def _seen(self, consumer: Consumer, topic: str, partition: int, holes: list[Range]) -> tuple[int, int | None]:
+    def _seen(self, consumer: Consumer, topic: str, partition: int, holes: list[OffsetRange]) -> tuple[int, int | None]:
         """The number of records that a reader gets in the holes, and the offset of the first."""
         count, first, at = 0, None, 0
         for offset in _offsets(consumer, topic, partition, holes) if holes else ():
@@ -99,7 +99,7 @@ class Holes:
         return count, first
 
 
-def _offsets(consumer: Consumer, topic: str, partition: int, holes: list[Range]) -> Iterator[int]:
+def _offsets(consumer: Consumer, topic: str, partition: int, holes: list[OffsetRange]) -> Iterator[int]:
     """The offsets of the records that a reader gets from the start of the first hole to the end of the last."""
     consumer.assign([TopicPartition(topic, partition, holes[0][0])])
     heard = time.monotonic()
@@ -120,9 +120,9 @@ def _offsets(consumer: Consumer, topic: str, partition: int, holes: list[Range])
         consumer.unassign()
 
 
-def _stretches(holes: Iterable[Range]) -> Iterator[list[Range]]:
+def _stretches(holes: Iterable[OffsetRange]) -> Iterator[list[OffsetRange]]:
     """Groups of holes that lie near each other: each group is read in one go."""
-    stretch: list[Range] = []
+    stretch: list[OffsetRange] = []
     for hole in holes:
         if stretch and (hole[0] - stretch[-1][1] > FAR or len(stretch) >= HOLES_AT_ONCE):
             yield stretch

@@ -15,13 +15,12 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka.options import for_librdkafka
+from lakehouse.semantics.moment import Offsets
 
 SILENCE_SECONDS = 60.0
 POLL_SECONDS = 0.1
 # Kafka's own limits are on compressed bytes: an answer of a megabyte can hold gigabytes of values.
 ANSWER_BYTES_MAX = 2_000_000_000
-
-Ends = Mapping[str, Mapping[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +51,12 @@ class Piece:
     """
 
     records: list[Raw]
-    ends: Ends
+    ends: Offsets
     too_large: Raw | None = None
     size: int = 0
 
 
-def pieces(records: Iterable[Raw], ends: Ends, records_max: int, bytes_max: int, record_max: int) -> Iterator[Piece]:
+def pieces(records: Iterable[Raw], ends: Offsets, records_max: int, bytes_max: int, record_max: int) -> Iterator[Piece]:
     """Yield records in pieces of at most so many records and bytes; a single record may be larger, up to `record_max`.
 
     ends: where the ranges of the records end; the last piece ends there.
@@ -79,11 +78,11 @@ def pieces(records: Iterable[Raw], ends: Ends, records_max: int, bytes_max: int,
     yield Piece(held, ends)
 
 
-def _copied(ends: Ends) -> dict[str, dict[int, int]]:
+def _copied(ends: Offsets) -> dict[str, dict[int, int]]:
     return {topic: dict(of) for topic, of in ends.items()}
 
 
-def read_ranges(bootstrap_servers: str, options: Mapping[str, str], starts: Ends, ends: Ends) -> Iterator[Raw]:
+def read_ranges(bootstrap_servers: str, options: Mapping[str, str], starts: Offsets, ends: Offsets) -> Iterator[Raw]:
     """Yield the committed records at the offsets [start, end) of each partition, in order within a partition.
 
     Raises KafkaUnavailable if Kafka falls silent, or for an answer that can't be read.

@@ -31,7 +31,7 @@ TAKEN_ROWS = 16
 
 
 @dataclass(slots=True)
-class Read:
+class BoundedRead:
     """The limits of one read: seconds, and megabytes of DuckDB's memory and of the rows that it hands on.
 
     otherwise: what to do instead where the limits are too low, for the error. is_cut: rows were left out.
@@ -55,16 +55,16 @@ class Read:
             raise TimedOut(f"it was not read within {self.seconds:g} s; {self.otherwise}")
 
 
-_current: ContextVar[Read | None] = ContextVar("read", default=None)
+_current: ContextVar[BoundedRead | None] = ContextVar("read", default=None)
 
 
-def current() -> Read | None:
+def current() -> BoundedRead | None:
     """Return the bounds of this thread's read; None if it has none."""
     return _current.get()
 
 
 @contextmanager
-def bounded(read: Read) -> Iterator[Read]:
+def bounded(read: BoundedRead) -> Iterator[BoundedRead]:
     """Bound all reads inside. Raises TimedOut, and ConfigError for a read that needs more memory."""
     token, done = _current.set(read), threading.Event()
     clock = threading.Thread(target=_interrupt, args=(read, done), daemon=True, name="lakehouse-read")
@@ -134,7 +134,7 @@ def taken(result: duckdb.DuckDBPyRelation) -> list[dict[str, Any]]:
     return found
 
 
-def _interrupt(read: Read, done: threading.Event) -> None:
+def _interrupt(read: BoundedRead, done: threading.Event) -> None:
     if not done.wait(read.seconds):
         while not done.wait(TICK_SECONDS):
             for connection in list(read.connections):

@@ -14,7 +14,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CommitInfo:
     """The description that one commit carries. `metadata` is lakehouse's text, {} in the commit of somebody else."""
 
     version: int
@@ -24,16 +24,16 @@ class Said:
 
 
 # Yields the lines of a commit's file, one by one: in a large commit, many lines follow the one that is wanted.
-Read = Callable[[int], Iterator[str]]
+ReadLines = Callable[[int], Iterator[str]]
 
 
 class CommitLog:
     """The log of one table up to a version. `read` raises FileNotFoundError if a commit's file is gone."""
 
-    def __init__(self, read: Read, newest: int) -> None:
+    def __init__(self, read: ReadLines, newest: int) -> None:
         self._read, self.newest = read, newest
 
-    def at(self, version: int) -> Said | None:
+    def at(self, version: int) -> CommitInfo | None:
         """Return the description of a version's commit; None if the log does not have it, or no longer."""
         if not 0 <= version <= self.newest:
             return None
@@ -42,9 +42,9 @@ class CommitLog:
             line = next((line for line in self._read(version) if line.startswith('{"commitInfo"')), None)
         except FileNotFoundError:
             return None
-        return Said(version, "", 0) if line is None else _said(version, json.loads(line)["commitInfo"])
+        return CommitInfo(version, "", 0) if line is None else _said(version, json.loads(line)["commitInfo"])
 
-    def back(self, version: int | None = None) -> Iterator[Said]:
+    def back(self, version: int | None = None) -> Iterator[CommitInfo]:
         """Yield the commits from a version, or the newest one, back to where the log begins."""
         number = self.newest if version is None else version
         while (said := self.at(number)) is not None:
@@ -63,7 +63,7 @@ class CommitLog:
         """Return the same log up to an earlier version."""
         return CommitLog(self._read, version)
 
-    def first(self, past: Callable[[Said], bool | None]) -> int | None:
+    def first(self, past: Callable[[CommitInfo], bool | None]) -> int | None:
         """Return the first version whose commit is past something; None if there is none.
 
         past: None for a commit that does not tell. After the first one that is past it, all that tell are past it.
@@ -105,8 +105,8 @@ def local_log(path: str, newest: int) -> CommitLog:
     return CommitLog(read, newest)
 
 
-def _said(version: int, info: dict[str, Any]) -> Said:
+def _said(version: int, info: dict[str, Any]) -> CommitInfo:
     text = info.get("userMetadata") or ""
     metadata = json.loads(text) if text.startswith("{") else {}
     time_ms = int(info.get("inCommitTimestamp") or info.get("timestamp") or 0)
-    return Said(version, info.get("operation", ""), time_ms, metadata if isinstance(metadata, dict) else {})
+    return CommitInfo(version, info.get("operation", ""), time_ms, metadata if isinstance(metadata, dict) else {})

@@ -9,23 +9,23 @@ from lakehouse.plan.table import Table
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TablePlace:
     """A Delta table that lakehouse writes: its path, and the name of its progress in its log."""
 
     path: str
     name: str
 
 
-def visible_of(layout: Layout, table: Table) -> Place:
+def visible_of(layout: Layout, table: Table) -> TablePlace:
     """Return the place of the visible table."""
-    return Place(layout.silver(table.name), table.name)
+    return TablePlace(layout.silver(table.name), table.name)
 
 
-def state_of(layout: Layout, table: Table) -> Place:
+def state_of(layout: Layout, table: Table) -> TablePlace:
     """Return the place of all that a table keeps: the visible table itself, if people see all of it."""
-    return Place(layout.state(table.name), f"state.{table.name}") if table.has_state else visible_of(layout, table)
+    return TablePlace(layout.state(table.name), f"state.{table.name}") if table.has_state else visible_of(layout, table)
 
 
-def places(layout: Layout, table: Table) -> tuple[Place, ...]:
+def places(layout: Layout, table: Table) -> tuple[TablePlace, ...]:
     """Return a table's one or two places: the visible table, and the state."""
     return tuple(dict.fromkeys((visible_of(layout, table), state_of(layout, table))))

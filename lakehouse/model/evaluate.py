@@ -14,11 +14,11 @@ from lakehouse.errors import NeedsSpark
 from lakehouse.model.scalar import CASTS, arithmetic, comparison, divide, equal, modulo, substring, to_string
 from lakehouse.plan.expression import Expression
 
-Values = Mapping[str, Any]
-Evaluator = Callable[[Values], Any]
+ColumnValues = Mapping[str, Any]
+Evaluator = Callable[[ColumnValues], Any]
 
 
-def evaluate(item: Expression, values: Values) -> Any:
+def evaluate(item: Expression, values: ColumnValues) -> Any:
     """Return an expression's value over columns by lower-case name; NeedsSpark if Python can't tell."""
     return _compiled(item.text)(values)
 
@@ -31,7 +31,7 @@ def _compiled(text: str) -> Evaluator:
 def _strict(function: Callable[..., Any], *parts: Evaluator) -> Evaluator:
     """Null in, null out: the rule of nearly every SQL function."""
 
-    def run(values: Values) -> Any:
+    def run(values: ColumnValues) -> Any:
         arguments = [part(values) for part in parts]
         return None if any(argument is None for argument in arguments) else function(*arguments)
 
@@ -49,7 +49,7 @@ def _compile(node: exp.Expression) -> Evaluator:
 def _column(node: exp.Expression) -> Evaluator:
     name, *fields = [part.name for part in node.parts]  # type: ignore[attr-defined]
 
-    def run(values: Values) -> Any:
+    def run(values: ColumnValues) -> Any:
         value = values.get(name.lower())
         for item in fields:
             if value is None:
@@ -76,7 +76,7 @@ def _boolean(node: exp.Expression) -> Evaluator:
 def _and(node: exp.Expression) -> Evaluator:
     left, right = _compile(node.this), _compile(node.expression)
 
-    def run(values: Values) -> bool | None:
+    def run(values: ColumnValues) -> bool | None:
         a, b = left(values), right(values)
         return False if a is False or b is False else None if a is None or b is None else True
 
@@ -86,7 +86,7 @@ def _and(node: exp.Expression) -> Evaluator:
 def _or(node: exp.Expression) -> Evaluator:
     left, right = _compile(node.this), _compile(node.expression)
 
-    def run(values: Values) -> bool | None:
+    def run(values: ColumnValues) -> bool | None:
         a, b = left(values), right(values)
         return True if a is True or b is True else None if a is None or b is None else False
 
@@ -106,7 +106,7 @@ def _coalesce(node: exp.Expression) -> Evaluator:
 def _in(node: exp.Expression) -> Evaluator:
     value, options = _compile(node.this), [_compile(item) for item in node.expressions]
 
-    def run(values: Values) -> bool | None:
+    def run(values: ColumnValues) -> bool | None:
         found = [None if (o := option(values)) is None else equal(value(values), o) for option in options]
         return None if value(values) is None else True if True in found else None if None in found else False
 

@@ -16,7 +16,7 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.clock import Clock
 from lakehouse.semantics.moment import milliseconds, moment
-from lakehouse.semantics.operators.cell import Cell, Cells, Input
+from lakehouse.semantics.operators.cell import Arrival, Cell, Cells
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.tombstone import Effect, Row, effect, takes_part_in_aggregates
 from lakehouse.semantics.window import Span
@@ -173,7 +173,7 @@ class _Groups:
         self._clock.observe(_partition(event), event.timestamp, position.order_time)
         values = tuple(evaluate(i.argument, event.values) if i.argument else None for i in self._fold.aggregations)
         cells = self._groups.setdefault(group, Cells())
-        steps, late = self._operator.apply(cells, Input(event.timestamp, horizon, position, values))
+        steps, late = self._operator.apply(cells, Arrival(event.timestamp, horizon, position, values))
         self._made.late += [Late(event.record.identity, position, span) for span in late]
         if self._final is not None:
             yield from self._closed(position, before)

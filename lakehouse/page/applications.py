@@ -32,7 +32,7 @@ class TableOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class LineageNode:
     """A point of the lineage: a topic, a stream, a table, or the topic of a table's changelog."""
 
     id: str
@@ -50,7 +50,7 @@ class Application:
     lake: str
     streams: tuple[str, ...]
     tables: tuple[TableOf, ...]
-    nodes: tuple[Node, ...]
+    nodes: tuple[LineageNode, ...]
     edges: tuple[tuple[str, str], ...]
     layout: Layout = field(repr=False)
 
@@ -102,7 +102,7 @@ def _application(said: dict[str, Any]) -> Application:
             raise ConfigError(f"{name}: found {said[name]!r}, expected a path")
         if said[name] is not None and NO_PATH.search(said[name]):
             raise ConfigError(f"{name}: found {said[name]!r}, expected a path without control characters")
-    nodes = tuple(Node(str(one["id"]), one["kind"], str(one["name"])) for one in said["lineage"]["nodes"])
+    nodes = tuple(LineageNode(str(one["id"]), one["kind"], str(one["name"])) for one in said["lineage"]["nodes"])
     for node in nodes:
         if node.kind not in KINDS:
             raise ConfigError(f"lineage: found a node of kind {node.kind!r}, expected one of {', '.join(KINDS)}")

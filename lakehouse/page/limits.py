@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from lakehouse.lake.bounded import Read
+from lakehouse.lake.bounded import BoundedRead
 
 ANSWER_MAX = 4_000_000  # characters of the values of one answer
 READ_SECONDS = 20.0
@@ -16,9 +16,9 @@ THREADS = 2
 Item = TypeVar("Item")
 
 
-def reading(otherwise: str) -> Read:
+def reading(otherwise: str) -> BoundedRead:
     """Return the bounds of one answer. otherwise: the way without bounds, for users who need more."""
-    return Read(READ_SECONDS, MEMORY_MB, THREADS, TAKEN_MB, otherwise)
+    return BoundedRead(READ_SECONDS, MEMORY_MB, THREADS, TAKEN_MB, otherwise)
 
 
 def fitting(items: Iterable[Item]) -> list[Item]:

@@ -8,7 +8,7 @@ import duckdb
 
 from lakehouse.errors import ConfigError, StorageError
 from lakehouse.lake import reader
-from lakehouse.lake.bounded import Read, bounded, scanned, taken
+from lakehouse.lake.bounded import BoundedRead, bounded, scanned, taken
 from lakehouse.lake.keys import key_text
 from lakehouse.lake.moment.rows_at import Snapshot, snapshot
 from lakehouse.lake.row.difference import difference
@@ -39,7 +39,7 @@ def rows(app: Application, table: TableOf, at: str, prefix: str | None, limit: i
 
 
 def _rows(
-    app: Application, table: TableOf, at: At | None, prefix: str | None, limit: int, read: Read
+    app: Application, table: TableOf, at: At | None, prefix: str | None, limit: int, read: BoundedRead
 ) -> dict[str, Any]:
     found = snapshot(app.layout, table.name, at)
     keys, names = found.history.key, visible(found.rows.schema.names)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakehouse.errors import ConfigError, NotFound, StorageError, TimedOut
 from lakehouse.formats.key_text import several
 from lakehouse.lake import reader
-from lakehouse.lake.bounded import Read, bounded, current, taken
+from lakehouse.lake.bounded import BoundedRead, bounded, current, taken
 from lakehouse.lake.keys import key_condition, without_window
 from lakehouse.lake.moment.history import History
 from lakehouse.lake.sql import engine, quote, visible
@@ -65,7 +65,7 @@ def row_history(app: Application, table: TableOf, key: str, before: int | None, 
 
 
 def _found(
-    app: Application, history: History, key: str, last: int, limit: int, read: Read
+    app: Application, history: History, key: str, last: int, limit: int, read: BoundedRead
 ) -> tuple[list[dict[str, Any]], int | None, str | None]:
     """The changes from version `last` back; the version below which to go on; why older ones can't be read."""
     found: list[dict[str, Any]] = []

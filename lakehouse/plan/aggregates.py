@@ -11,7 +11,7 @@ from lakehouse.plan.fitted import Fitted
 from lakehouse.plan.function import function_text
 from lakehouse.plan.schema import parse_schema
 
-Options = tuple[tuple[str, Any], ...]
+AggregateOptions = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Aggregation:
 
     kind: str
     argument: str | None = None
-    options: Options = ()
+    options: AggregateOptions = ()
 
     @property
     def can_merge(self) -> bool:
@@ -31,7 +31,7 @@ class Aggregation:
         return as_text(self.kind, self.argument, self.options)
 
 
-def as_text(kind: str, argument: object, options: Options) -> str:
+def as_text(kind: str, argument: object, options: AggregateOptions) -> str:
     """Return an aggregate as text; a function as its name and digest."""
     shown = [f"{name}={function_text(v) if callable(v) else repr(v)}" for name, v in options if v is not None]
     return f"{kind}({', '.join([str(argument or '*'), *shown])})"

@@ -6,25 +6,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakehouse.errors import NeedsSpark, PlanError
-from lakehouse.plan.aggregates import Aggregation, Options, as_text
+from lakehouse.plan.aggregates import AggregateOptions, Aggregation, as_text
 from lakehouse.plan.expression import Expression, expression, expression_type
 from lakehouse.plan.fitted import Fitted
 from lakehouse.plan.schema import POSITION_TYPE, Column, base_type, is_number
 from lakehouse.semantics.aggregate.aggregate import (
-    Aggregate,
     Average,
     Count,
     CountAll,
     Deviation,
     Max,
     Min,
+    Rule,
     SumDecimals,
     SumDoubles,
     SumIntegers,
 )  # fmt: skip
 from lakehouse.semantics.aggregate.collection import CollectList, CollectSet, CountDistinct, Histogram, TopK
 from lakehouse.semantics.aggregate.custom import Custom, Reduce
-from lakehouse.semantics.aggregate.ordered import Earliest, Latest
+from lakehouse.semantics.aggregate.ordered import EarliestValue, LatestValue
 from lakehouse.semantics.aggregate.wide_sum import DECIMAL_DIGITS_MAX, PART_DIGITS, PARTS, SumWideDecimals
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
@@ -42,7 +42,7 @@ class NamedAggregation:
     name: str
     kind: str
     argument: Expression | None
-    options: Options = ()
+    options: AggregateOptions = ()
 
     def __str__(self) -> str:
         return f"{as_text(self.kind, self.argument, self.options)} AS {self.name}"
@@ -63,7 +63,7 @@ def named_aggregation(name: str, item: Aggregation, columns: Iterable[Column], w
 class Bound:
     """An aggregation with its types: the rule, the visible type, and the type that is kept (None: the visible one)."""
 
-    rule: Aggregate
+    rule: Rule
     shown: str
     accumulator: str | None = None
 
@@ -81,7 +81,7 @@ def bind(item: NamedAggregation, kind: str) -> Bound:
         case "min" | "max":
             return Bound(Min() if item.kind == "min" else Max(), kind)
         case "latest" | "earliest":
-            rule = Latest if item.kind == "latest" else Earliest
+            rule = LatestValue if item.kind == "latest" else EarliestValue
             return Bound(rule(options["ignore_nulls"]), kind, f"struct<at: {POSITION_TYPE}, value: {kind}>")
         case "collect_list":
             return Bound(CollectList(options["limit"]), f"array<{kind}>")
@@ -138,7 +138,7 @@ def decimal_digits(kind: str) -> tuple[int, int]:
     return int(precision), int(scale)
 
 
-def rule(item: NamedAggregation, columns: Iterable[Column]) -> Aggregate:
+def rule(item: NamedAggregation, columns: Iterable[Column]) -> Rule:
     """Return an aggregation's rule for the model; NeedsSpark if only Spark can tell the argument's type."""
     kind = expression_type(item.argument, columns) if item.argument is not None else ""
     if kind is None and item.kind in ("sum", "avg"):

@@ -21,7 +21,7 @@ DIGITS = 8
 PLAIN = (str, bytes, int, float, bool, type(None), tuple, list, dict, set, frozenset)
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
-Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 def digest(function: Callable[..., Any]) -> str:
@@ -112,11 +112,11 @@ def _source(code: CodeType) -> str | None:
         tree = ast.parse("".join(linecache.getlines(code.co_filename)))
     except (SyntaxError, ValueError):
         return None
-    found = {_plain(node) for node in ast.walk(tree) if isinstance(node, Node) and _is(node, code)}
+    found = {_plain(node) for node in ast.walk(tree) if isinstance(node, FunctionNode) and _is(node, code)}
     return found.pop() if len(found) == 1 else None
 
 
-def _is(node: Node, code: CodeType) -> bool:
+def _is(node: FunctionNode, code: CodeType) -> bool:
     first = min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", []))])
     name = getattr(node, "name", "<lambda>")
     arguments = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
@@ -125,7 +125,7 @@ def _is(node: Node, code: CodeType) -> bool:
     )  # fmt: skip
 
 
-def _plain(node: Node) -> str:
+def _plain(node: FunctionNode) -> str:
     """A function as a lambda or as statements, without its name, docstring and decorators."""
     if isinstance(node, ast.Lambda):
         return ast.unparse(node)

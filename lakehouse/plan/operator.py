@@ -22,8 +22,7 @@ from lakehouse.plan.duration import duration_ms
 from lakehouse.plan.expression import Expression, Json, Named, expression, expression_type, sql, sql_of
 from lakehouse.plan.function import digest, value_text
 from lakehouse.plan.schema import Column
-from lakehouse.semantics.operators.cell import Operator as Rule
-from lakehouse.semantics.operators.cell import Plain, Rules, TimeWindows
+from lakehouse.semantics.operators.cell import KeyOperator, Plain, Rules, TimeWindows
 from lakehouse.semantics.operators.session import Sessions
 from lakehouse.semantics.operators.sliding import SlidingWindows
 from lakehouse.semantics.window import Hopping, Session, Window
@@ -171,7 +170,7 @@ class Aggregate(Operator):
         shown = [Column(item.name, shown_type(item, columns) or "") for item in self.aggregations]
         return (*keys, *(Column(name, "timestamp") for name in self.windows), *shown)
 
-    def rule(self, rules: Rules, *, final: bool) -> Rule:
+    def rule(self, rules: Rules, *, final: bool) -> KeyOperator:
         """Return the rule that applies a record to the rows of one group, for these rules of the aggregations."""
         match self.window:
             case None:

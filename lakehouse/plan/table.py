@@ -27,15 +27,14 @@ from lakehouse.plan.origin import ChangesOf
 from lakehouse.plan.schema import Column, check_distinct, check_name, check_pseudo, check_topic
 from lakehouse.plan.step import Shape
 from lakehouse.plan.windows import Declared
-from lakehouse.semantics.operators.cell import Operator as Rule
-from lakehouse.semantics.operators.cell import Rules
+from lakehouse.semantics.operators.cell import KeyOperator, Rules
 from lakehouse.semantics.window import Session
 
 if TYPE_CHECKING:
     from lakehouse.plan.stream import Stream
 
 Emit = Literal["changes", "final"]
-Kind = TypeVar("Kind", bound=Operator)
+OperatorType = TypeVar("OperatorType", bound=Operator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +184,12 @@ class Table:
         """The columns of its key that name a window; none without windows."""
         return self.fold.windows
 
-    def rule(self, rules: Rules) -> Rule:
+    def rule(self, rules: Rules) -> KeyOperator:
         """Return the rule that applies a record to the rows of one group of an aggregate, for these rules."""
         assert isinstance(self.fold, Aggregate)
         return self.fold.rule(rules, final=any(isinstance(operator, Final) for operator in self.behind))
 
-    def find(self, kind: type[Kind]) -> Kind | None:
+    def find(self, kind: type[OperatorType]) -> OperatorType | None:
         """Return the table's operator of this kind, if it has one."""
         return next((operator for operator in self.operators if isinstance(operator, kind)), None)
 

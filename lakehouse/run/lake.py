@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Literal
 
@@ -11,7 +11,7 @@ from lakehouse.errors import ConfigError, NotFound
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.repairs import Repairs
-from lakehouse.semantics.moment import At, Clock, moment_of
+from lakehouse.semantics.moment import At, ClockName, Offsets, moment_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,10 +64,10 @@ class Lake(Repairs):
         table: Table,
         *,
         at: At | str | datetime | date | None = None,
-        clock: Clock = "event",
+        clock: ClockName = "event",
         version: int | None = None,
         tick: int | None = None,
-        offsets: str | Mapping[str, Mapping[int, int]] | None = None,
+        offsets: str | Offsets | None = None,
         hidden: bool = False,
     ) -> DataFrame:
         """Return a table's rows now, or at a moment; `hidden` adds lakehouse's own columns.

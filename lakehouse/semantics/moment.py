@@ -19,7 +19,8 @@ from lakehouse.errors import ConfigError
 from lakehouse.semantics.years import in_range
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-Clock = Literal["event", "commit"]
+ClockName = Literal["event", "commit"]
+Offsets = Mapping[str, Mapping[int, int]]  # {topic: {partition: offset}}
 FORMS = (
     "3 or version:3, tick:7, 2013-06-01T00:00Z or event:2013-06-01T00:00Z (the world then), "
     "commit:2026-11-21T10:00Z (what we knew then), offsets:flights/0=120, now"
@@ -83,7 +84,7 @@ class AtEvent:
 class AtOffsets:
     """The records before these offsets, by topic and partition."""
 
-    offsets: Mapping[str, Mapping[int, int]]
+    offsets: Offsets
 
     def __str__(self) -> str:
         parts = [f"{topic}/{p}={n}" for topic, of in sorted(self.offsets.items()) for p, n in sorted(of.items())]
@@ -96,10 +97,10 @@ At = AtVersion | AtTick | AtCommit | AtEvent | AtOffsets
 def moment_of(
     time: str | datetime | date | None = None,
     *,
-    clock: Clock = "event",
+    clock: ClockName = "event",
     version: int | None = None,
     tick: int | None = None,
-    offsets: str | Mapping[str, Mapping[int, int]] | None = None,
+    offsets: str | Offsets | None = None,
 ) -> At | None:
     """Return the moment that is meant; None for now. Raises ConfigError for two moments, or for an impossible one.
 
@@ -208,7 +209,7 @@ def written(ms: int) -> str:
     return time.isoformat(timespec="milliseconds" if ms % 1000 else "seconds") + "Z"
 
 
-def left_out(offsets: Mapping[str, Mapping[int, int]], known: Mapping[tuple[str, int], int]) -> str:
+def left_out(offsets: Offsets, known: Mapping[tuple[str, int], int]) -> str:
     """Return the partitions with records that offsets leave out, in their written form: "t/0=7,t/1=9"; "" if none.
 
     known: the first offset not taken in, by topic and partition.

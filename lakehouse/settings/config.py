@@ -40,10 +40,10 @@ from typing import Any, Literal
 from lakehouse.errors import ConfigError
 from lakehouse.settings import checks
 from lakehouse.settings.checks import CHECKS
-from lakehouse.settings.sections import Airflow, Kafka, Lake, Options, Run, Spark, Upkeep
+from lakehouse.settings.sections import Airflow, Kafka, LakeSection, Options, Run, Spark, Upkeep
 
 __all__ = [
-    "Airflow", "Kafka", "Lake", "Options", "Run", "Settings", "Spark", "Upkeep", "home", "jars_folder", "load",
+    "Airflow", "Kafka", "LakeSection", "Options", "Run", "Settings", "Spark", "Upkeep", "home", "jars_folder", "load",
 ]  # fmt: skip
 
 FILE_NAME = "lakehouse.toml"
@@ -55,7 +55,7 @@ PREFIX = "LAKEHOUSE_"
 class Settings:
     """All settings. ``source`` is the file they came from, None if there is none."""
 
-    lake: Lake
+    lake: LakeSection
     kafka: Kafka
     airflow: Airflow
     spark: Spark
@@ -111,7 +111,7 @@ def _build(values: dict[str, dict[str, Any]], folder: Path, source: Path | None)
         if key in section:
             section[key] = Options(section[key])
     spark, run, upkeep = Spark(**values["spark"]), Run(**values["run"]), Upkeep(**values["upkeep"])
-    return Settings(Lake(lake), Kafka(**kafka), Airflow(**airflow), spark, run, upkeep, source)
+    return Settings(LakeSection(lake), Kafka(**kafka), Airflow(**airflow), spark, run, upkeep, source)
 
 
 def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:

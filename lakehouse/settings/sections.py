@@ -41,7 +41,7 @@ class Options(Mapping[str, str]):
 
 
 @dataclass(frozen=True)
-class Lake:
+class LakeSection:
     """The place of the lake: an absolute path, or a Hadoop URI."""
 
     path: str

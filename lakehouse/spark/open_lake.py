@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import commits
 from lakehouse.lake.moment.commits import Commit
-from lakehouse.lake.place import Place, places, state_of, visible_of
+from lakehouse.lake.place import TablePlace, places, state_of, visible_of
 from lakehouse.lake.properties import SKIP
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import Progress
@@ -55,11 +55,11 @@ class OpenLake:
             reader = reader.option("versionAsOf", version)
         return reader.load(path)
 
-    def progress(self, place: Place) -> Progress:
+    def progress(self, place: TablePlace) -> Progress:
         """Return how far a table is; epoch 0, tick 0 if nothing was ever applied. Its Delta table must exist."""
         return read_progress(self.spark, place.path, place.name)
 
-    def commits(self, place: Place, back_to: int | None = None, up_to: int | None = None) -> list[Commit]:
+    def commits(self, place: TablePlace, back_to: int | None = None, up_to: int | None = None) -> list[Commit]:
         """Return a table's commits by lakehouse that Delta's log still has, oldest first.
 
         back_to, up_to: ticks, see `lakehouse.lake.moment.commits`.
@@ -99,17 +99,17 @@ class OpenTable:
         return self.at(replace(self.layout, beside=name))
 
     @property
-    def visible(self) -> Place:
+    def visible(self) -> TablePlace:
         """The place of the visible rows."""
         return visible_of(self.layout, self.table)
 
     @property
-    def state(self) -> Place:
+    def state(self) -> TablePlace:
         """The place of all that the table keeps: the visible table itself, if all of it is visible."""
         return state_of(self.layout, self.table)
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[TablePlace, ...]:
         """Its places: the visible table, and the state if that is a separate table."""
         return places(self.layout, self.table)
 

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 CHUNK = "part int, number int, chunk binary"
 # A chunk is a batch of rows as Spark hands them to Python, see `spark.sql.execution.arrow.maxBytesPerBatch`.
 FETCHED_BYTES = 16 << 20
-Place = tuple[int, int]  # the task's number, and the chunk's in the task
+ChunkPlace = tuple[int, int]  # the task's number, and the chunk's in the task
 
 
 def rows(frame: DataFrame) -> Generator[dict[str, Any]]:
@@ -53,9 +53,9 @@ def fetched(frame: DataFrame) -> Generator[list[bytes]]:
         packed.unpersist()
 
 
-def _together(sizes: Iterable[tuple[Place, int]]) -> Iterator[list[Place]]:
+def _together(sizes: Iterable[tuple[ChunkPlace, int]]) -> Iterator[list[ChunkPlace]]:
     """Group the places of all chunks, given with their bytes, into those that are fetched at once."""
-    places: list[Place] = []
+    places: list[ChunkPlace] = []
     volume = 0
     for place, size in sizes:
         if places and volume + size > FETCHED_BYTES:

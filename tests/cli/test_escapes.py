@@ -96,7 +96,7 @@ def test_a_trace_is_escaped_too(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_run_says_which_function_failed_and_that_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     import lakehouse as lh
     from lakehouse.cli.start.run_app import progress
-    from lakehouse.run.job.job import Event
+    from lakehouse.run.job.job import JobEvent
 
     app = lh.app(lh.stream("o", key="id string", schema="n int").latest("newest"))
     details = {
@@ -106,8 +106,8 @@ def test_a_run_says_which_function_failed_and_that_it_goes_on(capsys: pytest.Cap
         "error": f"ValueError: {HOSTILE}",
     }
     with progress(app, 0) as listen:
-        listen(Event("function failed", 3, 1_200, 0.5, details))
-        listen(Event("upkeep failed", 3, 0, 0.5, {"message": HOSTILE}))
+        listen(JobEvent("function failed", 3, 1_200, 0.5, details))
+        listen(JobEvent("upkeep failed", 3, 0, 0.5, {"message": HOSTILE}))
     said = " ".join(capsys.readouterr().err.split())  # lines are as long as the terminal is wide
     assert (
         f"map price of table newest failed on 1,200 records, the run goes on without them; the first, {SHOWN}/0/12: "

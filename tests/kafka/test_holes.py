@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from lakehouse.errors import KafkaUnavailable, NotFound
 from lakehouse.kafka import holes
 from lakehouse.kafka.broker import Broker
-from lakehouse.kafka.holes import Explained, Holes
+from lakehouse.kafka.holes import HoleCounts, Holes
 from lakehouse.kafka.topics import Cluster
 
 
@@ -46,18 +46,18 @@ def asked(broker: Broker):
 
 
 def test_markers_and_aborted_records_are_kafkas_own(asked: Holes, topic: str) -> None:
-    assert asked.explain(topic, 1, [(2, 6), (8, 9)]) == Explained(aborted=2, own=3)
-    assert asked.explain(topic, 1, []) == Explained()
+    assert asked.explain(topic, 1, [(2, 6), (8, 9)]) == HoleCounts(aborted=2, own=3)
+    assert asked.explain(topic, 1, []) == HoleCounts()
 
 
 def test_a_record_that_kafka_has_is_a_loss(asked: Holes, topic: str) -> None:
     found = asked.explain(topic, 1, [(1, 6), (7, 9)])
-    assert found == Explained(aborted=2, own=3, there=2, first_there=1)
+    assert found == HoleCounts(aborted=2, own=3, there=2, first_there=1)
 
 
 def test_offsets_after_the_end_are_beyond(asked: Holes, topic: str) -> None:
-    assert asked.explain(topic, 1, [(8, 12), (20, 21)]) == Explained(own=1, beyond=4)
-    assert asked.explain(topic, 0, [(0, 3)]) == Explained(beyond=3)
+    assert asked.explain(topic, 1, [(8, 12), (20, 21)]) == HoleCounts(own=1, beyond=4)
+    assert asked.explain(topic, 0, [(0, 3)]) == HoleCounts(beyond=3)
 
 
 def test_many_holes_are_read_in_stretches(asked: Holes, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_many_holes_are_read_in_stretches(asked: Holes, topic: str, monkeypatch:
     assert asked.explain(topic, 1, [(0, 1), (2, 3), (4, 5), (8, 9)]) == whole
     monkeypatch.setattr(holes, "FAR", 1)
     assert asked.explain(topic, 1, [(0, 1), (2, 3), (4, 5), (8, 9)]) == whole
-    assert whole == Explained(aborted=1, own=2, there=1, first_there=0)
+    assert whole == HoleCounts(aborted=1, own=2, there=1, first_there=0)
 
 
 def test_what_kafka_does_not_have_is_said(asked: Holes, topic: str, broker: Broker) -> None:
@@ -82,4 +82,4 @@ def test_what_lies_before_the_first_offset_has_expired(asked: Holes, broker: Bro
     for future in admin.delete_records([TopicPartition(topic, 1, 4)]).values():
         future.result()
     found = asked.explain(topic, 1, [(0, 7)])
-    assert found == Explained(expired=4, aborted=1, own=1, there=1, first_there=6)
+    assert found == HoleCounts(expired=4, aborted=1, own=1, there=1, first_there=6)

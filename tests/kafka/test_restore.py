@@ -23,7 +23,7 @@ from lakehouse.run.lake import Lake
 from lakehouse.run.repair.fix import replay
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.past.fixed import Fix
+from lakehouse.spark.past.fixed import FixedBytes
 from lakehouse.spark.transaction import exists
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -211,7 +211,10 @@ def test_what_is_put_right_on_a_restored_table_keeps_what_it_was_restored_with(l
 
     def fix(offset: int) -> None:
         replay(
-            OpenLake(two.spark, layout), app, stream.sources[0], [Fix(topic_id, 0, offset, b"a", b'{"amount": 100}')]
+            OpenLake(two.spark, layout),
+            app,
+            stream.sources[0],
+            [FixedBytes(topic_id, 0, offset, b"a", b'{"amount": 100}')],
         )
 
     with pytest.raises(PlanError, match="was restored from a topic that covers record 0@3"):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.run.job.job import Event
+from lakehouse.run.job.job import JobEvent
 from lakehouse.run.lake import Lake
 from lakehouse.settings.config import Upkeep
 
@@ -28,7 +28,7 @@ def test_a_job_keeps_its_lake_up(
     app = latest("kept-up")
     settings = Upkeep(every_ticks=1, every_seconds=0.0, optimize_files=2, anchors_every="1 second")
     used = Lake(settings=replace(lake().settings, upkeep=settings))
-    heard: list[Event] = []
+    heard: list[JobEvent] = []
     for n in range(3):
         send("kept-up", [(f"k{n}", f"word {n}", 1000 + n)])
         used.run(app, until="caught_up", listen=heard.append)

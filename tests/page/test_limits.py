@@ -12,7 +12,7 @@ import pytest
 
 import lakehouse
 from lakehouse.errors import ConfigError, TimedOut
-from lakehouse.lake.bounded import Read, bounded
+from lakehouse.lake.bounded import BoundedRead, bounded
 from lakehouse.lake.sql import engine
 from lakehouse.page import limits
 from lakehouse.page.applications import Application, TableOf
@@ -106,7 +106,7 @@ def test_every_read_is_ended_when_its_time_is_over(shop, monkeypatch, name):
 def test_a_query_that_runs_is_interrupted():
     with (
         pytest.raises(TimedOut, match=r"was not read within 0.2 s; elsewhere"),
-        bounded(Read(0.2, 64, 1, 1, "elsewhere")),
+        bounded(BoundedRead(0.2, 64, 1, 1, "elsewhere")),
     ):
         engine().execute(SLOW)
 
@@ -120,7 +120,7 @@ def test_more_memory_than_a_read_may_take_is_refused_and_nothing_is_spilled(shop
 
 
 def test_a_terminal_has_no_such_bounds():
-    with bounded(Read(9, 64, 1, 1, "")):
+    with bounded(BoundedRead(9, 64, 1, 1, "")):
         inside = engine().sql("SELECT current_setting('threads'), current_setting('temp_directory')").fetchall()
     assert inside == [(1, "")]
     assert engine().sql("SELECT current_setting('threads')").fetchall() == [(os.cpu_count(),)]

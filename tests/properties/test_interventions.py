@@ -104,13 +104,13 @@ class World:
 
     def fix(self) -> None:
         from lakehouse.run.repair.fix import replay
-        from lakehouse.spark.past.fixed import Fix
+        from lakehouse.spark.past.fixed import FixedBytes
 
         bad = {(r.partition, r.offset): r for r in self.came if r.value == BAD and r.key}
         if not bad:
             return
         chosen = set(self.random.sample(sorted(bad), 1 + len(bad) // 2))
-        fixes = [Fix(bad[place].topic_id, *place, bad[place].key, FIXED) for place in sorted(chosen)]
+        fixes = [FixedBytes(bad[place].topic_id, *place, bad[place].key, FIXED) for place in sorted(chosen)]
         tick = replay(OpenLake(self.spark, self.layout), APP, EVENTS.sources[0], fixes)
         assert tick == self.tick + 1
         self.came = [replace(r, value=FIXED) if (r.partition, r.offset) in chosen else r for r in self.came]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.lake.commit_log import CommitLog, Said, local_log
+from lakehouse.lake.commit_log import CommitInfo, CommitLog, local_log
 from lakehouse.lake.moment.commits import Commit, ours
 
 COMMITS = 20_000
@@ -92,6 +92,6 @@ def test_a_commit_of_others_says_nothing_of_ours_and_a_missing_table_has_no_log(
     folder.mkdir()
     (folder / f"{0:020}.json").write_text('{"add":{}}\n{"commitInfo":{"operation":"WRITE","timestamp":7}}\n')
     log = local_log(str(tmp_path), 0)
-    assert list(log.back()) == [Said(0, "WRITE", 7)]
+    assert list(log.back()) == [CommitInfo(0, "WRITE", 7)]
     assert list(ours(log, "t")) == []
     assert list(local_log(str(tmp_path / "none"), -1).back()) == []

@@ -53,7 +53,7 @@ def check(layout: Layout, table: Table, result: Result, last: int) -> None:
     columns = keys_of(table).columns
     changes = result.changelogs[table.name]
     keys = {text_of(change.key[: len(columns)]) for change in changes if change.key is not None}
-    steps: dict[Any, tuple[explanation.Effect, ...]] = {}
+    steps: dict[Any, tuple[explanation.RowStep, ...]] = {}
     for key in keys:
         steps |= explaining.folded(layout, table, sought(layout, table, key), applied.Cut(last))
     for of, happened in steps.items():
@@ -68,7 +68,7 @@ def check(layout: Layout, table: Table, result: Result, last: int) -> None:
     assert sorted(s.position for happened in steps.values() for s in happened if s.did == "late") == sorted(late)
 
 
-def in_changelog(table: Table, step: explanation.Effect) -> bool:
+def in_changelog(table: Table, step: explanation.RowStep) -> bool:
     if step.did in ("late", "superseded", "left out by HAVING"):
         return False
     if table.find(Suppress) and step.did == "unchanged":

@@ -18,7 +18,7 @@ import lakehouse as lh
 from lakehouse.errors import ConfigError, NeedsSpark, NotFound, PlanError
 from lakehouse.formats.decode import decode
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.record.quarantine import ALL, Choice, Place, counts, reasons, records, still_open
+from lakehouse.lake.record.quarantine import ALL, Choice, RecordPlace, counts, reasons, records, still_open
 from lakehouse.model.model import Decoded
 from lakehouse.run.repair.fixes import Edit, Fixes, StillBad, bytes_of, fixed_records, source_of, unchanged
 from lakehouse.run.start.application import find_app, load_function
@@ -93,12 +93,12 @@ def test_a_function_makes_some_fit_and_says_why_others_do_not(lake: Layout) -> N
     ids=["text", "place", "value", "key"],
 )
 def test_what_a_function_may_not_give(lake: Layout, fix: Any, said: str) -> None:
-    made = fixed_records(lake, app(), "orders", Choice(places=(Place("orders", 0, 0),)), fix)
+    made = fixed_records(lake, app(), "orders", Choice(places=(RecordPlace("orders", 0, 0),)), fix)
     assert (made.fixed, [one.reason for one in made.bad]) == ((), [said])
 
 
 def test_an_edit(lake: Layout) -> None:
-    one = Choice(places=(Place("orders", 0, 4),))
+    one = Choice(places=(RecordPlace("orders", 0, 4),))
     made = fixed_records(lake, app(), "orders", one, Edit(value=None, key=b"other"))
     assert [(f.key, f.value) for f in made.fixed] == [(b"other", None)]
     (still,) = fixed_records(lake, app(), "orders", one, Edit(value=b"[]")).bad
@@ -136,8 +136,11 @@ def test_the_event_time_counts(lake: Layout) -> None:
         (Choice(reason="field amount"), [1, 2]),
         (Choice(reason="%'; DROP"), []),
         (Choice(start_ms=T + 1000, end_ms=T + 3000), [1, 2]),
-        (Choice(places=(Place("orders", 0, 4), Place("orders", 0, 1), Place("orders", 9, 1))), [1, 4]),
-        (Choice(reason="field", places=(Place("orders", 0, 4), Place("orders", 0, 2))), [2]),
+        (
+            Choice(places=(RecordPlace("orders", 0, 4), RecordPlace("orders", 0, 1), RecordPlace("orders", 9, 1))),
+            [1, 4],
+        ),
+        (Choice(reason="field", places=(RecordPlace("orders", 0, 4), RecordPlace("orders", 0, 2))), [2]),
     ],
     ids=str,
 )
@@ -166,7 +169,7 @@ def test_reasons_are_counted_without_what_was_found(lake: Layout) -> None:
 def test_a_record_of_a_topic_made_anew_is_another_one(tmp_path: Path) -> None:
     made = [record(0, b"1", topic_id="id-1"), record(0, b"2", ms=T + 5, topic_id="id-2", tick=2)]
     write_quarantine(tmp_path, app().sources[0], made)
-    lake, place = Layout(str(tmp_path)), Place("orders", 0, 0)
+    lake, place = Layout(str(tmp_path)), RecordPlace("orders", 0, 0)
     with pytest.raises(ConfigError, match="found 2: orders/0/0, id-1, tick 1, orders/0/0, id-2, tick 2"):
         fixed_records(lake, app(), "orders", Choice(places=(place,)), Edit(value=b"{}"))
     made_fit = fixed_records(lake, app(), "orders", Choice(places=(place,), start_ms=T + 5), Edit(value=b"{}"))

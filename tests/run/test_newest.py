@@ -7,18 +7,22 @@ from collections.abc import Iterator
 import pytest
 
 from lakehouse.errors import NotFound
-from lakehouse.kafka.headers import Said
+from lakehouse.kafka.headers import RecordHeaders
 from lakehouse.lake.record import sorted_rows
 from lakehouse.run.repair import newest as module
 from lakehouse.run.repair.newest import newest
 from lakehouse.semantics.position import Position
 
-Record = tuple[Said, bytes, bytes | None]
+Record = tuple[RecordHeaders, bytes, bytes | None]
 
 
 def record(number: int, key: bytes, value: bytes | None) -> Record:
     at = Position(number, 1, "in", 0, number, 0)
-    return Said(f"t/0@{number}", at, number, "lake", "totals", b'{"n": 1}' if number % 2 else None, None), key, value
+    return (
+        RecordHeaders(f"t/0@{number}", at, number, "lake", "totals", b'{"n": 1}' if number % 2 else None, None),
+        key,
+        value,
+    )
 
 
 @pytest.fixture(autouse=True, params=[1, 64 << 20])

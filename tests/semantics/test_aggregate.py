@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from lakehouse.semantics.aggregate.aggregate import (
     LONG_MAX,
-    Aggregate,
     Average,
     Count,
     CountAll,
     Deviation,
     Max,
     Min,
+    Rule,
     SumDecimals,
     SumDoubles,
     SumIntegers,
@@ -35,14 +35,14 @@ EXACT = (
 )  # fmt: skip
 
 
-def fold(rule: Aggregate, values: list[Any], start: Any = None) -> Any:
+def fold(rule: Rule, values: list[Any], start: Any = None) -> Any:
     accumulator = rule.zero() if start is None else start
     for value in values:
         accumulator = rule.add(accumulator, value, None)
     return accumulator
 
 
-def result(rule: Aggregate, *values: Any) -> Any:
+def result(rule: Rule, *values: Any) -> Any:
     return rule.result(fold(rule, list(values)))
 
 
@@ -52,7 +52,7 @@ def test_count_all_counts_nulls_and_count_does_not() -> None:
 
 
 @pytest.mark.parametrize("rule", [SumIntegers(), SumDoubles(), SumDecimals(10, 2), SumWideDecimals(38, 2)])
-def test_sum_over_only_nulls_is_zero(rule: Aggregate) -> None:
+def test_sum_over_only_nulls_is_zero(rule: Rule) -> None:
     assert result(rule) == 0
     assert result(rule, None, None) == 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.operators.cell import Cell, Input, Plain, TimeWindows, added
+from lakehouse.semantics.operators.cell import Arrival, Cell, Plain, TimeWindows, added
 from lakehouse.semantics.window import Hopping, Span
 
 from .windowed import LISTED, applied, held, shown
@@ -24,7 +24,7 @@ def test_without_a_window_nothing_is_late_and_the_largest_time_stays() -> None:
 
 def test_a_row_is_never_changed_in_place() -> None:
     before = Cell(([1],), 5, 0)
-    after = added(LISTED, before, Input(3, 5, 1, (3,)))
+    after = added(LISTED, before, Arrival(3, 5, 1, (3,)))
     assert before.accumulators == ([1],)
     assert after == Cell(([1, 3],), 5, 1)
 

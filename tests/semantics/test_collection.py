@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.aggregate.aggregate import Aggregate
+from lakehouse.semantics.aggregate.aggregate import Rule
 from lakehouse.semantics.aggregate.collection import CollectList, CollectSet, CountDistinct, Histogram, TopK, frozen
-from lakehouse.semantics.operators.cell import Cell, Cells, Input, Plain
+from lakehouse.semantics.operators.cell import Arrival, Cell, Cells, Plain
 from lakehouse.semantics.operators.session import Sessions
 from lakehouse.semantics.window import Session
 
@@ -19,7 +19,7 @@ NAN = float("nan")
 VALUES = st.lists(st.none() | st.integers(0, 4), max_size=10)
 
 
-def folded(rule: Aggregate, values: list[Any]) -> Any:
+def folded(rule: Rule, values: list[Any]) -> Any:
     accumulator = rule.zero()
     for value in values:
         accumulator = rule.add(accumulator, value, None)
@@ -40,12 +40,12 @@ def folded(rule: Aggregate, values: list[Any]) -> Any:
         (Histogram(), ["a", None, "b", "a"], {"a": 2, "b": 1}),
     ],
 )
-def test_what_shows(rule: Aggregate, values: list[Any], shown: Any) -> None:
+def test_what_shows(rule: Rule, values: list[Any], shown: Any) -> None:
     assert frozen(rule.result(folded(rule, values))) == frozen(shown)
 
 
 @pytest.mark.parametrize("rule", [CollectList(), CollectSet(), TopK(3)])
-def test_over_no_record_a_list_is_empty_and_not_null(rule: Aggregate) -> None:
+def test_over_no_record_a_list_is_empty_and_not_null(rule: Rule) -> None:
     assert rule.result(rule.zero()) == []
 
 
@@ -61,7 +61,7 @@ def test_the_first_of_equals_is_kept() -> None:
 
 
 @pytest.mark.parametrize("rule", [CollectList(), CollectSet(), CountDistinct(), TopK(2), Histogram()])
-def test_an_accumulator_is_never_changed_in_place(rule: Aggregate) -> None:
+def test_an_accumulator_is_never_changed_in_place(rule: Rule) -> None:
     """A window may begin with another's values: both go on, and each earlier state stays."""
     before = folded(rule, ["a", "b"])
     shown = rule.result(before)
@@ -110,7 +110,7 @@ def test_many_values_of_one_key_are_not_copied_for_each_record(way: str) -> None
             values = [Compared(n) for n in range(2000, 4000)]
         Compared.looks = 0
         for n, value in enumerate(values):
-            operator.apply(cells, Input(n, 0, n, (value,)))
+            operator.apply(cells, Arrival(n, 0, n, (value,)))
         assert Compared.looks < 10 * len(values)
 
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.aggregate.ordered import Earliest, Latest, Marked
+from lakehouse.semantics.aggregate.ordered import EarliestValue, LatestValue, Marked
 
 VALUES = st.lists(st.none() | st.integers(0, 5), max_size=8)
 
 
-def folded(rule: Latest | Earliest, values: list[int | None], orders: list[int] | None = None) -> Marked:
+def folded(rule: LatestValue | EarliestValue, values: list[int | None], orders: list[int] | None = None) -> Marked:
     accumulator = rule.zero()
     for order, value in zip(orders or range(len(values)), values, strict=True):
         accumulator = rule.add(accumulator, value, order)
@@ -35,13 +35,13 @@ def test_what_shows(
     earliest: int | None,
     earliest_or_null: int | None,
 ) -> None:
-    rules = (Latest(), Latest(ignore_nulls=False), Earliest(), Earliest(ignore_nulls=False))
+    rules = (LatestValue(), LatestValue(ignore_nulls=False), EarliestValue(), EarliestValue(ignore_nulls=False))
     shown = [rule.result(folded(rule, values)) for rule in rules]
     assert shown == [latest, latest_or_null, earliest, earliest_or_null]
 
 
 def test_a_null_that_is_not_ignored_is_not_an_empty_accumulator() -> None:
-    rule = Earliest(ignore_nulls=False)
+    rule = EarliestValue(ignore_nulls=False)
     assert rule.zero() is None
     assert folded(rule, [None]) == {"at": 0, "value": None}
 
@@ -51,7 +51,7 @@ def test_a_null_that_is_not_ignored_is_not_an_empty_accumulator() -> None:
 def test_two_parts_merge_by_arrival_whichever_comes_first(
     ignore_nulls: bool, values: list[int | None], mask: list[bool]
 ) -> None:
-    for rule in (Latest(ignore_nulls), Earliest(ignore_nulls)):
+    for rule in (LatestValue(ignore_nulls), EarliestValue(ignore_nulls)):
         parts = [
             folded(rule, [v for v, own in zip(values, mask, strict=False) if own is side],
                    [n for n, (_, own) in enumerate(zip(values, mask, strict=False)) if own is side])

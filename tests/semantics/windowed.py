@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from itertools import accumulate
 
 from lakehouse.semantics.aggregate.collection import CollectList
-from lakehouse.semantics.operators.cell import CellChange, Cells, Input, Operator, Rules, Span
+from lakehouse.semantics.operators.cell import Arrival, CellChange, Cells, KeyOperator, Rules, Span
 
 LISTED: Rules = (CollectList(),)
 Shown = tuple[Span | None, list[int] | None, int]
 
 
-def applied(operator: Operator, times: Iterable[int]) -> tuple[Cells, list[list[CellChange]], list[list[Span]]]:
+def applied(operator: KeyOperator, times: Iterable[int]) -> tuple[Cells, list[list[CellChange]], list[list[Span]]]:
     """Records at these times, each with its time as its value: the rows, and each record's steps and late windows."""
     times = list(times)
     cells = Cells()
     outcomes = [
-        operator.apply(cells, Input(time, horizon, number, (time,)))
+        operator.apply(cells, Arrival(time, horizon, number, (time,)))
         for number, (time, horizon) in enumerate(zip(times, accumulate(times, max), strict=True))
     ]
     return cells, [steps for steps, _ in outcomes], [late for _, late in outcomes]

@@ -93,10 +93,10 @@ class Bench:
 
     def fix(self, table: Table, *numbers: int, key: str = "a", n: int = 7, instead: bool = False) -> int | None:
         from lakehouse.run.repair.fix import replay
-        from lakehouse.spark.past.fixed import Fix
+        from lakehouse.spark.past.fixed import FixedBytes
 
         value = json.dumps({"n": n}).encode()
-        fixes = [Fix("id", 0, number, key.encode(), value) for number in numbers]
+        fixes = [FixedBytes("id", 0, number, key.encode(), value) for number in numbers]
         return replay(self.lake, lh.app(table), table.stream.sources[0], fixes, instead=instead)
 
     def rows(self, table: Table) -> dict[str, Any]:
@@ -239,13 +239,13 @@ def test_every_kind_of_table_is_audited_truly_after_fix_revert_and_correction(be
     bench.write(tables[0], history([*LATE[:4], ("a", 2), *LATE[4:]], bad=(0, 5)))
     from lakehouse.run.repair.fix import replay
     from lakehouse.run.repair.intervene import Why
-    from lakehouse.spark.past.fixed import Fix
+    from lakehouse.spark.past.fixed import FixedBytes
     from lakehouse.spark.silver.query import Silver
 
     with Silver(bench.lake, app, lambda tick, records: None) as silver:
         silver.catch_up()
     value = json.dumps({"n": 7}).encode()
-    at = replay(bench.lake, app, EVENTS.sources[0], [Fix("id", 0, 0, b"a", value)], why=Why(by="ann"))
+    at = replay(bench.lake, app, EVENTS.sources[0], [FixedBytes("id", 0, 0, b"a", value)], why=Why(by="ann"))
     assert at == 5
     for table in tables:
         assert bench.audit(table, app).fates.get("quarantined", 0) == 1, table.name

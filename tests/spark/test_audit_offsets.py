@@ -6,9 +6,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from lakehouse.kafka.holes import Explained
+from lakehouse.kafka.holes import HoleCounts
 from lakehouse.run.audit import missing
-from lakehouse.run.audit.finding import TEXTS, Audit, Missing, Partition, Problem, faults
+from lakehouse.run.audit.finding import TEXTS, Audit, Missing, PartitionAudit, Problem, faults
 from lakehouse.spark.audit.fates import FATES, FAULTS
 from lakehouse.spark.audit.offsets import Extent as Known
 from lakehouse.spark.audit.offsets import without
@@ -42,7 +42,7 @@ def test_every_fault_says_what_was_found_what_was_expected_and_what_to_do() -> N
 def test_an_audit_is_ok_without_problems_and_adds_the_fates_up() -> None:
     none = dict.fromkeys(FATES, 0)
     parts = [
-        Partition("t", "id", number, 0, 5, 3, 3, none | {"applied": 2, fate: 1}, 0, Missing(noted=2))
+        PartitionAudit("t", "id", number, 0, 5, 3, 3, none | {"applied": 2, fate: 1}, 0, Missing(noted=2))
         for number, fate in enumerate(("late", "left_out"))
     ]
     audit = Audit("totals", 4, 5, 1, 2, False, parts)
@@ -61,6 +61,6 @@ def test_a_kafka_that_does_not_answer_is_said_and_not_asked_again(monkeypatch: p
         for _ in range(2):
             ranges = missing._Counted([(0, 3), (5, 6)])
             said, why = asking.about(Known("t", "id", 0, 0, None, None, 6), ranges)
-            assert (said, ranges.total) == (Explained(), 4)
+            assert (said, ranges.total) == (HoleCounts(), 4)
             assert why.startswith("Kafka could not be asked (Kafka on 127.0.0.1:1 did not answer within 0.3 s")
             monkeypatch.setattr(missing.Cluster, "topics", None)  # nobody is to ask it

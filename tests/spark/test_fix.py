@@ -50,7 +50,7 @@ def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path
     from lakehouse.run.scenario.replay import rows_of, write_bronze
     from lakehouse.spark.changelog import changefeed
     from lakehouse.spark.past import reading
-    from lakehouse.spark.past.fixed import Fix
+    from lakehouse.spark.past.fixed import FixedBytes
     from lakehouse.spark.past.moments import Past
     from lakehouse.spark.silver.query import Silver
 
@@ -63,9 +63,9 @@ def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path
         return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
 
     source = EVENTS.sources[0]
-    fixes = [Fix("id", 0, n, KEYS[n].encode(), json.dumps({"n": n}).encode()) for n in BAD]
+    fixes = [FixedBytes("id", 0, n, KEYS[n].encode(), json.dumps({"n": n}).encode()) for n in BAD]
     with pytest.raises(NotFound, match=r"has no record 0@0 \(topic id id\)"):
-        replay(OpenLake(spark, layout), APP, source, [Fix("id", 0, 0, b"a", b"{}")])
+        replay(OpenLake(spark, layout), APP, source, [FixedBytes("id", 0, 0, b"a", b"{}")])
     with pytest.raises(PlanError, match=r"record 0@1 .* does not fit with its new bytes either"):
         replay(OpenLake(spark, layout), APP, source, [replace(fixes[0], value=b'{"n": 1.5}')])
     lake = Lake(settings=settings_for(tmp_path / "lake", "127.0.0.1:9"))

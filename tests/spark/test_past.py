@@ -69,7 +69,7 @@ def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lay
     return layout
 
 
-def rows(layout: Layout, table: Table, at: At, fold: rows_at.Fold | None = None) -> dict[tuple[Any, ...], Any]:
+def rows(layout: Layout, table: Table, at: At, fold: rows_at.FoldRows | None = None) -> dict[tuple[Any, ...], Any]:
     found = rows_at.snapshot(layout, table.name, at, fold).rows
     table_rows = (found.to_table() if hasattr(found, "to_table") else found).to_pylist()
     shown = [{n: v for n, v in row.items() if not n.startswith("_")} for row in table_rows]

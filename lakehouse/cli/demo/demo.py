@@ -19,7 +19,7 @@ from lakehouse.errors import ConfigError
 from lakehouse.settings.config import Settings, load
 
 if TYPE_CHECKING:
-    from lakehouse.run.job.job import Event
+    from lakehouse.run.job.job import JobEvent
 
 FOLDER = Path("demo-lake")
 MARK = ".lakehouse-demo"
@@ -48,7 +48,7 @@ def demo(
     if picture.suffix not in PICTURES:
         raise ConfigError(f"--out {picture}: expected a file that ends with {', '.join(PICTURES)}.")
     settings = fresh_folder(lake)
-    clock = Clock()
+    clock = Stopwatch()
     proven = _tour(settings, clock, moment, picture, keep)
     clock.report()
     show.say(f"The lake stays in {lake}: cd {lake}, then lakehouse status, query, look tables, past log, past changes.")
@@ -58,7 +58,7 @@ def demo(
         raise typer.Exit(FAILED)
 
 
-def _tour(settings: Settings, clock: Clock, moment: datetime, picture: Path, keep: bool) -> bool:
+def _tour(settings: Settings, clock: Stopwatch, moment: datetime, picture: Path, keep: bool) -> bool:
     from lakehouse.cli.demo import views
     from lakehouse.cli.start.run_app import progress
     from lakehouse.demo import flights
@@ -76,10 +76,10 @@ def _tour(settings: Settings, clock: Clock, moment: datetime, picture: Path, kee
         lake = Lake(settings=settings)
         with clock.part("start Spark"):
             _ = lake.spark
-        events: list[Event] = []
+        events: list[JobEvent] = []
         with progress(app, sum(loaded.values())) as show_event:
 
-            def listen(event: Event) -> None:
+            def listen(event: JobEvent) -> None:
                 events.append(event)
                 show_event(event)
 
@@ -114,7 +114,7 @@ def fresh_folder(folder: Path) -> Settings:
     return load(file, {name: value for name, value in os.environ.items() if name.startswith("LAKEHOUSE_SPARK_")})
 
 
-class Clock:
+class Stopwatch:
     """How long each part took."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class Clock:
         yield
         self._parts.append((name, time.monotonic() - began))
 
-    def add(self, events: list[Event]) -> None:
+    def add(self, events: list[JobEvent]) -> None:
         """Take a run apart: it ingested until the last tick, kept tables until the last batch, then published."""
         done = 0.0
         for name, kind in (("ingest into bronze", "tick"), ("keep the tables", "batch"), ("publish", "published")):

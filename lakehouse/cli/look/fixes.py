@@ -15,7 +15,7 @@ from lakehouse.semantics.moment import moment
 if TYPE_CHECKING:
     from lakehouse.lake.record.quarantine import Choice
     from lakehouse.plan.origin import Source
-    from lakehouse.run.repair.fixes import Fix, Fixed, StillBad
+    from lakehouse.run.repair.fixes import Fixed, FixFunction, StillBad
     from lakehouse.run.start.application import Found
     from lakehouse.settings.config import Settings
 
@@ -75,7 +75,7 @@ def attempt(
     show.say(f"{len(made.fixed):,} records fit now, {len(made.bad):,} still do not. {done}")
 
 
-def _how(found: Found, source: Source, fix: str | None, edits: Mapping[str, New]) -> Fix:
+def _how(found: Found, source: Source, fix: str | None, edits: Mapping[str, New]) -> FixFunction:
     from lakehouse.run.repair.fixes import KEEP, Edit, unchanged
     from lakehouse.run.start.application import load_function
 

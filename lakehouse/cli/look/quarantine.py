@@ -18,7 +18,7 @@ from lakehouse.semantics.moment import moment
 
 if TYPE_CHECKING:
     from lakehouse.lake.layout import Layout
-    from lakehouse.lake.record.quarantine import Choice, Place, Quarantined
+    from lakehouse.lake.record.quarantine import Choice, Quarantined, RecordPlace
 
 PLACE = re.compile(r"([A-Za-z0-9._-]{1,249})/(\d{1,9})/(\d{1,18})", re.ASCII)
 
@@ -116,12 +116,12 @@ def quarantine(
         _list(layout, stream, choice, limit, json)
 
 
-def _place(text: str) -> Place:
-    from lakehouse.lake.record.quarantine import Place
+def _place(text: str) -> RecordPlace:
+    from lakehouse.lake.record.quarantine import RecordPlace
 
     if (match := PLACE.fullmatch(text)) is None:
         raise ConfigError(f"--position {text!r}: expected TOPIC/PARTITION/OFFSET, such as orders/0/17.")
-    return Place(match[1], int(match[2]), int(match[3]))
+    return RecordPlace(match[1], int(match[2]), int(match[3]))
 
 
 def _list(layout: Layout, stream: str, choice: Choice, limit: int | None, json: bool) -> None:

@@ -12,7 +12,7 @@ from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, 
 from lakehouse.errors import ConfigError, NotFound
 
 if TYPE_CHECKING:
-    from lakehouse.run.explain.explanation import Effect, Explained
+    from lakehouse.run.explain.explanation import Explained, RowStep
 
 COLUMNS = ("topic", "partition", "offset", "event time", "tick", "key", "value", "did", "row after")
 
@@ -101,14 +101,14 @@ def _print(table: str, row: Explained, limit: int | None) -> None:
         show.say(f"NOT THE SAME. The table has {said}: {row.note}.")
 
 
-def _place(step: Effect) -> tuple[Any, ...]:
+def _place(step: RowStep) -> tuple[Any, ...]:
     if step.record is None:
         return (None, None, None, None, step.position.tick)
     time = None if step.event_ms is None else show.moment(step.event_ms, "milliseconds")
     return (step.record.topic, step.record.partition, step.record.offset, time, step.position.tick)
 
 
-def _did(step: Effect) -> str:
+def _did(step: RowStep) -> str:
     return step.did if step.reason is None else f"{step.did}: {step.reason}"
 
 

@@ -22,7 +22,7 @@ from lakehouse.cli.terminal.options import (
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lakehouse.run.repair.backfill import Backfilled, Progress, Range
+    from lakehouse.run.repair.backfill import Backfilled, Range, ShowProgress
 
 
 def backfill(
@@ -96,7 +96,7 @@ def range_of(start: str | None, end: str | None, offsets: str | None) -> Range |
 
 
 @contextmanager
-def progress(*, as_json: bool) -> Iterator[Progress]:
+def progress(*, as_json: bool) -> Iterator[ShowProgress]:
     """Show a build on stderr while it goes on; give what listens to it. as_json: a line for each step, for programs."""
     if as_json:
         yield lambda phase, done, total: show.as_json(

@@ -22,14 +22,14 @@ from lakehouse.plan.app import App
 from lakehouse.settings.config import Settings
 
 if TYPE_CHECKING:
-    from lakehouse.run.job.job import Event, Part
+    from lakehouse.run.job.job import JobEvent, Part
 
 CAUGHT_UP = "caught-up"
 STOPPED = "stopped"
 
 
 def run_until(
-    settings: Settings, app: App, parts: tuple[Part, ...] | None, until: str, listen: Callable[[Event], None]
+    settings: Settings, app: App, parts: tuple[Part, ...] | None, until: str, listen: Callable[[JobEvent], None]
 ) -> dict[str, Any]:
     """Run an application until it is caught up, or until a signal stops it; return the "done" event."""
     from lakehouse.run.lake import Lake
@@ -38,7 +38,7 @@ def run_until(
     check(settings, app, parts)  # said before Spark starts
     began, rows = time.monotonic(), 0
 
-    def tell(event: Event) -> None:
+    def tell(event: JobEvent) -> None:
         nonlocal rows
         rows += event.records if event.kind == "tick" else 0
         listen(event)
@@ -110,7 +110,7 @@ def _handlers(handlers: dict[signal.Signals, Any]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def as_event(event: Event) -> dict[str, Any]:
+def as_event(event: JobEvent) -> dict[str, Any]:
     """Return an event as a program reads it."""
     return {
         "event": event.kind,

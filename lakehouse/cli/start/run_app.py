@@ -14,7 +14,7 @@ from lakehouse.cli.terminal.options import AppArgument, ConfigOption, JsonOption
 
 if TYPE_CHECKING:
     from lakehouse.plan.app import App
-    from lakehouse.run.job.job import Event, Part
+    from lakehouse.run.job.job import JobEvent, Part
     from lakehouse.settings.config import Settings
 
 
@@ -81,7 +81,7 @@ def waiting_records(settings: Settings, app: App, servers: str) -> int:
 
 
 @contextmanager
-def progress(app: App, waiting: int) -> Iterator[Callable[[Event], None]]:
+def progress(app: App, waiting: int) -> Iterator[Callable[[JobEvent], None]]:
     """Show a run on stderr while it goes on; give what listens to it. `waiting`: the records to ingest, known now."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -95,7 +95,7 @@ def progress(app: App, waiting: int) -> Iterator[Callable[[Event], None]]:
         if app.sinks:
             tasks["published"] = bars.add_task("publish", total=None, said="waiting")
 
-        def listen(event: Event) -> None:
+        def listen(event: JobEvent) -> None:
             if event.kind == "upkeep failed":
                 said = f"upkeep failed, the run goes on: {event.details['message']}"
                 bars.console.print(show.escaped(said), markup=False)
@@ -114,7 +114,7 @@ def progress(app: App, waiting: int) -> Iterator[Callable[[Event], None]]:
         yield listen
 
 
-def _failed(event: Event) -> str:
+def _failed(event: JobEvent) -> str:
     of = event.details
     return (
         f"{of['function']} of table {of['table']} failed on {event.records:,} records, the run goes on without them; "

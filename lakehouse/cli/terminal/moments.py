@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from lakehouse.errors import ConfigError
-from lakehouse.semantics.moment import At, Clock, moment_of
+from lakehouse.semantics.moment import At, ClockName, moment_of
 from lakehouse.settings.config import Settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakehouse.lake.moment.rows_at import Fold
+    from lakehouse.lake.moment.rows_at import FoldRows
 
 AtOption = Annotated[
     str | None, typer.Option("--at", metavar="TIME", help="At this time: 2013-06-01T18:00Z, or a date.")
@@ -45,7 +45,7 @@ def asked_moment(
     """Return the moment that the options mean, None for now. Raises ConfigError for none or several."""
     if clock is not None and time is None:
         raise ConfigError(f"--clock {clock} says what --at means; name a time with --at.")
-    return moment_of(time, clock=cast(Clock, clock or "event"), version=version, tick=tick, offsets=offsets)
+    return moment_of(time, clock=cast(ClockName, clock or "event"), version=version, tick=tick, offsets=offsets)
 
 
 def required(at: At | None) -> At:
@@ -55,7 +55,7 @@ def required(at: At | None) -> At:
     return at
 
 
-def fold_of(settings: Settings, app: str | None) -> Fold | None:
+def fold_of(settings: Settings, app: str | None) -> FoldRows | None:
     """Return how Spark folds an application's table at a moment; None without an application."""
     if app is None:
         return None

@@ -14,7 +14,7 @@ from lakehouse.cli.terminal.failure import FAILED
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, settings_of
 
 if TYPE_CHECKING:
-    from lakehouse.run.audit.finding import Audit, Partition
+    from lakehouse.run.audit.finding import Audit, PartitionAudit
 
 MISSING = (
     "in gaps",
@@ -100,6 +100,6 @@ def _print(found: Audit) -> None:
         show.say(f"ok: {total:,} offsets, each accounted for{', rows as a refold gives' if found.deep else ''}.")
 
 
-def _missing(partition: Partition) -> dict[str, int]:
+def _missing(partition: PartitionAudit) -> dict[str, int]:
     """How many offsets are no row of bronze, by what explains them."""
     return dict(zip(MISSING, astuple(partition.missing), strict=True))

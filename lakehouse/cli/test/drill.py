@@ -14,7 +14,7 @@ from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption,
 from lakehouse.errors import ConfigError, KafkaUnavailable
 
 if TYPE_CHECKING:
-    from lakehouse.run.drill.logbook import Case
+    from lakehouse.run.drill.logbook import DrillCase
     from lakehouse.run.repair.restore import Published
     from lakehouse.settings.config import Settings
 
@@ -92,7 +92,7 @@ def _published(stack: ExitStack, settings: Settings, topic: str, *, needed: bool
         return None
 
 
-def _told(case: Case) -> None:
+def _told(case: DrillCase) -> None:
     """A line for each damage, for a program that waits; stdout has the result alone."""
     way = {one.way: one.seconds for one in case.restored}
     show.as_json(
@@ -100,7 +100,7 @@ def _told(case: Case) -> None:
     )
 
 
-def _shown(case: Case) -> None:
+def _shown(case: DrillCase) -> None:
     show.table(
         f"{case.damage}: {case.done}",
         ("way", "seconds", "rows", "equal", "lost", "reason"),

@@ -14,7 +14,7 @@ from lakehouse.cli.terminal.failure import FAILED
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lakehouse.run.scenario.suite import EngineName, Outcome
+    from lakehouse.run.scenario.suite import CaseResult, EngineName
 
 
 class On(StrEnum):
@@ -58,7 +58,7 @@ def run_scenarios(
     # The console script does not look there, as python does, for "app": "package.module:name".
     if "" not in sys.path:
         sys.path.insert(0, "")
-    outcomes: list[Outcome] = []
+    outcomes: list[CaseResult] = []
     found = suite.cases(paths, but=report)
     if "spark" in engines:
         show.say(f"{len(found)} files; those on Spark are shown when all of a batch have run.", stderr=True)
@@ -73,7 +73,7 @@ def run_scenarios(
         raise typer.Exit(FAILED)
 
 
-def _show(outcome: Outcome) -> None:
+def _show(outcome: CaseResult) -> None:
     word = {True: "passed", False: "FAILED", None: "skipped"}[outcome.passed]
     show.say(
         f"{word:7} {outcome.file} ({outcome.engine}, batch {outcome.batch}, {outcome.seconds:.2f} s): {outcome.name}"

@@ -14,7 +14,7 @@ from lakehouse.semantics.moment import At
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AppliedRecords:
     """The records that count; the version that holds just these, if one does; the watermark then, if a commit tells."""
 
     cut: Cut
@@ -22,7 +22,7 @@ class Told:
     watermark: int | None = None
 
 
-def told(layout: Layout, table: Table, at: At | None) -> Told:
+def told(layout: Layout, table: Table, at: At | None) -> AppliedRecords:
     """Return which records make a table at a moment; None is now. Raises NotFound, ConfigError.
 
     A version whose files are gone does not count as one.
@@ -32,7 +32,7 @@ def told(layout: Layout, table: Table, at: At | None) -> Told:
     cut, version = line.cut(at), line.version(at)
     if version is not None and at is not None and not files.readable(line.subject.path, version):
         version = None
-    return Told(cut, version, _watermark(source, table, cut) if cut.whole else None)
+    return AppliedRecords(cut, version, _watermark(source, table, cut) if cut.whole else None)
 
 
 def _watermark(source: files.Files, table: Table, cut: Cut) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakehouse.lake.commit_log import CommitLog, Said
+from lakehouse.lake.commit_log import CommitInfo, CommitLog
 
 WRITES = ("MERGE", "WRITE")  # other operations' commits may carry lakehouse's text, but it is not theirs
 
@@ -26,7 +26,7 @@ class Commit:
     time_ms: int = 0
 
 
-def is_ours(said: Said, name: str) -> bool:
+def is_ours(said: CommitInfo, name: str) -> bool:
     """Say whether lakehouse made a commit, of the table whose progress is in the log under `name`."""
     return said.metadata.get("app") == f"lakehouse.{name}" and said.operation in WRITES
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lakehouse.semantics.moment import Offsets
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -17,7 +19,7 @@ class Cut:
 
     tick: int
     event_ms: int | None = None
-    offsets: Mapping[str, Mapping[int, int]] | None = None
+    offsets: Offsets | None = None
     ids: Mapping[str, str] | None = None
 
     def __hash__(self) -> int:

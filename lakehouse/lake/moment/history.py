@@ -17,7 +17,7 @@ from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.lake.moment.version import Version
 from lakehouse.lake.properties import KEY
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, written
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, Offsets, written
 
 
 class History:
@@ -100,7 +100,7 @@ class History:
         after = found[: len(found) - len(before)]
         return self._first_readable(before), self._first_readable(reversed(after))
 
-    def _tick_before(self, named: offsets.Offsets) -> int:
+    def _tick_before(self, named: Offsets) -> int:
         bronze = self._files.opened(self._layout.records)
         return NO_TICK if bronze is None else offsets.last_tick_before(bronze.log, named)
 

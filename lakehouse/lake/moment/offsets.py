@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.errors import ConfigError, NotFound
-from lakehouse.lake.commit_log import CommitLog, Said, covers
-from lakehouse.lake.moment.source import Ends, Opened, Source
+from lakehouse.lake.commit_log import CommitInfo, CommitLog, covers
+from lakehouse.lake.moment.source import Ends, LakeFacts, TableLog
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.semantics.moment import left_out
-
-Offsets = Mapping[str, Mapping[int, int]]
+from lakehouse.semantics.moment import Offsets, left_out
 
 
-def ends_at(source: Source, bronze: Opened | None, topics: Collection[str], tick: int) -> dict[str, Ends]:
+def ends_at(source: LakeFacts, bronze: TableLog | None, topics: Collection[str], tick: int) -> dict[str, Ends]:
     """Return how far bronze was with topics at a complete tick: by the tick's commit, or else by the rows."""
     if bronze is None or tick == NO_TICK:
         return {}
@@ -28,14 +26,14 @@ def ends_at(source: Source, bronze: Opened | None, topics: Collection[str], tick
     return {topic: _ends(of) for topic, of in said["topics"].items() if topic in topics}
 
 
-def topics_of(bronze: Opened | None) -> list[str]:
+def topics_of(bronze: TableLog | None) -> list[str]:
     """Return the topics that bronze's last commit names."""
     said = None if bronze is None else covers(bronze.log)
     return sorted(said["topics"]) if said is not None else []
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class OffsetBounds:
     """The facts that offsets are checked against. what: the table, for people; topics: those that it reads.
 
     tick, taken: the last tick that the table has taken in, and how far bronze was with its topics then. now: how far
@@ -50,7 +48,7 @@ class Bounds:
     known: Collection[str]
 
 
-def check(offsets: Offsets, bounds: Bounds) -> None:
+def check(offsets: Offsets, bounds: OffsetBounds) -> None:
     """Raise NotFound for offsets that can't be read of a table, ConfigError if a partition of a topic is left out.
 
     Offsets of a topic that the table does not read mean nothing for it: several tables may be asked for one moment.
@@ -89,12 +87,12 @@ def ticks_at(log: CommitLog, offsets: Offsets, now: Mapping[str, Ends]) -> Itera
     """
     wanted = {topic: {p: n for p, n in of.items() if n} for topic, of in offsets.items()}
 
-    def is_earlier(said: Said) -> bool:
+    def is_earlier(said: CommitInfo) -> bool:
         """Whether a topic was then another one of the same name."""
         known = said.metadata["topics"]
         return any(topic in now and topic in known and known[topic]["id"] != now[topic].id for topic in wanted)
 
-    def is_past(said: Said) -> bool | None:
+    def is_past(said: CommitInfo) -> bool | None:
         if "topics" not in said.metadata:
             return None
         return not is_earlier(said) and not all(_is_before(_moved(said, topic), wanted[topic]) for topic in wanted)
@@ -126,7 +124,7 @@ def _next(ends: Mapping[str, Ends], topic: str, partition: int) -> int:
     return ends[topic].next.get(partition, 0) if topic in ends else 0
 
 
-def _moved(said: Said, topic: str) -> Mapping[int, int]:
+def _moved(said: CommitInfo, topic: str) -> Mapping[int, int]:
     """The first offset not yet taken in, of each partition that has records."""
     of = said.metadata["topics"].get(topic)
     return {} if of is None else _ends(of).next

@@ -35,7 +35,7 @@ from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick,
 if TYPE_CHECKING:
     from lakehouse.lake.bounded import Rows
 
-Fold: TypeAlias = Callable[[str, At], pa.Table]
+FoldRows: TypeAlias = Callable[[str, At], pa.Table]
 
 EXPLAIN = re.compile(r"^\s*EXPLAIN(\s+ANALYZE)?\b", re.IGNORECASE)
 
@@ -49,7 +49,7 @@ class Snapshot:
     rows: Rows
 
 
-def snapshot(layout: Layout, name: str, at: At | None, fold: Fold | None = None) -> Snapshot:
+def snapshot(layout: Layout, name: str, at: At | None, fold: FoldRows | None = None) -> Snapshot:
     """Return a keyed table (visits, state.visits) at a moment; None is now. NotFound for one that can't be read."""
     history = History(layout, name)
     try:
@@ -69,7 +69,7 @@ def snapshot(layout: Layout, name: str, at: At | None, fold: Fold | None = None)
     raise NotFound(f"{why or history.around(at)} {more}")
 
 
-def rows_at(layout: Layout, layer: str, name: str, at: At, fold: Fold | None = None) -> Rows:
+def rows_at(layout: Layout, layer: str, name: str, at: At, fold: FoldRows | None = None) -> Rows:
     """Return the rows of any layer's table at a moment. Raises NotFound; ConfigError for a meaningless moment."""
     if layer in ("silver", "state"):
         return snapshot(layout, f"{layer}.{name}", at, fold).rows
@@ -111,7 +111,7 @@ def _before(layout: Layout, topic: str, at: AtOffsets) -> object:
     return reduce(or_, parts, ds.field("topic_id") != (cut.ids or {}).get(topic, ""))
 
 
-def query(layout: Layout, sql: str, at: At, fold: Fold | None = None) -> duckdb.DuckDBPyRelation:
+def query(layout: Layout, sql: str, at: At, fold: FoldRows | None = None) -> duckdb.DuckDBPyRelation:
     """Answer SQL over the tables that it names, as they were at a moment. Raises as `rows_at` and `reader.query` do."""
     connection = engine(reader.LAYERS)
     try:

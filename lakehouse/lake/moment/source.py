@@ -10,7 +10,7 @@ from lakehouse.lake.commit_log import CommitLog
 from lakehouse.lake.layout import Layout
 
 
-class Opened(Protocol):
+class TableLog(Protocol):
     """A Delta table as it is now."""
 
     @property
@@ -42,13 +42,13 @@ class Ends:
     next: Mapping[int, int]
 
 
-class Source(Protocol):
+class LakeFacts(Protocol):
     """The files of one lake."""
 
     @property
     def layout(self) -> Layout: ...
 
-    def opened(self, path: str) -> Opened | None:
+    def opened(self, path: str) -> TableLog | None:
         """Open the Delta table at a path; None if there is none."""
         ...
 

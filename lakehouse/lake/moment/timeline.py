@@ -28,8 +28,8 @@ from lakehouse.lake.commit_log import CommitLog
 from lakehouse.lake.moment import offsets as bronze_offsets
 from lakehouse.lake.moment.commits import Commit, commits, ours
 from lakehouse.lake.moment.cut import Cut
-from lakehouse.lake.moment.offsets import Bounds
-from lakehouse.lake.moment.source import Opened, Source
+from lakehouse.lake.moment.offsets import OffsetBounds
+from lakehouse.lake.moment.source import LakeFacts, TableLog
 from lakehouse.lake.moment.subject import Reads, Subject, reads_of
 from lakehouse.lake.moment.version import Version, versions
 from lakehouse.lake.properties import SKIP
@@ -42,7 +42,7 @@ INGEST = "ingest"  # the name of bronze's progress in its log
 class Timeline:
     """The past of one table, over a source."""
 
-    def __init__(self, source: Source, subject: Subject) -> None:
+    def __init__(self, source: LakeFacts, subject: Subject) -> None:
         """Raise NotFound if there is no such table."""
         opened = source.opened(subject.path)
         if opened is None:
@@ -193,7 +193,7 @@ class Timeline:
         return f"{said}, of ticks {begin.tick} to {last.tick}"
 
     @cached_property
-    def _bronze(self) -> Opened | None:
+    def _bronze(self) -> TableLog | None:
         return self._source.opened(self._source.layout.records)
 
     @property
@@ -243,7 +243,7 @@ class Timeline:
         tick = self.applied if self.topics is not None else self.complete
         taken = now if tick == self.complete else bronze_offsets.ends_at(self._source, self._bronze, counting, tick)
         known = {*now, *bronze_offsets.topics_of(self._bronze)}
-        bronze_offsets.check(at.offsets, Bounds(self.subject.what, counting, tick, taken, now, known))
+        bronze_offsets.check(at.offsets, OffsetBounds(self.subject.what, counting, tick, taken, now, known))
         return {topic: taken[topic].id for topic in sorted(named & counting) if topic in taken}
 
     def _at_offsets(self, at: AtOffsets) -> int | None:

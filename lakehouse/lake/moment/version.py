@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lakehouse.lake.commit_log import CommitLog, Said
+from lakehouse.lake.commit_log import CommitInfo, CommitLog
 from lakehouse.lake.moment.commits import is_ours
 
 QUIET = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES")
@@ -76,7 +76,7 @@ class _State:
         return replace(seen, made=made, covers=found[0].covers, first=first, through=found[0].through)
 
 
-def _version(commit: Said, name: str, *, restored: bool) -> Version:
+def _version(commit: CommitInfo, name: str, *, restored: bool) -> Version:
     number, ms, said = commit.version, commit.time_ms, commit.metadata
     if not is_ours(commit, name):
         created = commit.operation == "CREATE TABLE" and not restored

@@ -35,7 +35,7 @@ REASONS = """
 """
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """The place of a record in Kafka: topic/partition/offset."""
 
     topic: str
@@ -55,7 +55,7 @@ class Choice:
     """
 
     reason: str | None = None
-    places: tuple[Place, ...] = ()
+    places: tuple[RecordPlace, ...] = ()
     start_ms: int | None = None
     end_ms: int | None = None
     open: bool = False
@@ -70,8 +70,8 @@ class Quarantined:
     fixed_at: int | None = None
 
     @property
-    def place(self) -> Place:
-        return Place(self.record.topic, self.record.partition, self.record.offset)
+    def place(self) -> RecordPlace:
+        return RecordPlace(self.record.topic, self.record.partition, self.record.offset)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ RUN_BYTES = 64 * 2**20
 PART_BYTES = 2**20
 ROWS_AT_ONCE = 4096
 
-Row = tuple[Any, ...]
+SortedRow = tuple[Any, ...]
 
 
-def in_order(batches: Iterable[pa.RecordBatch], by: int) -> Iterator[list[Row]]:
+def in_order(batches: Iterable[pa.RecordBatch], by: int) -> Iterator[list[SortedRow]]:
     """Yield the rows of batches as tuples, some at a time, in the order of their first `by` columns.
 
     `RUN_BYTES` are sorted in memory; if there are more, every run goes to disk and is removed at the end.
@@ -70,11 +70,11 @@ def _write(run: pa.Table, file: Path) -> Path:
     return file
 
 
-def _read(file: Path) -> Iterator[Row]:
+def _read(file: Path) -> Iterator[SortedRow]:
     with pa.OSFile(str(file), "rb") as data, pa.ipc.open_stream(data) as batches:
         for batch in batches:
             yield from _rows(batch)
 
 
-def _rows(batch: pa.RecordBatch) -> list[Row]:
+def _rows(batch: pa.RecordBatch) -> list[SortedRow]:
     return list(zip(*(column.to_pylist(maps_as_pydicts="strict") for column in batch.columns), strict=True))

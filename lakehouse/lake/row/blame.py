@@ -11,7 +11,7 @@ from lakehouse.lake import reader
 from lakehouse.lake.keys import key_condition
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
-from lakehouse.lake.moment.rows_at import Fold, snapshot
+from lakehouse.lake.moment.rows_at import FoldRows, snapshot
 from lakehouse.lake.sql import engine, literal, quote, visible
 from lakehouse.semantics.moment import At
 
@@ -20,7 +20,7 @@ RECORD = ("topic", "topic_id", "partition", "offset", "tick", "timestamp", "key"
 
 
 def blame(
-    layout: Layout, name: str, key: str, at: At | None = None, *, limit: int | None = None, fold: Fold | None = None
+    layout: Layout, name: str, key: str, at: At | None = None, *, limit: int | None = None, fold: FoldRows | None = None
 ) -> list[dict[str, Any]]:
     """Return the rows of a key at a moment (None: now), in the order of their keys; a windowed table may have several.
 

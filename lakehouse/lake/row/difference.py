@@ -12,7 +12,7 @@ from lakehouse.lake.bounded import scanned, taken
 from lakehouse.lake.keys import key_condition
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.history import History
-from lakehouse.lake.moment.rows_at import Fold, Snapshot, snapshot
+from lakehouse.lake.moment.rows_at import FoldRows, Snapshot, snapshot
 from lakehouse.lake.sql import engine, quote, visible
 from lakehouse.semantics.difference import Difference, Unlike
 from lakehouse.semantics.moment import At
@@ -31,7 +31,7 @@ def difference(
     *,
     key: str | None = None,
     limit: int | None = None,
-    fold: Fold | None = None,
+    fold: FoldRows | None = None,
 ) -> Difference:
     """Compare a keyed table (visits, state.visits) at moment a with moment b; None is now.
 

@@ -38,7 +38,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.evolution.differences import KINDS, Kind, differences
+from lakehouse.plan.evolution.differences import KINDS, Meaning, differences
 from lakehouse.plan.evolution.fingerprint import VERSION, as_text, fingerprint
 from lakehouse.plan.expression import Json
 from lakehouse.plan.table import Table
@@ -51,10 +51,10 @@ FROM = re.compile(r"^\s*FROM topic (\S+) \(stream ", re.MULTILINE)  # in the pla
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Evolution:
     """The effect of a changed declaration: the strongest verdict of its differences, and a sentence for each one."""
 
-    kind: Kind
+    kind: Meaning
     reasons: tuple[str, ...] = ()
 
     @property
@@ -93,7 +93,7 @@ def _topics(stream: Json) -> set[str]:
     return {topic for part in parts for topic in _topics(part)} | {*stream.get("beside", {}).get("topics", ())}
 
 
-def change_of(properties: Mapping[str, str], table: Table) -> Change:
+def change_of(properties: Mapping[str, str], table: Table) -> Evolution:
     """Compare the declaration in the properties of a table in the lake with its present declaration.
 
     Raises PlanError for a table of a later release.
@@ -102,14 +102,14 @@ def change_of(properties: Mapping[str, str], table: Table) -> Change:
         return compare(json.loads(properties[DECLARATION]), fingerprint(table))
     # A table of the first release has only the text, which tells nothing but whether it is the same.
     if PLAN not in properties:
-        return Change("new_table", ("declaration: found none; another program made it: take another name.",))
+        return Evolution("new_table", ("declaration: found none; another program made it: take another name.",))
     was, now = properties[PLAN], describe(table)
     if was == now:
-        return Change("same")
-    return Change("refold", (f"declaration: found, by an earlier release,\n{was}\n  declared\n{now}\n  refold it.",))
+        return Evolution("same")
+    return Evolution("refold", (f"declaration: found, by an earlier release,\n{was}\n  declared\n{now}\n  refold it.",))
 
 
-def compare(was: Json, now: Json) -> Change:
+def compare(was: Json, now: Json) -> Evolution:
     """Compare the old and the new fingerprint of a table. Raises PlanError for a fingerprint of a later release."""
     if was["version"] > VERSION:
         raise PlanError(
@@ -117,10 +117,10 @@ def compare(was: Json, now: Json) -> Change:
             f"one reads version {VERSION}. Use that release."
         )
     found = sorted(differences(was, now), key=lambda item: -KINDS.index(item.kind))
-    return Change(found[0].kind if found else "same", tuple(item.text for item in found))
+    return Evolution(found[0].kind if found else "same", tuple(item.text for item in found))
 
 
-def refusal(name: str, change: Change) -> str:
+def refusal(name: str, change: Evolution) -> str:
     """Say why a table can't go on under its new declaration, and what to do."""
     needs = "needs a refold" if change.kind == "refold" else "would be another table"
     anew = f"Give the new declaration another table name: it is built from bronze, while {name} stays."

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 from lakehouse.plan.evolution.fingerprint import as_text
 from lakehouse.plan.expression import SQL, Json, canonical
 
-Kind = Literal["same", "compatible", "refold", "new_table"]
-KINDS: tuple[Kind, ...] = ("same", "compatible", "refold", "new_table")
+Meaning = Literal["same", "compatible", "refold", "new_table"]
+KINDS: tuple[Meaning, ...] = ("same", "compatible", "refold", "new_table")
 
 REFOLD = "its rows were made by what was found, so refold the table"
 NEW = "that tells rows apart, so make a new table"
@@ -22,7 +22,7 @@ SIMPLE_NAME = re.compile(r"`([A-Za-z_]\w*)`")
 class Verdict(NamedTuple):
     """The meaning of a difference, and a sentence about it."""
 
-    kind: Kind
+    kind: Meaning
     text: str
 
 
@@ -35,7 +35,7 @@ def differences(was: Json, now: Json) -> list[Verdict]:
     return found
 
 
-def _differs(kind: Kind, what: str, was: str, now: str, meaning: str) -> Verdict:
+def _differs(kind: Meaning, what: str, was: str, now: str, meaning: str) -> Verdict:
     return Verdict(kind, f"{what}: found {was}, declared {now}; {meaning}.")
 
 
@@ -101,7 +101,7 @@ def _beside(was: Json, now: Json) -> Iterator[Verdict]:
 
 
 def _retention(before: int | None, after: int | None, was: Json, final: bool) -> Iterator[Verdict]:
-    kind: Kind = "compatible"
+    kind: Meaning = "compatible"
     if was["window"] is None:
         kind, meaning = "refold", f"it decides which records are too old and which deletes are remembered; {REFOLD}"
     elif after is not None and (before is None or after < before):

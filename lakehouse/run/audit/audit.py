@@ -17,7 +17,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import change_of, refusal
 from lakehouse.plan.operator import Expire, Final
 from lakehouse.plan.table import Table
-from lakehouse.run.audit.finding import REBUILD, Audit, Missing, Partition, Problem, faults
+from lakehouse.run.audit.finding import REBUILD, Audit, Missing, PartitionAudit, Problem, faults
 from lakehouse.run.audit.missing import Asked, explained
 from lakehouse.semantics.window import Sliding
 from lakehouse.spark.audit import fates, offsets, refolded
@@ -132,18 +132,18 @@ def _differing(table: Table, here: DataFrame, there: DataFrame) -> Iterator[Prob
 class _Audited:
     """One table's fates, compared with the other sources: commits, rows, a refold."""
 
-    def __init__(self, scope: Scope, told: list[fates.Tally], said: counted.Counted) -> None:
+    def __init__(self, scope: Scope, told: list[fates.FateCounts], said: counted.Counted) -> None:
         self._scope, self._opened, self._lake = scope, scope.opened, scope.opened.lake
         self._table, self._told, self._said = scope.table, told, said
         self._rebuild = REBUILD.format(table=self._table.name)
 
-    def partitions(self, missing: dict[int, Missing]) -> list[Partition]:
+    def partitions(self, missing: dict[int, Missing]) -> list[PartitionAudit]:
         by_part = {told.part: told for told in self._told}
         found = []
         for number, item in enumerate(self._scope.known):
             told = by_part.get(number)
             found.append(
-                Partition(
+                PartitionAudit(
                     item.topic, item.topic_id, item.partition, item.first, item.next, item.records,
                     told.offsets if told else 0, told.fates if told else dict.fromkeys(fates.FATES, 0),
                     told.partly_late if told else 0, missing.get(number, Missing()),

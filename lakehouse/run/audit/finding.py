@@ -86,7 +86,7 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class PartitionAudit:
     """A partition's offsets [0, next), up to the table's tick.
 
     records: rows of bronze. offsets: those that bronze has; each has one fate (see `lakehouse.spark.audit.fates`).
@@ -122,7 +122,7 @@ class Audit:
     waiting: int
     rows: int
     deep: bool
-    partitions: list[Partition] = field(default_factory=list)
+    partitions: list[PartitionAudit] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakehouse.errors import KafkaUnavailable, NotFound
-from lakehouse.kafka.holes import Explained, Holes
+from lakehouse.kafka.holes import HoleCounts, Holes, OffsetRange
 from lakehouse.kafka.topics import Cluster
 from lakehouse.run.audit.finding import Missing, Problem
 from lakehouse.spark.audit import offsets
-from lakehouse.spark.audit.fates import Tally
+from lakehouse.spark.audit.fates import FateCounts
 from lakehouse.spark.audit.marks import Scope
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Explanation:
     notes: list[str] = field(default_factory=list)
 
 
-def explained(scope: Scope, told: list[Tally], kafka: Asked) -> Explanation:
+def explained(scope: Scope, told: list[FateCounts], kafka: Asked) -> Explanation:
     """Explain the offsets, up to the next one, that bronze lacks: by bronze/gaps, then by asking Kafka."""
     made = Explanation()
     have = {item.part: item.offsets for item in told}
@@ -95,23 +95,23 @@ class _Asking:
         if kafka.servers is not None:
             self._cluster = Cluster(kafka.servers, kafka.options, PATIENCE_SECONDS)
 
-    def about(self, item: offsets.Extent, holes: _Counted) -> tuple[Explained, str]:
+    def about(self, item: offsets.Extent, holes: _Counted) -> tuple[HoleCounts, str]:
         """Return what Kafka says about a partition's holes; if it can't explain some of them, why."""
         try:
             said, why = self._asked(item, holes)
         except (KafkaUnavailable, NotFound) as error:
-            said, why = Explained(), f"Kafka could not be asked ({error})"
+            said, why = HoleCounts(), f"Kafka could not be asked ({error})"
             if isinstance(error, KafkaUnavailable):
                 self._cluster, self._why = None, why
         for _ in holes:  # ranges that Kafka was not asked about are counted, too
             pass
         return said, why
 
-    def _asked(self, item: offsets.Extent, holes: _Counted) -> tuple[Explained, str]:
+    def _asked(self, item: offsets.Extent, holes: _Counted) -> tuple[HoleCounts, str]:
         if self._cluster is None:
-            return Explained(), self._why
+            return HoleCounts(), self._why
         if self._cluster.topics([item.topic])[item.topic].id != item.topic_id:
-            return Explained(), "Kafka's topic of this name is another one now"
+            return HoleCounts(), "Kafka's topic of this name is another one now"
         if self._holes is None:
             self._holes = self._stack.enter_context(Holes(self._cluster, self._kafka.options))
         said = self._holes.explain(item.topic, item.partition, holes)
@@ -121,11 +121,11 @@ class _Asking:
 class _Counted:
     """Ranges, counted as they go by."""
 
-    def __init__(self, ranges: Iterable[offsets.Range]) -> None:
+    def __init__(self, ranges: Iterable[OffsetRange]) -> None:
         self._ranges = iter(ranges)
         self.total = 0
 
-    def __iter__(self) -> Iterator[offsets.Range]:
+    def __iter__(self) -> Iterator[OffsetRange]:
         for low, high in self._ranges:
             self.total += high - low
             yield low, high

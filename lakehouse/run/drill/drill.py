@@ -24,7 +24,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.app import App
-from lakehouse.run.drill.logbook import Case, Drill, Recovery, remember
+from lakehouse.run.drill.logbook import Drill, DrillCase, Recovery, remember
 from lakehouse.run.repair.restore import Published, changelog
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.audit import damage
@@ -46,7 +46,7 @@ def drill(
     opened: OpenTable,
     published: Published | None = None,
     damages: tuple[str, ...] = DAMAGES,
-    listen: Callable[[Case], None] = lambda case: None,
+    listen: Callable[[DrillCase], None] = lambda case: None,
 ) -> Drill:
     """Run a drill of a table, and add it to the history. `listen` is told the result of each damage.
 
@@ -99,7 +99,7 @@ class _Running:
         self.truth = content(self._expected)
         self._versions = int(damage.entries(self._copy.visible.path)[-1].stem) + 1
 
-    def case(self, name: str) -> Case:
+    def case(self, name: str) -> DrillCase:
         """Damage a fresh copy, detect the damage, restore."""
         if name == CHECKPOINT:
             return self._lost_checkpoint()
@@ -115,7 +115,7 @@ class _Running:
         done = work[name]()
         if done is None:
             nothing = Recovery("version", 0.0, equal=True, lost=0, reason="the table has nothing to damage this way")
-            return Case(name, "nothing", "nothing was damaged", 0.0, (nothing,))
+            return DrillCase(name, "nothing", "nothing was damaged", 0.0, (nothing,))
         began = time.monotonic()
         finding = inspect(lake.lake, place, self.truth, self._versions)
         seconds = round(time.monotonic() - began, 2)
@@ -124,7 +124,7 @@ class _Running:
             self._timed("changelog", self._from_changelog),
             self._timed("bronze", self._from_bronze),
         )
-        return Case(name, done, finding.what if finding is not None else None, seconds, ways)
+        return DrillCase(name, done, finding.what if finding is not None else None, seconds, ways)
 
     def _timed(self, way: str, work: Callable[[OpenTable], DataFrame]) -> Recovery:
         """Restore into an empty lake; compare."""
@@ -175,7 +175,7 @@ class _Running:
             silver.catch_up(self.tick)
         return into.lake.read(into.visible.path)
 
-    def _lost_checkpoint(self) -> Case:
+    def _lost_checkpoint(self) -> DrillCase:
         """The query is started, its checkpoint is removed, and it is started again: no row may come twice."""
         lake = self._fresh_copy()
         self._query(lake)
@@ -187,7 +187,7 @@ class _Running:
             return reading.read(lake, AtTick(self.tick))
 
         found = "the writer: every start makes a fresh checkpoint, and goes on from the table's own tick"
-        return Case(CHECKPOINT, "removed control/", found, 0.0, (self._timed("writer", again),))
+        return DrillCase(CHECKPOINT, "removed control/", found, 0.0, (self._timed("writer", again),))
 
     def _query(self, lake: OpenTable) -> None:
         with Silver(lake.lake, self._alone, lambda tick, records: None) as silver:

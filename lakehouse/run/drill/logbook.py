@@ -27,7 +27,7 @@ class Recovery:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class DrillCase:
     """One damage: what was done to the copy, what detected it (None: nothing), and each way of restoring."""
 
     damage: str
@@ -54,7 +54,7 @@ class Drill:
     hash: int
     seconds: float
     ok: bool
-    cases: tuple[Case, ...] = field(default=())
+    cases: tuple[DrillCase, ...] = field(default=())
 
 
 def history(layout: Layout, table: str | None = None) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.properties import SKIP
 from lakehouse.model.event import key_of
 from lakehouse.plan.table import Table
-from lakehouse.run.explain.explanation import Effect, written
+from lakehouse.run.explain.explanation import RowStep, written
 from lakehouse.run.explain.of_key import COLUMNS, Sought, record_of
 from lakehouse.semantics.aggregate.collection import frozen
 from lakehouse.semantics.changelog import Key
@@ -27,7 +27,7 @@ KINDS = {
     "late": "late records taken in", "fixed": "fixed records taken in", "refold": "rebuilt from bronze",
     "revert": "reverted", "swap": "swapped in",
 }  # fmt: skip
-Place = tuple[int, str, int, int]
+TickPlace = tuple[int, str, int, int]
 
 
 def is_needed(layout: Layout, table: Table) -> bool:
@@ -42,7 +42,7 @@ def is_needed(layout: Layout, table: Table) -> bool:
     return bool(decided.count_rows(filter=ds.field("table") == table.name))
 
 
-def steps(opened: OpenTable, key: str, wanted: Sought, tick: int) -> dict[Key, tuple[Effect, ...]]:
+def steps(opened: OpenTable, key: str, wanted: Sought, tick: int) -> dict[Key, tuple[RowStep, ...]]:
     """Return the steps of a key's rows up to a tick, in order. key: its text, and what it means."""
     table = opened.table
     from lakehouse.spark.bronze import interventions
@@ -57,18 +57,18 @@ def steps(opened: OpenTable, key: str, wanted: Sought, tick: int) -> dict[Key, t
     records = _records(opened.layout, table, places)
     # An intervention in an upstream table reaches this one as changes of its rows.
     decided = {at.at: at for of in (*table.stream.tables, table) for at in interventions.of(opened.lake, of.name)}
-    made: dict[Key, list[Effect]] = {}
+    made: dict[Key, list[RowStep]] = {}
     for position, of, row in found:
         before = of_row[-1].row if (of_row := made.setdefault(of, [])) else None
         after = before if row is None else None if row["_tombstone"] else _values(table, row)
         record = records.get((position.tick, position.topic, position.partition, position.offset))
         if record is None and (decision := decided.get(position.tick)) is not None:
-            of_row.append(Effect(position, KINDS[decision.kind], after, reason=decision.reason or None))
+            of_row.append(RowStep(position, KINDS[decision.kind], after, reason=decision.reason or None))
             continue
         did = "late" if row is None else _did(before, after)
         texts = (None, None) if record is None else written(table, record)
         event_ms = None if row is None else row["_event_time_ms"]
-        of_row.append(Effect(position, did, after, event_ms, record, *texts))
+        of_row.append(RowStep(position, did, after, event_ms, record, *texts))
     return {of: tuple(happened) for of, happened in made.items()}
 
 
@@ -90,12 +90,12 @@ def _late(opened: OpenTable, key: str, wanted: Sought, tick: int) -> list[tuple[
     return found
 
 
-def _records(layout: Layout, table: Table, places: set[Place]) -> dict[Place, Record]:
+def _records(layout: Layout, table: Table, places: set[TickPlace]) -> dict[TickPlace, Record]:
     """The records of bronze at these places."""
     import pyarrow.dataset as ds
 
     own = {source.topic for source in table.stream.sources if source.own_table}
-    found: dict[Place, Record] = {}
+    found: dict[TickPlace, Record] = {}
     for topic in {topic for _, topic, _, _ in places} & set(table.stream.topics):
         here = [place for place in places if place[1] == topic]
         rows = reader.dataset(layout.own_records(topic) if topic in own else layout.records)

@@ -24,7 +24,7 @@ from lakehouse.model.fold import Made
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
-from lakehouse.run.explain.explanation import Effect, Explained, checked, rows_of_key, written
+from lakehouse.run.explain.explanation import Explained, RowStep, checked, rows_of_key, written
 from lakehouse.run.explain.nearest import nearest
 from lakehouse.run.explain.of_key import Sought, bronze, bytes_of, is_keyed_by_topic, sought
 from lakehouse.semantics.aggregate.collection import frozen
@@ -83,7 +83,7 @@ def explain(
 
 def folded(
     layout: Layout, table: Table, key: Sought, cut: Cut, listen: Listen = lambda records: None
-) -> dict[Key, tuple[Effect, ...]]:
+) -> dict[Key, tuple[RowStep, ...]]:
     """Return the steps of a key's rows, by the model. Raises NeedsSpark."""
     events, judged = _reaching(layout, table, key, cut, listen)
     events.sort(key=lambda event: event.position)
@@ -163,14 +163,14 @@ def _horizon(table: Table, late: list[Span | None] | None) -> int:
     return max(closed, default=ALWAYS_MS)
 
 
-def _steps(table: Table, events: Iterable[Event], made: Made) -> dict[Key, tuple[Effect, ...]]:
+def _steps(table: Table, events: Iterable[Event], made: Made) -> dict[Key, tuple[RowStep, ...]]:
     """Put the effect of each record beside it, row by row."""
     happened: dict[Position, list[Change | Late]] = {}
     outcomes: list[Change | Late] = [*made.changes, *made.unseen, *made.late]
     for outcome in outcomes:
         happened.setdefault(outcome.position, []).append(outcome)
     left_out = {id(change) for change in made.unqualified}
-    found: dict[Key, list[Effect]] = {}
+    found: dict[Key, list[RowStep]] = {}
     for event in events:
         base = fold.reached(table.fold, table, event)
         assert base is not None
@@ -200,6 +200,6 @@ def _did(table: Table, before: dict[str, Any] | None, after: dict[str, Any] | No
     return "unchanged" if frozen(before) == frozen(after) else "updated"
 
 
-def _step(table: Table, event: Event, did: str, row: dict[str, Any] | None) -> Effect:
+def _step(table: Table, event: Event, did: str, row: dict[str, Any] | None) -> RowStep:
     key, value = written(table, event.record)
-    return Effect(event.position, did, row, event.timestamp, event.record, key, value)
+    return RowStep(event.position, did, row, event.timestamp, event.record, key, value)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class RowStep:
     """What one record, or intervention, did to a row, and the row's values after it; None: there is no row.
 
     record: as it is in bronze; None for an intervention, and then `reason` says why. Its key and value are in readable
@@ -54,7 +54,7 @@ class Explained:
     """
 
     key: dict[str, Any]
-    steps: tuple[Effect, ...]
+    steps: tuple[RowStep, ...]
     found: dict[str, Any] | None
     agrees: bool
     note: str | None = None
@@ -111,7 +111,7 @@ def _rows(layout: Layout, table: Table, version: int, key: Mapping[str, Any]) ->
 
 
 def checked(
-    table: Table, key: Key, steps: tuple[Effect, ...], found: dict[str, Any] | None, watermark: int | None
+    table: Table, key: Key, steps: tuple[RowStep, ...], found: dict[str, Any] | None, watermark: int | None
 ) -> Explained:
     """Return a row; the result of the steps is compared with the table's own row."""
     made = steps[-1].row if steps else None

@@ -47,7 +47,7 @@ POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class JobEvent:
     """Something a run did. Times are seconds since the start.
 
     "tick" (bronze), "batch" (all tables), "function failed" (a user's function, on records of a batch), "published",
@@ -61,7 +61,7 @@ class Event:
     details: dict[str, Any] = field(default_factory=dict)
 
 
-Listen = Callable[[Event], None]
+Listen = Callable[[JobEvent], None]
 
 
 class Job:
@@ -223,7 +223,7 @@ class Job:
                 yield silver
 
     def _say(self, kind: str, tick: int, records: int, **details: Any) -> None:
-        self._listen(Event(kind, tick, records, time.monotonic() - self._began, details))
+        self._listen(JobEvent(kind, tick, records, time.monotonic() - self._began, details))
 
 
 def _await(query: StreamingQuery, check: Callable[[StreamingQuery], None]) -> None:

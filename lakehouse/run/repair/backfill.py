@@ -36,7 +36,7 @@ from lakehouse.spark.transaction import properties
 
 Phase = Literal["build", "compare", "swap"]
 # Is told the phase, the number of records done, and the total.
-Progress = Callable[[Phase, int, int], None]
+ShowProgress = Callable[[Phase, int, int], None]
 # Records that came during the build are taken in as well; the swap brings the rest.
 CATCH_UPS = 5
 
@@ -112,7 +112,7 @@ def backfill(
     *,
     why: Why = UNSAID,
     dry_run: bool = False,
-    listen: Progress = silent,
+    listen: ShowProgress = silent,
 ) -> Backfilled:
     """Build the whole table beside the live one, compare, and swap it in if it differs.
 
@@ -165,7 +165,7 @@ def discard(opened: OpenTable) -> bool:
         return found
 
 
-def build(opened: OpenTable, name: str, *, to: int | None = None, listen: Progress = silent) -> OpenTable:
+def build(opened: OpenTable, name: str, *, to: int | None = None, listen: ShowProgress = silent) -> OpenTable:
     """Build a table beside the live ones, up to a tick, or to the last complete one; return the built table.
 
     An interrupted build goes on, unless it had another declaration.

@@ -17,7 +17,7 @@ from lakehouse.semantics.position import Identity
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.past import fixed, refold
-from lakehouse.spark.past.fixed import Fix
+from lakehouse.spark.past.fixed import FixedBytes
 from lakehouse.spark.table.input import skipped
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def replay(
     lake: OpenLake,
     app: App,
     source: Source,
-    fixes: Iterable[Fix],
+    fixes: Iterable[FixedBytes],
     *,
     why: Why = UNSAID,
     again: bool = False,

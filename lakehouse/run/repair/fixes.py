@@ -26,7 +26,7 @@ from lakehouse.plan.schema import base_type
 from lakehouse.semantics.record import Record
 
 # Gives the record with other key or value bytes; bytes alone are the value; None leaves it in the quarantine.
-Fix = Callable[[Record], Any]
+FixFunction = Callable[[Record], Any]
 PACKED = ("int", "bigint", "double")
 
 
@@ -88,7 +88,7 @@ class Fixes:
     bad: tuple[StillBad, ...]
 
 
-def fixed_records(layout: Layout, app: App, stream: str, choice: Choice, how: Fix) -> Fixes:
+def fixed_records(layout: Layout, app: App, stream: str, choice: Choice, how: FixFunction) -> Fixes:
     """Return the results of a fix for a stream's quarantined records, each decoded as the application declares it now.
 
     Raises NotFound if none is chosen, PlanError for a stream that the application does not have, ConfigError for an
@@ -142,7 +142,7 @@ def bytes_of(source: Source, part: Literal["key", "value"], text: str) -> bytes:
         raise ConfigError(f"{part} {text!r}: {error}.") from error
 
 
-def _tried(how: Fix, record: Record) -> tuple[Record, str | None]:
+def _tried(how: FixFunction, record: Record) -> tuple[Record, str | None]:
     """Return the fixed record, or the record itself and why the fix failed."""
     try:
         made = how(record)

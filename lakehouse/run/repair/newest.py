@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakehouse.errors import LeaseHeld
-from lakehouse.kafka.headers import Said
+from lakehouse.kafka.headers import RecordHeaders
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.record.sorted_rows import in_order
@@ -44,7 +44,7 @@ RECORD = pa.schema(
 class Newest:
     """The newest record of a key, and its headers. value: None for a delete."""
 
-    said: Said
+    said: RecordHeaders
     key: bytes
     value: bytes | None
 
@@ -53,12 +53,12 @@ class Newest:
         return len(self.key) + len(self.value or b"") + len(self.said.accumulators or b"")
 
 
-def newest(records: Iterable[tuple[Said, bytes, bytes | None]]) -> Iterator[Newest]:
+def newest(records: Iterable[tuple[RecordHeaders, bytes, bytes | None]]) -> Iterator[Newest]:
     """Yield the last record of each key, from records' headers, keys and values. All are read before the first."""
     for _, group in groupby(_one_by_one(in_order(_batches(records), 2)), key=itemgetter(0)):
         *_, (key, _, value, where, position, event_ms, origin, of, accumulators, left_out) = group
         at = Position(*json.loads(position))
-        yield Newest(Said(where, at, event_ms, origin, of, accumulators, left_out), key, value)
+        yield Newest(RecordHeaders(where, at, event_ms, origin, of, accumulators, left_out), key, value)
 
 
 def _one_by_one(parts: Iterator[list[tuple[Any, ...]]]) -> Iterator[tuple[Any, ...]]:
@@ -66,7 +66,7 @@ def _one_by_one(parts: Iterator[list[tuple[Any, ...]]]) -> Iterator[tuple[Any, .
         yield from part
 
 
-def _batches(records: Iterable[tuple[Said, bytes, bytes | None]]) -> Iterator[pa.RecordBatch]:
+def _batches(records: Iterable[tuple[RecordHeaders, bytes, bytes | None]]) -> Iterator[pa.RecordBatch]:
     numbered = enumerate(records)
     while some := list(islice(numbered, AT_ONCE)):
         yield pa.RecordBatch.from_pylist(

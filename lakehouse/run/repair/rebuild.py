@@ -19,7 +19,7 @@ from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.properties import KEY
 from lakehouse.plan.schema import check_name
 from lakehouse.plan.table import Table
-from lakehouse.run.repair.backfill import Progress, build, silent
+from lakehouse.run.repair.backfill import ShowProgress, build, silent
 from lakehouse.run.repair.restore import Published, changelog
 from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.moment import At, AtTick
@@ -34,8 +34,8 @@ from lakehouse.spark.transaction import properties, quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Origin = Literal["version", "bronze", "changelog"]
-ORIGINS: tuple[Origin, ...] = ("version", "bronze", "changelog")
+RebuildSource = Literal["version", "bronze", "changelog"]
+ORIGINS: tuple[RebuildSource, ...] = ("version", "bronze", "changelog")
 MADE_OF = "lakehouse.made_of"
 EXAMPLES = 5
 
@@ -44,7 +44,7 @@ EXAMPLES = 5
 class Proof:
     """One way to a table's content, and the seconds that it took; `refused` says why it can't give the moment."""
 
-    origin: Origin
+    origin: RebuildSource
     content: Content | None
     seconds: float
     refused: str | None = None
@@ -81,7 +81,7 @@ def checkout(opened: OpenTable, name: str, at: At | None, *, again: bool = False
 def rebuild(
     opened: OpenTable,
     name: str,
-    origin: Origin,
+    origin: RebuildSource,
     at: At | None = None,
     *,
     published: Published | None = None,
@@ -146,7 +146,7 @@ def backtest(
     other: Table,
     *,
     to: int | None = None,
-    listen: Progress = silent,
+    listen: ShowProgress = silent,
 ) -> Backtested:
     """Fold the same records under two declarations of one table, up to a tick; the live table is not touched.
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.start.opened import Opened
-from lakehouse.semantics.moment import At, Clock, moment_of
+from lakehouse.semantics.moment import At, ClockName, Offsets, moment_of
 
 if TYPE_CHECKING:
-    from lakehouse.run.repair.backfill import Backfilled, Progress, Range
+    from lakehouse.run.repair.backfill import Backfilled, Range, ShowProgress
     from lakehouse.run.repair.correct import Corrected
     from lakehouse.run.repair.fixes import Fixed
-    from lakehouse.run.repair.rebuild import Backtested, Origin, Proof
+    from lakehouse.run.repair.rebuild import Backtested, Proof, RebuildSource
     from lakehouse.run.repair.rehydrate import Rehydrated
     from lakehouse.spark.operators.content import Content
 
@@ -60,7 +60,7 @@ class Repairs(Opened):
         reason: str = "",
         by: str | None = None,
         dry_run: bool = False,
-        listen: Progress | None = None,
+        listen: ShowProgress | None = None,
     ) -> Backfilled:
         """Rebuild a table's rows from bronze: those that a range of records touches, or all, with new logic too.
 
@@ -115,10 +115,10 @@ class Repairs(Opened):
         from lakehouse.run.repair.fix import replay
         from lakehouse.run.repair.fixes import source_of
         from lakehouse.run.repair.intervene import Why
-        from lakehouse.spark.past.fixed import Fix
+        from lakehouse.spark.past.fixed import FixedBytes
 
         records = [(one.was.record, one) for one in fixed]
-        fixes = [Fix(was.topic_id, was.partition, was.offset, one.key, one.value) for was, one in records]
+        fixes = [FixedBytes(was.topic_id, was.partition, was.offset, one.key, one.value) for was, one in records]
         return replay(
             self._lake,
             app,
@@ -153,7 +153,7 @@ class Repairs(Opened):
         return checkout(self._lake.open(table), name, at, again=again)
 
     def rebuild(
-        self, table: Table, name: str, origin: Origin, at: At | None = None, *, topic: str | None = None
+        self, table: Table, name: str, origin: RebuildSource, at: At | None = None, *, topic: str | None = None
     ) -> Content:
         """Make a new table of a table at a moment from one origin: "version", "bronze" or "changelog" (of `topic`)."""
         from lakehouse.run.repair.rebuild import rebuild
@@ -178,7 +178,7 @@ class Repairs(Opened):
             return prove(self._lake.open(table), at, Published(topic, servers, self.settings.kafka.options))
 
     def backtest(
-        self, table: Table, other: Table, *, to: int | None = None, listen: Progress | None = None
+        self, table: Table, other: Table, *, to: int | None = None, listen: ShowProgress | None = None
     ) -> Backtested:
         """Fold the same records under two declarations of a table, up to a tick; the live table is not touched."""
         from lakehouse.run.repair import backfill
@@ -200,9 +200,9 @@ class Repairs(Opened):
         to: str,
         *,
         at: str | datetime | date | None = None,
-        clock: Clock = "event",
+        clock: ClockName = "event",
         tick: int | None = None,
-        offsets: str | Mapping[str, Mapping[int, int]] | None = None,
+        offsets: str | Offsets | None = None,
         from_tick: int | None = None,
         partitions: int | None = None,
         append: bool = False,

@@ -23,7 +23,7 @@ from lakehouse.formats.unfit import Unfit
 from lakehouse.kafka import covers
 from lakehouse.kafka.covers import Cover
 from lakehouse.kafka.drain import drain
-from lakehouse.kafka.headers import LIMIT, Said, said_by
+from lakehouse.kafka.headers import LIMIT, RecordHeaders, said_by
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.properties import CLOCK, RESTORED, SKIP
@@ -185,7 +185,7 @@ def _whole(cluster: Cluster, options: Mapping[str, str], table: Table, topic: st
 
 def _records(
     cluster: Cluster, options: Mapping[str, str], topic: str, cover: Cover, until: Mapping[str, int] | None = None
-) -> Iterator[tuple[Said, bytes, bytes | None]]:
+) -> Iterator[tuple[RecordHeaders, bytes, bytes | None]]:
     """Yield the records of a changelog: headers, key and value. Raises NotFound for one that the cover does not know.
 
     until: the last tick of each origin; records of others, and later ones, are left out.

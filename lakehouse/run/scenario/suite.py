@@ -41,7 +41,7 @@ QUICK_TO_COMPILE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseResult:
     """The outcome of one scenario on one engine under one batching. `passed` is None if it was skipped.
 
     `seconds`: on Spark its share of the run of its pack.
@@ -110,23 +110,23 @@ def message(error: BaseException) -> str:
     return str(error) if isinstance(error, LakehouseError) else f"{type(error).__name__}: {error}"
 
 
-def run_on_model(cases: Sequence[Case], batch: Batch, *, skip: bool = False) -> Iterator[Outcome]:
+def run_on_model(cases: Sequence[Case], batch: Batch, *, skip: bool = False) -> Iterator[CaseResult]:
     """Run each case on the model. `skip`: what needs Spark is skipped, because Spark runs it too; else it fails."""
     for case in cases:
         started = time.perf_counter()
         passed, said = _checked(case, on_model, batch)
         if passed is None and not skip:
             passed, said = False, f"{said.rstrip('.')}; run with --engine spark"
-        yield _outcome(case, "model", batch, passed, said, time.perf_counter() - started)
+        yield _result(case, "model", batch, passed, said, time.perf_counter() - started)
 
 
-def run_on_spark(cases: Sequence[Case], batch: Batch, engine: Engine) -> Iterator[Outcome]:
+def run_on_spark(cases: Sequence[Case], batch: Batch, engine: Engine) -> Iterator[CaseResult]:
     """Run the cases on Spark, packed; in the cases' order."""
     for first in range(0, len(cases), PACKED_MAX):
         yield from _run_pack(cases[first : first + PACKED_MAX], batch, engine)
 
 
-def _run_pack(cases: Sequence[Case], batch: Batch, engine: Engine) -> Iterator[Outcome]:
+def _run_pack(cases: Sequence[Case], batch: Batch, engine: Engine) -> Iterator[CaseResult]:
     started = time.perf_counter()
     parts = {number: part for number, case in enumerate(cases) if (part := _part(case, batch)) is not None}
     results = dict(zip(parts, _halving(list(parts.values()), engine), strict=True))
@@ -135,7 +135,7 @@ def _run_pack(cases: Sequence[Case], batch: Batch, engine: Engine) -> Iterator[O
         # A case without a part is checked without an engine: it is refused, as it may expect, or it fails.
         result = results.get(number, LakehouseError("not run"))
         passed, said = _checked(case, _given(result), batch)
-        yield _outcome(case, "spark", batch, bool(passed), said, share if number in parts else 0.0)
+        yield _result(case, "spark", batch, bool(passed), said, share if number in parts else 0.0)
 
 
 def _part(case: Case, batch: Batch) -> Trial | None:
@@ -196,9 +196,9 @@ def _checked(case: Case, engine: Engine, batch: Batch) -> tuple[bool | None, str
     return not failures, "\n".join(failures)
 
 
-def _outcome(case: Case, engine: EngineName, batch: Batch, passed: bool | None, said: str, seconds: float) -> Outcome:
+def _result(case: Case, engine: EngineName, batch: Batch, passed: bool | None, said: str, seconds: float) -> CaseResult:
     name = case.file.stem if case.scenario is None else case.scenario.name
-    return Outcome(str(case.file), name, engine, batch, passed, said, round(seconds, 3))
+    return CaseResult(str(case.file), name, engine, batch, passed, said, round(seconds, 3))
 
 
 def run(
@@ -206,7 +206,7 @@ def run(
     engines: Sequence[EngineName],
     batches: Sequence[Batch],
     spark: Callable[[], AbstractContextManager[Engine]],
-) -> Iterator[Outcome]:
+) -> Iterator[CaseResult]:
     """Run every case on every engine under every batching, the model first.
 
     spark: gives the Spark engine; entered once, and only when Spark is asked for. If it can't start, all its cases
@@ -248,7 +248,7 @@ def spark_engine() -> Iterator[Engine]:
         session.stop()
 
 
-def write_report(file: Path, outcomes: Iterable[Outcome]) -> None:
+def write_report(file: Path, outcomes: Iterable[CaseResult]) -> None:
     """Write the outcomes that count, passed and failed, as a JSON list. Raises ConfigError if it can't."""
     lines = [json.dumps(asdict(outcome), ensure_ascii=False) for outcome in outcomes if outcome.passed is not None]
     try:

@@ -14,7 +14,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.layout import misplaced as misplaced_text
 from lakehouse.lake.place import places
 from lakehouse.plan.app import App
-from lakehouse.plan.evolution.change import Change, change_of, refusal
+from lakehouse.plan.evolution.change import Evolution, change_of, refusal
 from lakehouse.plan.evolution.differences import KINDS
 from lakehouse.plan.table import Table
 from lakehouse.settings.config import Settings
@@ -25,7 +25,7 @@ class Planned:
     """A table, and what its declaration means for it; `change` is None for a table that does not exist yet."""
 
     table: Table
-    change: Change | None
+    change: Evolution | None
 
     @property
     def kind(self) -> Literal["new", "same", "compatible", "refold", "new_table"]:
@@ -42,7 +42,7 @@ def planned(layout: Layout, app: App) -> list[Planned]:
     return [Planned(table, _change(layout, table)) for table in app.tables]
 
 
-def _change(layout: Layout, table: Table) -> Change | None:
+def _change(layout: Layout, table: Table) -> Evolution | None:
     """The change of the visible table and of the state, which may be two tables: the more severe one counts."""
     paths = [place.path for place in places(layout, table)]
     known = [path for path in paths if Path(path, "_delta_log").is_dir()]

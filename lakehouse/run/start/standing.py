@@ -16,17 +16,14 @@ Two lakes never write one changelog in turns: the one that wrote last has the to
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakehouse.errors import StorageError
-from lakehouse.kafka.covers import Cover
+from lakehouse.kafka.covers import Cover, NextOffsets
 from lakehouse.plan.evolution.change import DECLARATION, change_of, declared
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
-
-Offsets = Mapping[str, Mapping[str, int]]  # {topic id: {partition: offset}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ class Mine:
     tick: int
     table: str | None = None
     restored: Restored | None = None
-    next: Offsets = field(default_factory=dict)
+    next: NextOffsets = field(default_factory=dict)
     exact: bool = False
 
 
@@ -77,7 +74,7 @@ class Standing:
     tick: int = NO_TICK
     sent: int = 0
     before: tuple[tuple[str, int], ...] = ()
-    covered: Offsets = field(default_factory=dict)
+    covered: NextOffsets = field(default_factory=dict)
     at: str | None = None
 
     @property
@@ -132,7 +129,7 @@ def _check_same(topic: str, cover: Cover, mine: Mine) -> None:
             raise _refused(topic, f"was published when table {mine.of.name!r} had another declaration; it was removed")
 
 
-def _beyond(one: Offsets, other: Offsets) -> bool:
+def _beyond(one: NextOffsets, other: NextOffsets) -> bool:
     """Whether one goes further than the other in a partition that both know."""
     both = one.keys() & other.keys()
     return any(offset > other[i][p] for i in both for p, offset in one[i].items() if p in other[i])

@@ -22,7 +22,7 @@ from lakehouse.semantics.aggregate.wide_sum import SumWideDecimals
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 
-class Aggregate(Protocol):
+class Rule(Protocol):
     """The methods that every aggregate has. Nulls are `None`; a rule that skips nulls says so."""
 
     def zero(self) -> Any: ...

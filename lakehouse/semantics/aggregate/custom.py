@@ -20,14 +20,16 @@ def unchanged(value: Any) -> Any:
     return value
 
 
-Told = Callable[[Exception], None]
+OnFailure = Callable[[Exception], None]
 
 
 def untold(error: Exception) -> None:
     """Ignore an error: nobody counts it."""
 
 
-def attempt(fit: Callable[[Any], Any], function: Callable[[Any, Any], Any], before: Any, new: Any, told: Told) -> Any:
+def attempt(
+    fit: Callable[[Any], Any], function: Callable[[Any, Any], Any], before: Any, new: Any, told: OnFailure
+) -> Any:
     """Return a function's result for an accumulator and a new value; the accumulator unchanged if it fails."""
     try:
         return fit(function(before, new))
@@ -42,9 +44,9 @@ class Reduce(Shown):
 
     function: Callable[[Any, Any], Any]
     fit: Callable[[Any], Any] = unchanged
-    told: Told = untold
+    told: OnFailure = untold
 
-    def watched(self, told: Told) -> Reduce:
+    def watched(self, told: OnFailure) -> Reduce:
         """Return the same rule; `told` is called with its errors."""
         return replace(self, told=told)
 
@@ -71,9 +73,9 @@ class Custom:
     undo: Callable[[Any, Any], Any] | None = None
     fit: Callable[[Any], Any] = unchanged
     fit_shown: Callable[[Any], Any] = unchanged
-    told: Told = untold
+    told: OnFailure = untold
 
-    def watched(self, told: Told) -> Custom:
+    def watched(self, told: OnFailure) -> Custom:
         """Return the same rule; `told` is called with its errors."""
         return replace(self, told=told)
 

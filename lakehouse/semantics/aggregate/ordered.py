@@ -13,7 +13,7 @@ Marked = dict[str, Any] | None  # {"at": position, "value": value}
 
 
 @dataclass(frozen=True, slots=True)
-class Latest:
+class LatestValue:
     """LATEST(column). Nulls are skipped unless `ignore_nulls` is False: then the last record's null shows."""
 
     ignore_nulls: bool = True
@@ -40,7 +40,7 @@ class Latest:
 
 
 @dataclass(frozen=True, slots=True)
-class Earliest(Latest):
+class EarliestValue(LatestValue):
     """EARLIEST(column). With `ignore_nulls` False, a first record that is null stays: the result is null for good."""
 
     def chosen(self, *marked: dict[str, Any]) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple, Protocol
 
-from lakehouse.semantics.aggregate.aggregate import Aggregate
+from lakehouse.semantics.aggregate.aggregate import Rule
 from lakehouse.semantics.window import Hopping, Span
 
-Rules = tuple[Aggregate, ...]
+Rules = tuple[Rule, ...]
 
 
-class Input(NamedTuple):
+class Arrival(NamedTuple):
     """A record as an operator sees it: event time, the stream time that judges it, position, one value per rule."""
 
     time: int
@@ -74,10 +74,10 @@ class Cells(dict[Span | None, Cell]):
 Outcome = tuple[list[CellChange], list[Span]]
 
 
-class Operator(Protocol):
+class KeyOperator(Protocol):
     """The common interface of all kinds of windows."""
 
-    def apply(self, cells: Cells, record: Input) -> Outcome: ...
+    def apply(self, cells: Cells, record: Arrival) -> Outcome: ...
 
 
 def zero(rules: Rules) -> tuple[Any, ...]:
@@ -85,7 +85,7 @@ def zero(rules: Rules) -> tuple[Any, ...]:
     return tuple(rule.zero() for rule in rules)
 
 
-def added(rules: Rules, cell: Cell | None, record: Input) -> Cell:
+def added(rules: Rules, cell: Cell | None, record: Arrival) -> Cell:
     """Return a row with one more record. An accepted late record keeps the largest time (rule 18)."""
     before = cell.accumulators if cell else zero(rules)
     new = tuple(
@@ -101,7 +101,7 @@ class Plain:
 
     rules: Rules
 
-    def apply(self, cells: Cells, record: Input) -> Outcome:
+    def apply(self, cells: Cells, record: Arrival) -> Outcome:
         cells[None] = cell = added(self.rules, cells.get(None), record)
         return [CellChange(None, cell, cell.time)], []
 
@@ -113,7 +113,7 @@ class TimeWindows:
     rules: Rules
     window: Hopping
 
-    def apply(self, cells: Cells, record: Input) -> Outcome:
+    def apply(self, cells: Cells, record: Arrival) -> Outcome:
         steps, late = [], []
         for span in self.window.spans(record.time):
             if self.window.closes(span) <= record.horizon:

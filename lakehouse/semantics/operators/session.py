@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakehouse.semantics.operators.cell import Cell, CellChange, Cells, Input, Outcome, Rules, zero
+from lakehouse.semantics.operators.cell import Arrival, Cell, CellChange, Cells, Outcome, Rules, zero
 from lakehouse.semantics.window import Session, Span
 
 
@@ -29,7 +29,7 @@ class Sessions:
     window: Session
     final: bool = False
 
-    def apply(self, cells: Cells, record: Input) -> Outcome:
+    def apply(self, cells: Cells, record: Arrival) -> Outcome:
         gap = self.window.gap
         reached = cells.reaching(record.time - gap, record.time + gap)
         near = [span for span in reached if self._is_open(span, record)]
@@ -56,7 +56,7 @@ class Sessions:
         cells[span] = cell = Cell(new, span.end, record.order)
         return [*steps, CellChange(span, cell, span.end)], []
 
-    def _is_open(self, span: Span, record: Input) -> bool:
+    def _is_open(self, span: Span, record: Arrival) -> bool:
         if self.final:
             return self.window.closes(span) > record.horizon
         return span.end + self.window.needed >= record.horizon

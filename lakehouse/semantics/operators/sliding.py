@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakehouse.semantics.operators.cell import Cell, CellChange, Cells, Input, Outcome, Rules, added
+from lakehouse.semantics.operators.cell import Arrival, Cell, CellChange, Cells, Outcome, Rules, added
 from lakehouse.semantics.window import Sliding, Span
 from lakehouse.semantics.years import FIRST_MS
 
@@ -25,7 +25,7 @@ class SlidingWindows:
     rules: Rules
     window: Sliding
 
-    def apply(self, cells: Cells, record: Input) -> Outcome:
+    def apply(self, cells: Cells, record: Arrival) -> Outcome:
         difference, time = self.window.difference, record.time
         first, last = self.window.room
         if self.window.closes(Span(time, time + difference)) <= record.horizon or not first <= time <= last:
@@ -39,7 +39,7 @@ class SlidingWindows:
 class _Run:
     """One record on its way through the windows of its key."""
 
-    def __init__(self, owner: SlidingWindows, cells: Cells, record: Input) -> None:
+    def __init__(self, owner: SlidingWindows, cells: Cells, record: Arrival) -> None:
         self._owner, self._cells, self._record = owner, cells, record
         self._steps: list[CellChange] = []
         self._late: list[Span] = []

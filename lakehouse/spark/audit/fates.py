@@ -60,7 +60,7 @@ FAULTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class FateCounts:
     """What became of the offsets of a partition.
 
     part: its number among the known ones; None for offsets of a partition that bronze does not have. offsets: how many
@@ -82,7 +82,7 @@ class Tally:
     faults: Mapping[str, tuple[int, int]]
 
 
-def fates(scope: Scope) -> list[Tally]:
+def fates(scope: Scope) -> list[FateCounts]:
     """Tell the fates of a table's offsets, by partition: one pass over all marks, grouped by offset."""
     said = reduce(DataFrame.unionByName, marks(scope))
     counts = [F.count_if(F.col("kind") == number).alias(f"n_{kind}") for number, kind in enumerate(KINDS)]
@@ -143,8 +143,8 @@ def _fate(scope: Scope) -> str:
     return " ".join(["CASE", *[f"WHEN {when} THEN '{fate}'" for when, fate in cases], "ELSE 'left_out' END"])
 
 
-def _told(row: dict[str, Any]) -> Tally:
-    return Tally(
+def _told(row: dict[str, Any]) -> FateCounts:
+    return FateCounts(
         row["_part"], row["offsets"], {fate: row[f"fate_{fate}"] for fate in FATES}, row["partly_late"],
         row["records"], row["bad"], row["null_keys"], row["late"], row["applied"],
         {name: (row[f"fault_{name}"], row[f"first_{name}"]) for name in FAULTS if row[f"fault_{name}"]},

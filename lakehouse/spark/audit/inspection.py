@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from lakehouse.lake.place import Place
+from lakehouse.lake.place import TablePlace
 from lakehouse.spark.audit.damage import entries
 from lakehouse.spark.failure import cause
 from lakehouse.spark.open_lake import OpenLake
@@ -30,7 +30,7 @@ class Finding:
     before: int | None = None
 
 
-def inspect(lake: OpenLake, place: Place, truth: Content | None = None, since: int = 1) -> Finding | None:
+def inspect(lake: OpenLake, place: TablePlace, truth: Content | None = None, since: int = 1) -> Finding | None:
     """Return the first thing that is wrong with a table on a local disk; None if nothing is.
 
     truth: the content that it must have, from elsewhere. since: others' commits before this version are known already.
@@ -42,7 +42,7 @@ def inspect(lake: OpenLake, place: Place, truth: Content | None = None, since: i
     return None
 
 
-def _log(place: Place, since: int) -> Iterator[Finding]:
+def _log(place: TablePlace, since: int) -> Iterator[Finding]:
     """Holes and entries that can't be read; commits that change rows and are not lakehouse's."""
     before: int | None = None
     for entry in entries(place.path):
@@ -66,7 +66,7 @@ def _is_foreign(actions: list[dict[str, Any]], name: str) -> bool:
     return changes and not any(action.get("txn", {}).get("appId") == app_id(name) for action in actions)
 
 
-def _lost(place: Place) -> Iterator[Finding]:
+def _lost(place: TablePlace) -> Iterator[Finding]:
     """Files that the log names and that are missing, or have another size."""
     actions = pa.table(Log(place.path).get_add_actions(flatten=True))
     sizes = zip(actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), strict=True)
@@ -78,7 +78,7 @@ def _lost(place: Place) -> Iterator[Finding]:
             yield Finding(f"the files: {name} has {file.stat().st_size} bytes, the log says {size}")
 
 
-def _bytes(lake: OpenLake, place: Place) -> Iterator[Finding]:
+def _bytes(lake: OpenLake, place: TablePlace) -> Iterator[Finding]:
     """Every page of every column is read, and its checksum compared."""
     try:
         rows = lake.read(place.path)
@@ -87,6 +87,6 @@ def _bytes(lake: OpenLake, place: Place) -> Iterator[Finding]:
         yield Finding(f"reading every page, with checksums: {cause(str(error))}")
 
 
-def _content(lake: OpenLake, place: Place, truth: Content | None) -> Iterator[Finding]:
+def _content(lake: OpenLake, place: TablePlace, truth: Content | None) -> Iterator[Finding]:
     if truth is not None and (found := content(lake.read(place.path))) != truth:
         yield Finding(f"the content: {found.rows} rows, hash {found.hash}; bronze makes {truth.rows}, {truth.hash}")

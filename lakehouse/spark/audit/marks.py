@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.lake.in_effect import in_effect
 from lakehouse.lake.moment.cut import Cut, cut_of
-from lakehouse.lake.place import Place
+from lakehouse.lake.place import TablePlace
 from lakehouse.plan.operator import WINDOW_COLUMNS, Latest, LatestBy
 from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
@@ -153,7 +153,7 @@ class _Marks:
         """The tick after which a quarantine has the stream's bad records; an earlier name's quarantine has the rest."""
         if not self._scope.redeclared or not self._lake.exists(path):
             return NO_TICK
-        commits = self._lake.commits(Place(path, quarantine.name_of(source)))
+        commits = self._lake.commits(TablePlace(path, quarantine.name_of(source)))
         return min((commit.from_tick for commit in commits if "from_tick" in commit.said), default=NO_TICK)
 
     def seen(self) -> Iterator[DataFrame]:

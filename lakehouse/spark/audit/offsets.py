@@ -14,12 +14,11 @@ from itertools import groupby
 from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 
+from lakehouse.kafka.holes import OffsetRange
 from lakehouse.plan.stream import Stream
 from lakehouse.spark.bronze import bronze, gaps
 from lakehouse.spark.functions import literal_map
 from lakehouse.spark.open_lake import OpenLake
-
-Range = tuple[int, int]  # half-open
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ def topic_id_at(known: list[Extent], topic: Column, tick: Column) -> Column:
 
 def holes(
     lake: OpenLake, stream: Stream, tick: int, known: Iterable[Extent], interior: bool
-) -> Iterator[tuple[Extent, Iterator[Range]]]:
+) -> Iterator[tuple[Extent, Iterator[OffsetRange]]]:
     """Yield the partitions with their holes, in order; read one partition's to their end before the next one.
 
     interior: whether any of them has holes between its rows; looking for them reads and sorts all offsets.
@@ -108,7 +107,7 @@ def holes(
         yield item, _around(item, ())
 
 
-def _around(item: Extent, between: Iterable[Range]) -> Iterator[Range]:
+def _around(item: Extent, between: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
     """The holes of a partition: before its rows, between them, and after them."""
     first = item.next if item.first is None else item.first
     if first > 0:
@@ -118,7 +117,7 @@ def _around(item: Extent, between: Iterable[Range]) -> Iterator[Range]:
         yield item.last + 1, item.next
 
 
-def without(found: Iterable[Range], noted: Iterable[Range]) -> Iterator[Range]:
+def without(found: Iterable[OffsetRange], noted: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
     """Yield the parts of ranges (in order) that lie in none of the noted ranges."""
     ordered = sorted(noted)
     for begin, end in found:
@@ -132,9 +131,9 @@ def without(found: Iterable[Range], noted: Iterable[Range]) -> Iterator[Range]:
             yield begin, end
 
 
-def noted(lake: OpenLake) -> Mapping[tuple[str, str, int], list[Range]]:
+def noted(lake: OpenLake) -> Mapping[tuple[str, str, int], list[OffsetRange]]:
     """Return the ranges that bronze/gaps says were lost before they were ingested, by partition."""
-    found: dict[tuple[str, str, int], list[Range]] = {}
+    found: dict[tuple[str, str, int], list[OffsetRange]] = {}
     for gap in gaps.accepted(lake):
         if gap.to_offset is not None:
             found.setdefault((gap.topic, gap.topic_id, gap.partition), []).append((gap.from_offset, gap.to_offset))

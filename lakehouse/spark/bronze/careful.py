@@ -19,8 +19,9 @@ from pyspark.sql import functions as F
 from lakehouse.durable import read_object, write_durably
 from lakehouse.kafka.ranges import Raw
 from lakehouse.semantics.kafka_time import held
+from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.bronze.bronze import TopicState
-from lakehouse.spark.bronze.feed import Feed, Offsets
+from lakehouse.spark.bronze.feed import Feed
 
 GONE = (
     "Spark's process ended while it read tick {tick}; most often a record, or many together, needed more than its "

@@ -12,14 +12,14 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from lakehouse.kafka.ranges import Raw
+from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.bronze.gaps import TopicNow
 
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
-Offsets = Mapping[str, Mapping[int, int]]
 # Tells what Kafka has now, for the topics in a list or matching a pattern.
 Look = Callable[[], Mapping[str, TopicNow]]
 # Gives the records at the offsets [start, end) of each partition, one by one.
-Read = Callable[[Offsets, Offsets], Iterator[Raw]]
+ReadRanges = Callable[[Offsets, Offsets], Iterator[Raw]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Feed:
     options: Mapping[str, str]
     topics: tuple[str, ...]
     look: Look
-    read: Read
+    read: ReadRanges
     pattern: str | None = None
     own: tuple[str, ...] = ()
     max_records_per_tick: int = 500_000

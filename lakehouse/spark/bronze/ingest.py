@@ -15,9 +15,10 @@ from lakehouse.errors import DataLoss, LakehouseError, NotFound, PlanError, Stor
 from lakehouse.kafka.ranges import Raw, pieces
 from lakehouse.lake.layout import misplaced
 from lakehouse.lake.lease import Lease
+from lakehouse.semantics.moment import Offsets
 from lakehouse.spark import checkpoint
 from lakehouse.spark.bronze import bronze, careful, gaps, interventions
-from lakehouse.spark.bronze.feed import Feed, Offsets
+from lakehouse.spark.bronze.feed import Feed
 from lakehouse.spark.bronze.interventions import Wanted
 from lakehouse.spark.bronze.tick import append_tick, in_few_tasks
 from lakehouse.spark.failure import Catching, is_gone, raise_failure

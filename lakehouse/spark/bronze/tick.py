@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 from lakehouse.errors import StorageError
 from lakehouse.lake.layout import Layout
 from lakehouse.semantics.epoch import Progress
+from lakehouse.semantics.moment import Offsets
 from lakehouse.semantics.years import FIRST_MS
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.functions import literal_map, over_arrow_in_turn
@@ -53,7 +54,7 @@ def stamp(frame: DataFrame, state: bronze.BronzeState, tick: int) -> DataFrame:
     )  # fmt: skip
 
 
-def order_times(carried: Mapping[str, Mapping[int, int]]) -> Callable[[Column], Column]:
+def order_times(carried: Offsets) -> Callable[[Column], Column]:
     """Return the running maximum of the records' times, over struct(topic, partition, offset, time in milliseconds).
 
     The rows of a partition come in one task, in the order of their offsets, as Kafka's source reads them; so nothing is
@@ -105,7 +106,7 @@ def append_tick(
     frame: DataFrame,
     layout: Layout,
     state: bronze.BronzeState,
-    ends: Mapping[str, Mapping[int, int]],
+    ends: Offsets,
     run: str,
     own: Iterable[str] = (),
 ) -> tuple[bronze.BronzeState, Written]:
@@ -165,7 +166,7 @@ def _write(
     return None if skipped else orders, Written(rows, bytes_)
 
 
-def _advance(state: bronze.BronzeState, ends: Mapping[str, Mapping[int, int]], tick: int) -> bronze.BronzeState:
+def _advance(state: bronze.BronzeState, ends: Offsets, tick: int) -> bronze.BronzeState:
     topics = dict(state.topics)
     for name, partitions in ends.items():
         if name not in topics:

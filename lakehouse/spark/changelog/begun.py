@@ -18,7 +18,7 @@ from lakehouse.spark.delta_log import snapshot
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators import keyed
 from lakehouse.spark.operators.aggregates import same_key
-from lakehouse.spark.operators.bounds import Bounds, held, within
+from lakehouse.spark.operators.bounds import KeyBounds, held, within
 from lakehouse.spark.operators.clock import ClockState
 from lakehouse.spark.operators.shown import closes_after
 from lakehouse.spark.past import past
@@ -72,7 +72,7 @@ class Begun:
             return rows
         return rows.where(F.col("window_end") > F.timestamp_millis(F.lit(before - closes)))
 
-    def _bounds(self, records: DataFrame, names: Iterable[str]) -> Bounds:
+    def _bounds(self, records: DataFrame, names: Iterable[str]) -> KeyBounds:
         """The bounds of the records' keys; none for a small table: they cost a pass over the records."""
         checksum = snapshot(self._opened.spark, self._opened.state.path).checksumOpt()
         if checksum.isDefined() and checksum.get().tableSizeBytes() < SMALL_BYTES:

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.formats.encode import encode_key, encode_value
+from lakehouse.kafka.covers import NextOffsets
 from lakehouse.kafka.headers import ACCUMULATORS, EVENT_TIME, ORIGIN, POSITION
 from lakehouse.kafka.produce import ProducerRecord
 from lakehouse.plan.operator import WINDOW_COLUMNS
@@ -25,8 +26,6 @@ from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.past import past, refold
 from lakehouse.spark.table import tables
 from lakehouse.spark.transaction import table_id
-
-Offsets = Mapping[str, Mapping[str, int]]  # {topic id: {partition: offset}}
 
 
 def key_format(columns: tuple[Column, ...]) -> str:
@@ -71,7 +70,7 @@ def next_offsets(lake: OpenLake, of: Stream | Table, tick: int) -> dict[str, dic
     return found
 
 
-def furthest(one: Offsets, other: Offsets) -> dict[str, dict[str, int]]:
+def furthest(one: NextOffsets, other: NextOffsets) -> dict[str, dict[str, int]]:
     """Return the larger offset of each partition."""
     found = {topic_id: dict(of) for topic_id, of in one.items()}
     for topic_id, of in other.items():
@@ -103,7 +102,7 @@ def records(
     origin: str,
     *,
     whole: bool = False,
-    covered: Offsets | None = None,
+    covered: NextOffsets | None = None,
 ) -> Generator[tuple[int, ProducerRecord]]:
     """Yield the records that publish the ticks in (after, to], in position order, each with its tick.
 

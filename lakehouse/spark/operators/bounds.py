@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, BinaryType, DataType, DateType, TimestampNTZType, TimestampType
 
-Bounds = dict[str, tuple[Any, Any]]  # by column; those of a time are literal columns
+KeyBounds = dict[str, tuple[Any, Any]]  # by column; those of a time are literal columns
 LITERALS: dict[type[DataType], str] = {
     TimestampType: "timestamp'{}Z'", TimestampNTZType: "timestamp_ntz'{}'", DateType: "date'{}'",
 }  # fmt: skip
@@ -30,7 +30,7 @@ class Held:
 
     frame: DataFrame
     count: int
-    bounds: Bounds
+    bounds: KeyBounds
 
 
 def held(frame: DataFrame, names: Iterable[str]) -> Held:
@@ -62,7 +62,7 @@ def _literal(value: Any, kind: DataType) -> Any:
     return value if text is None else F.expr(text.format(value))
 
 
-def within(bounds: Bounds, alias: str) -> Column:
+def within(bounds: KeyBounds, alias: str) -> Column:
     """Return the condition that an aliased row's columns lie within the bounds."""
     edges = [(F.col(f"{alias}.`{name}`"), low, high) for name, (low, high) in bounds.items()]
     return reduce(and_, [(c >= F.lit(low)) & (c <= F.lit(high)) for c, low, high in edges], F.lit(True))

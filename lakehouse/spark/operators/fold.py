@@ -23,11 +23,11 @@ from lakehouse.semantics.failures import Failed
 from lakehouse.spark.operators import keyed, merge
 from lakehouse.spark.operators.aggregates import Form, same_key
 from lakehouse.spark.operators.arrivals import arrivals, can_be_late, judged, null_key, timely
-from lakehouse.spark.operators.bounds import Bounds, Held, held
+from lakehouse.spark.operators.bounds import Held, KeyBounds, held
 from lakehouse.spark.operators.clock import ClockState, Ticking, needs_watermark
 from lakehouse.spark.operators.failing import Failing
 from lakehouse.spark.operators.shown import leaving
-from lakehouse.spark.operators.streams import Count
+from lakehouse.spark.operators.streams import RowCounter
 from lakehouse.spark.operators.way import Way, way_of
 
 
@@ -89,7 +89,7 @@ class Counting(Failing):
 def fold(
     table: Table,
     forms: list[Form],
-    stream: Callable[[Count], DataFrame],
+    stream: Callable[[RowCounter], DataFrame],
     rows: Callable[[], DataFrame],
     clock: ClockState | None,
     emitted: int | None = None,
@@ -109,7 +109,7 @@ def fold(
         arrived = ticking.watch(arrived)
     folded = Folded(Held(arrived, 0, {}))
     way = way_of(table)
-    bounds: Bounds = {}
+    bounds: KeyBounds = {}
     if way is Way.PYTHON or needs_watermark(table):
         # The watermark is needed before it is known which rows have expired; the keyed fold reads the records twice.
         names = [*table.group, "_time"] if way is Way.PYTHON else []

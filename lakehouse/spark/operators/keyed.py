@@ -18,12 +18,12 @@ from lakehouse.plan.operator import WINDOW_COLUMNS, Suppress
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.table import Table
 from lakehouse.semantics.failures import Tally
-from lakehouse.semantics.operators.cell import Cell, Cells, Input, Operator, Rules
+from lakehouse.semantics.operators.cell import Arrival, Cell, Cells, KeyOperator, Rules
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.window import Session, Sliding, Span
 from lakehouse.spark.functions import arrow_type, over_arrow, ship, spark_type
 from lakehouse.spark.operators.aggregates import Form, same_key
-from lakehouse.spark.operators.bounds import Bounds, within
+from lakehouse.spark.operators.bounds import KeyBounds, within
 from lakehouse.spark.operators.failing import is_function, tallied
 
 # Fields beside a user's names in a struct begin with an underscore, which a user's names can't.
@@ -42,7 +42,7 @@ def reach_ms(table: Table) -> tuple[int, int]:
     return 0, 0
 
 
-def reach(table: Table, bounds: Bounds) -> Column:
+def reach(table: Table, bounds: KeyBounds) -> Column:
     """Return which rows a batch may change, from its bounds: literals, so that Delta skips files.
 
     bounds: of the group's columns, and of `_time`, the records' event time in milliseconds.
@@ -162,7 +162,7 @@ class _Run:
 
     def __init__(
         self,
-        operator: Operator,
+        operator: KeyOperator,
         rules: Rules,
         tallies: list[Tally],
         forms: list[Form],
@@ -187,7 +187,7 @@ class _Run:
         for row in key["_old"] or []:
             kept = tuple(self._loaded(name, row[name]) for name in self._kept)
             cells[_span(row)] = Cell(kept, row["_time"], Position(**row["_position"]))
-        inputs = [Input(r["time"], r["horizon"], Position(**r["position"]), self._values(r)) for r in key["_records"]]
+        inputs = [Arrival(r["time"], r["horizon"], Position(**r["position"]), self._values(r)) for r in key["_records"]]
         rows: list[dict[str, Any]] = []
         touched: dict[Span | None, Cell | None] = {}
         late = []

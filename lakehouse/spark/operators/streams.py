@@ -38,7 +38,7 @@ from lakehouse.spark.operators.step import OWN_COLUMNS, Flow, applied, numbered,
 from lakehouse.spark.years import any_time, has_time, in_range, outside
 
 
-class Count(Protocol):
+class RowCounter(Protocol):
     """Counts on the way: takes rows, and returns them."""
 
     def __call__(self, source: Source | Table, rows: DataFrame) -> DataFrame:
@@ -172,11 +172,11 @@ def _quoted(column: PlanColumn) -> str:
 
 
 def stream_frame(
-    stream: Stream, bronze: DataFrame, count: Count | None = None, tables: Tables | None = None
+    stream: Stream, bronze: DataFrame, count: RowCounter | None = None, tables: Tables | None = None
 ) -> DataFrame:
     """Return the stream's records over bronze rows of its topics, without the bad ones.
 
-    count: see `Count`. tables: how upstream tables are read, for a stream that has some.
+    count: see `RowCounter`. tables: how upstream tables are read, for a stream that has some.
     """
     match stream.source:
         case Source():

@@ -22,7 +22,7 @@ BYTES = "topic_id string, partition int, offset bigint, key binary, value binary
 
 
 @dataclass(frozen=True, slots=True)
-class Fix:
+class FixedBytes:
     """A quarantined record, by its identity, and the bytes that count instead."""
 
     topic_id: str
@@ -32,7 +32,7 @@ class Fix:
     value: bytes | None
 
 
-def rows(lake: OpenLake, source: Source, fixes: Sequence[Fix]) -> DataFrame:
+def rows(lake: OpenLake, source: Source, fixes: Sequence[FixedBytes]) -> DataFrame:
     """Return the quarantined records as rows of bronze, with their new bytes. Raises NotFound without a quarantine."""
     if not lake.exists(lake.layout.quarantine(source.name)):
         raise NotFound(f"stream {source.name!r} has no quarantine: none of its records was bad.")

@@ -14,7 +14,7 @@ Interventions count as they do for the live table, each at its tick.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.errors import AnalysisException
@@ -27,6 +27,7 @@ from lakehouse.lake.moment.cut import Cut, cut_of
 from lakehouse.plan.evolution.change import DECLARATION, declared
 from lakehouse.plan.operator import Latest
 from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.bronze.interventions import Decision
 from lakehouse.spark.open_lake import OpenTable
@@ -205,7 +206,7 @@ class Past:
             self._bases[cut, anchored] = base
         return self._bases[cut, anchored]
 
-    def _begins_before(self, offsets: Mapping[str, Mapping[int, int]]) -> bool:
+    def _begins_before(self, offsets: Offsets) -> bool:
         """Whether the rows that a restored table began with hold no record at or after these offsets."""
         rows = bronze.of_stream(self._lake, self._table.stream).select("topic", "topic_id").distinct()
         topics = {row["topic_id"]: row["topic"] for row in rows.collect()}

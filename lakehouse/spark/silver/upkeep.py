@@ -16,7 +16,7 @@ from datetime import datetime
 
 from pyspark.sql import SparkSession
 
-from lakehouse.lake.place import Place
+from lakehouse.lake.place import TablePlace
 from lakehouse.plan.app import App
 from lakehouse.plan.duration import duration_ms
 from lakehouse.semantics.epoch import EVER
@@ -173,7 +173,7 @@ def _one(
 
 
 def _kept(
-    lake: OpenLake, place: Place, policy: Policy, needed: Mapping[str, int], now_ms: int
+    lake: OpenLake, place: TablePlace, policy: Policy, needed: Mapping[str, int], now_ms: int
 ) -> tuple[int, tuple[str, ...]]:
     """How long a keyed table's versions are kept, in milliseconds, and why: longer where a reader still needs them.
 

@@ -10,7 +10,7 @@ from lakehouse.errors import LeaseHeld, PlanError
 from lakehouse.lake.failed import FAILED, by_log
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
-from lakehouse.lake.place import Place
+from lakehouse.lake.place import TablePlace
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import DECLARATION, declared
 from lakehouse.plan.origin import Source
@@ -152,7 +152,7 @@ class SilverWriter:
 
     def _commit(
         self,
-        place: Place,
+        place: TablePlace,
         target: Progress,
         after: int,
         said: dict[str, Any],

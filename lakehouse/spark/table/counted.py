@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import functions as F
 
-from lakehouse.lake.place import Place
+from lakehouse.lake.place import TablePlace
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import app_id, log_of
 
@@ -27,7 +27,7 @@ class Counted:
     counts: dict[str, int]
 
 
-def by_commits(lake: OpenLake, place: Place, tick: int) -> Counted:
+def by_commits(lake: OpenLake, place: TablePlace, tick: int) -> Counted:
     """Add up the counts in a table's commits up to a tick."""
     log = list(log_of(lake.spark, place.path).back())
     said = [commit.metadata for commit in reversed(log)]

@@ -31,7 +31,7 @@ MAX_SIZE = "spark.databricks.delta.optimize.maxFileSize"
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class FileCounts:
     """The files of the newest version of a table. `small`: files that could be merged with others."""
 
     count: int
@@ -40,14 +40,14 @@ class Files:
     small: int
 
 
-def files(spark: SparkSession, path: str, *, keyed: bool, enough: int = 0) -> Files:
+def files(spark: SparkSession, path: str, *, keyed: bool, enough: int = 0) -> FileCounts:
     """Return the files of a table. keyed: whether its files are laid out by key, with a fixed number of rows.
 
     enough: for a table with at most this many files the rows and the small files are not counted.
     """
     checksum = snapshot(spark, path).checksumOpt()
     if checksum.isDefined() and checksum.get().numFiles() <= enough:
-        return Files(checksum.get().numFiles(), checksum.get().tableSizeBytes(), 0, 0)
+        return FileCounts(checksum.get().numFiles(), checksum.get().tableSizeBytes(), 0, 0)
     found = DataFrame(snapshot(spark, path).allFiles().toDF(), spark)
     rows = F.coalesce(F.get_json_object("stats", "$.numRecords").cast("bigint"), F.lit(0))
     is_small = rows < ROWS_PER_FILE // 2 if keyed else F.col("size") < SMALL_BYTES
@@ -59,7 +59,7 @@ def files(spark: SparkSession, path: str, *, keyed: bool, enough: int = 0) -> Fi
     alone = parts.withColumn("small", F.when(F.col("small") > 1, F.col("small")).otherwise(0))
     total = alone.agg(*[F.coalesce(F.sum(name), F.lit(0)) for name in ("count", "bytes", "rows", "small")]).first()
     assert total is not None
-    return Files(*total)
+    return FileCounts(*total)
 
 
 def on_disk(spark: SparkSession, path: str) -> int:
@@ -74,7 +74,7 @@ def compact(spark: SparkSession, path: str) -> None:
     DeltaTable.forPath(spark, path).optimize().executeCompaction()
 
 
-def lay_out(spark: SparkSession, path: str, found: Files, by: Sequence[str]) -> None:
+def lay_out(spark: SparkSession, path: str, found: FileCounts, by: Sequence[str]) -> None:
     """Rewrite a table in files of `ROWS_PER_FILE` rows, with neighbours by these columns in one file.
 
     Plain compaction would mix keys from everywhere in each file, and every later batch would touch all of them.

@@ -27,7 +27,7 @@ from lakehouse.spark.operators.aggregates import Form
 from lakehouse.spark.operators.arrivals import arrivals
 from lakehouse.spark.operators.clock import ClockState
 from lakehouse.spark.operators.joined import Tables
-from lakehouse.spark.operators.streams import Count, stream_frame
+from lakehouse.spark.operators.streams import RowCounter, stream_frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Input:
         rows = bronze.between(bronze.of_stream(self.lake, self.stream), after, to)
         return self.among(not_skipped(rows, self.skip))
 
-    def frame(self, after: int, to: int, count: Count | None = None) -> DataFrame:
+    def frame(self, after: int, to: int, count: RowCounter | None = None) -> DataFrame:
         """Return the stream's records between two ticks. count: see `stream_frame`."""
         if not self.stream.tables:
             return stream_frame(self.stream, self.rows(after, to), count)

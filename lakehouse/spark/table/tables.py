@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from lakehouse.errors import PlanError
-from lakehouse.lake.place import Place
+from lakehouse.lake.place import TablePlace
 from lakehouse.lake.properties import KEY
 from lakehouse.plan.evolution.change import change_of, declared, refusal
 from lakehouse.plan.operator import Aggregate, LatestBy
@@ -138,7 +138,7 @@ def create(opened: OpenTable, *, swapped: bool = False) -> None:
 
 def _create(
     opened: OpenTable,
-    place: Place,
+    place: TablePlace,
     columns: Callable[[SparkSession, Table], StructType],
     *,
     swapped: bool,
@@ -162,7 +162,7 @@ def _create(
     builder.execute()
 
 
-def _other_accumulators(spark: SparkSession, place: Place, columns: StructType) -> list[tuple[str, str, str]]:
+def _other_accumulators(spark: SparkSession, place: TablePlace, columns: StructType) -> list[tuple[str, str, str]]:
     """The columns that a table keeps in another type than it would now: name, old type, new type."""
     kept = [field for field in columns if field.name.startswith("_acc_")]
     there = {field.name: field.dataType for field in spark.read.format("delta").load(place.path).schema} if kept else {}
@@ -189,7 +189,7 @@ def _of_earlier_release(table: Table, other: list[tuple[str, str, str]]) -> str:
     )
 
 
-def _add_columns(spark: SparkSession, place: Place, columns: StructType) -> None:
+def _add_columns(spark: SparkSession, place: TablePlace, columns: StructType) -> None:
     there = spark.read.format("delta").load(place.path).schema
     new = [field for field in columns if field.name not in there.names]
     if new:

@@ -8,7 +8,7 @@ from lakehouse.errors import NotFound
 from lakehouse.lake.moment import subject, timeline
 from lakehouse.lake.moment.subject import Reads
 from lakehouse.lake.moment.timeline import Timeline
-from lakehouse.lake.place import Place
+from lakehouse.lake.place import TablePlace
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import AtTick
@@ -18,7 +18,7 @@ from lakehouse.spark.table.hadoop import Hadoop
 from lakehouse.spark.transaction import read_progress
 
 
-def line_of(opened: OpenTable, place: Place | None = None) -> Timeline:
+def line_of(opened: OpenTable, place: TablePlace | None = None) -> Timeline:
     """Return a table's past. place: of its state (`OpenTable.state`), not the visible table. Raises NotFound."""
     table = opened.table
     reads = Reads.of(table.stream)
@@ -32,7 +32,7 @@ def _source(opened: OpenTable) -> Hadoop:
     return Hadoop(opened.lake, {source.topic for source in opened.table.stream.sources if source.own_table})
 
 
-def version_at_tick(opened: OpenTable, tick: int, place: Place | None = None) -> int:
+def version_at_tick(opened: OpenTable, tick: int, place: TablePlace | None = None) -> int:
     """Return the version that is the table at a tick. Raises NotFound, and says which ticks are available.
 
     place: of its state (`OpenTable.state`), not the visible table.
