@@ -132,6 +132,12 @@ def facts(layout: Layout, layer: str, name: str) -> TableFacts:
     return TableFacts(layer, name, rows, table.version(), done.tick, done.epoch, moment, plan, key)
 
 
+def properties(layout: Layout, table: str) -> dict[str, str]:
+    """Return the properties of a table that people see; NotFound if it does not exist."""
+    settings = open_table(layout.silver(table), f"table {table!r}").metadata().configuration
+    return {name: value or "" for name, value in settings.items()}
+
+
 def bronze_covers(layout: Layout) -> dict[str, Any]:
     """Return what the last tick's commit covers: {"tick", "topics": {name: {"id", "next", "last"}}}; {} without one."""
     if not Path(layout.records, "_delta_log").is_dir():

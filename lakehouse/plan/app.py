@@ -37,6 +37,10 @@ class App:
             f"table {name!r} is not in this application. There are: {', '.join(t.name for t in self.tables)}."
         )
 
+    def below(self, table: Table) -> tuple[Table, ...]:
+        """Return the tables that are made from a table, directly or through others: each after those that it reads."""
+        return tuple(item for item in self.tables if table in item.stream.tables)
+
     @property
     def topics(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(source.topic for source in self.sources))

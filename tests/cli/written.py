@@ -32,6 +32,7 @@ class WrittenLake:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._next: dict[tuple[str, str], dict[int, int]] = {}
+        self._last: dict[tuple[str, str], dict[str, int]] = {}
 
     def tick(self, tick: int, *records: tuple[str, str, int, Any, Any], topic_id: str = "id-1") -> None:
         """Append a tick to bronze: (topic, key, partition, milliseconds, value)."""
@@ -40,6 +41,7 @@ class WrittenLake:
             ends = self._next.setdefault((topic, topic_id), {})
             offset = ends.get(partition, 0)
             ends[partition] = offset + 1
+            self._last.setdefault((topic, topic_id), {})[str(partition)] = tick
             rows.append(
                 {
                     "topic": topic, "partition": partition, "offset": offset, "tick": tick, "topic_id": topic_id,
@@ -48,7 +50,7 @@ class WrittenLake:
                 }
             )  # fmt: skip
         topics = {
-            topic: {"id": of, "next": {str(p): n for p, n in ends.items()}, "last": {str(p): tick for p in ends}}
+            topic: {"id": of, "next": {str(p): n for p, n in ends.items()}, "last": self._last[topic, of]}
             for (topic, of), ends in self._next.items()
         }
         said = {"tick": tick, "topics": topics}

@@ -11,8 +11,9 @@ from lakehouse.kafka.broker import find
 from lakehouse.kafka.topics import Cluster, TopicFacts
 from lakehouse.lake import failed, reader
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment import files
+from lakehouse.lake.moment.subject import Reads, reads_of
 from lakehouse.lake.record import quarantine
-from lakehouse.plan.evolution.change import PLAN, topics_of
 from lakehouse.settings.config import Settings
 
 KAFKA_PATIENCE_SECONDS = 5.0
@@ -62,18 +63,38 @@ def tables(layout: Layout, covers: dict[str, Any]) -> list[dict[str, Any]]:
     """
     found = []
     names = reader.names(layout, "silver")
-    too_late, functions = reader.late(layout, names), failed.by_table(layout)
+    too_late, functions, decided = reader.late(layout, names), failed.by_table(layout), interventions(layout)
     for name in names:
         facts = asdict(reader.facts(layout, "silver", name))
-        reads = topics_of({PLAN: facts["plan"] or ""}) or ()
-        ticks = [covers.get("topics", {}).get(topic, {}).get("last", {}) for topic in reads]
-        wanted = max((tick for last in ticks for tick in last.values()), default=0)
-        lacks = wanted > (facts["tick"] or 0)
+        reads = reads_of(reader.properties(layout, name)) or Reads(frozenset())
+        lacks = max(last_of_topics(reads, covers), last_of(decided, name, reads)) > (facts["tick"] or 0)
         facts["behind"] = covers["tick"] - (facts["tick"] or 0) if lacks else 0
         facts["late"] = too_late[name]
         facts["failed"] = [function.plain() for function in functions[name]]
         found.append(facts)
     return found
+
+
+def last_of_topics(reads: Reads, covers: dict[str, Any]) -> int:
+    """Return the last tick with records of the topics that a table is made from; 0 if there are none."""
+    lasts = [covers.get("topics", {}).get(topic, {}).get("last", {}) for topic in reads.topics]
+    return max((tick for last in lasts for tick in last.values()), default=0)
+
+
+def last_of(decided: dict[str, int], table: str, reads: Reads) -> int:
+    """Return the tick of the last intervention in a table, or in one that it is made from; 0 if there is none.
+
+    decided: see `interventions`.
+    """
+    return max(decided.get(name, 0) for name in (table, *reads.tables))
+
+
+def interventions(layout: Layout) -> dict[str, int]:
+    """Return the tick of the last intervention by table."""
+    if not Path(layout.interventions, "_delta_log").is_dir():
+        return {}
+    found = files.rows(layout.interventions, '"table", max("at") AS "at"', 'true GROUP BY "table"').to_pylist()
+    return {row["table"]: row["at"] for row in found}
 
 
 def gaps(layout: Layout, topic: str | None = None) -> list[dict[str, Any]]:

@@ -25,13 +25,14 @@ def plan(app: AppArgument, config: ConfigOption = None, lake: LakeOption = None,
     Example: lakehouse plan app.py
     """
     from lakehouse.lake.layout import Layout
-    from lakehouse.plan.evolution.change import refusal
+    from lakehouse.plan.evolution.change import reaches, refusal
     from lakehouse.plan.table import Table
     from lakehouse.run.start.application import load_app
     from lakehouse.run.start.changing import misplaced, planned
 
     application, layout = load_app(app), Layout(settings_of(config, lake).lake.path)
     tables, problems = planned(layout, application), misplaced(layout, application)
+    below = {of.table.name: [table.name for table in application.below(of.table)] for of in tables}
     refused = [refusal(of.table.name, of.change) for of in tables if of.change is not None and not of.can_go_on]
     sinks = [
         {
@@ -44,6 +45,7 @@ def plan(app: AppArgument, config: ConfigOption = None, lake: LakeOption = None,
     if json:
         found = [
             {"table": of.table.name, "change": of.kind, "reasons": list(of.change.reasons) if of.change else []}
+            | ({"read_by": below[of.table.name]} if below[of.table.name] else {})
             for of in tables
         ]
         show.as_json({"ok": not (problems or refused), "problems": problems, "tables": found, "sinks": sinks})
@@ -56,7 +58,8 @@ def plan(app: AppArgument, config: ConfigOption = None, lake: LakeOption = None,
             for of in tables
             if of.change is not None and of.kind == "compatible"
         ]
-        for text in (*goes_on, *problems, *refused):
+        reach = [reaches(of.table.name, below[of.table.name]) for of in tables if of.kind == "refold"]
+        for text in (*goes_on, *problems, *refused, *filter(None, reach)):
             show.say(f"\n{text}")
     if problems or refused:
         raise typer.Exit(FAILED)

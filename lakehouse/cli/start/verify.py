@@ -1,10 +1,11 @@
 """Is every table of an application where it must be, and is every offset accounted for? Read without Spark.
 
-A table is current when no row of its topic has a tick after the table's own. An offset of a partition, from the first
-that bronze has to the next that it expects, is a row of bronze exactly once; a hole is either written down in
-bronze/gaps (Kafka lost it before it was ingested) or Kafka's own: a transaction's marker, an aborted or a compacted
-record.
-Where a table's log still has all its commits, the records that these say they saw must be as many as its topic has.
+A table is current when no row of its topics has a tick after the table's own, nor an intervention in it or in a table
+that it reads. An offset of a partition, from the first that bronze has to the next that it expects, is a row of bronze
+exactly once; a hole is either written down in bronze/gaps (Kafka lost it before it was ingested) or Kafka's own: a
+transaction's marker, an aborted or a compacted record.
+Where the log of a table that reads only topics still has all its commits, the records that these say they saw must be
+as many as its topics have.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from lakehouse.cli.start import facts
 from lakehouse.errors import NotFound
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment.subject import Reads
 from lakehouse.lake.place import state_of
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
@@ -44,17 +46,21 @@ def verify(layout: Layout, app: App) -> dict[str, Any]:
 def _table(layout: Layout, table: Table, covers: dict[str, Any], topics: dict[str, Any]) -> dict[str, Any]:
     if table.name not in reader.names(layout, "silver"):
         return {"rows": None, "version": None, "tick": None, "problems": ["does not exist; run its application"]}
-    found = reader.facts(layout, "silver", table.name)
-    read = table.stream.topics
-    lasts = [tick for topic in read for tick in covers["topics"].get(topic, {}).get("last", {}).values()]
-    wanted, tick = max(lasts, default=0), found.tick or 0
-    records = sum(topics[topic]["records"] for topic in read)
+    found, reads = reader.facts(layout, "silver", table.name), Reads.of(table.stream)
+    wanted, tick = facts.last_of_topics(reads, covers), found.tick or 0
+    decided = facts.last_of(facts.interventions(layout), table.name, reads)
+    records = sum(topics[topic]["records"] for topic in reads.topics)
     log = reader.log(layout, state_of(layout, table).name)
     seen = sum(commit["records"] or 0 for commit in log)
     problems = []
     if tick < wanted:
         problems.append(f"is at tick {tick}, its topic has records up to tick {wanted}; run silver")
-    elif _begins_empty(log) and seen != records:
+    elif tick < decided:
+        above = ", ".join(sorted(reads.tables))
+        where = f"it, or in one of the tables that it reads ({above})," if above else "it"
+        problems.append(f"is at tick {tick}, somebody intervened in {where} at tick {decided}; run silver")
+    # The changes of the tables that a table reads are among the records that it saw.
+    elif not reads.tables and _begins_empty(log) and seen != records:
         problems.append(f"its commits say that they saw {seen} records, its topics have {records} in bronze")
     return {"rows": found.rows, "version": found.version, "tick": tick, "records": seen, "problems": problems}
 

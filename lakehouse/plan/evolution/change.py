@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakehouse.errors import PlanError
@@ -136,4 +136,15 @@ def refusal(name: str, change: Evolution) -> str:
             *(f"  {reason}" for reason in change.reasons),
             anew,
         ]
+    )
+
+
+def reaches(name: str, below: Sequence[str]) -> str:
+    """Say what a backfill of a table means for the tables below it, in their order; nothing if there are none."""
+    if not below:
+        return ""
+    return (
+        f"table {name!r} is read by {', '.join(below)}. A backfill of {name} reaches them as changes of its rows; what "
+        "they had looked up or counted before stays. To have the new logic in all of it, backfill them afterwards, in "
+        "this order."
     )
