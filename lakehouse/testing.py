@@ -32,6 +32,7 @@ from lakehouse.plan.app import App
 from lakehouse.run.scenario.outcome import Replayed, Sent
 from lakehouse.run.scenario.scenario import on_model
 from lakehouse.semantics.moment import milliseconds
+from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
 
 if TYPE_CHECKING:
@@ -103,7 +104,8 @@ class Replay:
         if not isinstance(partition, int) or partition < 0:
             raise ConfigError(f"{what}: partition={partition!r}; expected a number from 0.")
         place, time = (topic, partition), _milliseconds(timestamp, what)
-        order_time = self._order_times[place] = max(time, self._order_times.get(place, time))
+        [order_time] = order_times([time], self._order_times.get(place))
+        self._order_times[place] = order_time
         record = Record(
             topic, f"replay-{topic}", partition, self._offsets[place], time, raw_key, raw_value, self._tick, order_time,
             _headers(headers),

@@ -91,7 +91,7 @@ def test_variables_win(tmp_path: Path) -> None:
         ),
         ("[kafka.options]\nsecurity.protocol = 'SSL'\n", 2, ["security", "quotes"]),
         ("[kafka]\noptions = { 'bootstrap.servers' = 'x' }\n", 2, ["kafka.bootstrap_servers"]),
-        ("[upkeep]\nkeep_versions = '5 minutes'\n", 2, ["'5 minutes'", "at least 1 hour", "under way needs"]),
+        ("[upkeep]\nkeep_versions = '5 minutes'\n", 2, ["'5 minutes'", "at least 1 hour", "in progress needs"]),
         ("[upkeep]\nkeep_versions = 'a while'\n", 2, ["'a while'", 'such as "7 days"']),
         ("[upkeep]\nkeep_versions = 'forever'\n", 2, ["'forever'", 'such as "7 days"']),
         ("[upkeep]\nkeep_anchors = 'never'\n", 2, ["'never'", 'or "forever"']),

@@ -28,7 +28,7 @@ Makes a new table `target` of what `table` was at a `moment`, by one of five clo
 | `offsets` | `orders/0=120,orders/1=80` | before these offsets |
 
 `prove` rebuilds it in every way that there is (Delta's version, bronze, the changelog), `compare` fails unless all of
-them give the hash of the new table. The live table is not touched. Repeated, the target that is there is kept.
+them give the hash of the new table. The live table is not touched. Repeated, it keeps the target that exists.
 """
 
 
@@ -36,15 +36,15 @@ def reconstruct_point_in_time(app: Application) -> DAG:
     """Return the DAG `reconstruct_point_in_time`."""
     params = {
         "table": common.table(app),
-        "clock": common.choice("event", requests.CLOCKS, "Clock", "by which the moment is meant"),
+        "clock": common.choice("event", requests.CLOCKS, "Clock", "the clock of the moment"),
         "moment": Param(
             type="string", minLength=1, maxLength=2000, pattern=requests.LINE, title="Moment",
-            description="a time, a number, or offsets, as the clock has it",
+            description="a time, a number, or offsets, as the clock requires",
         ),
         "target": Param(
             type="string", pattern=requests.NAME, title="New table", description="a name that no table has yet"
         ),
-        "prove": common.flag(True, "Prove", "rebuild it in every way that there is, and compare"),
+        "prove": common.flag(True, "Prove", "rebuild it in every possible way, and compare"),
     }  # fmt: skip
     about = common.dag(app, "reconstruct_point_in_time", "a moment of a table as a new table", POINT_IN_TIME)
     with DAG(schedule=None, params=params, **about) as dag:
@@ -59,8 +59,8 @@ DRILL = """
 ### Recovery drill
 
 Damages a *copy* of each table in six ways, looks for the damage, restores the copy in every way that there is, and
-compares with the live table, which is only read. Weekly, and by hand. A task fails, without another try, where a damage
-was not found or a restored table is not what it was. Recovery times stand in the result, and in
+compares with the live table, which is only read. Weekly, and by hand. A task fails, without a retry, where a damage
+was not found or a restored table is not what it was. Recovery times are in the result, and in
 `lakehouse test drill --history`.
 """
 

@@ -20,7 +20,7 @@ LEASE_PAUSE = timedelta(seconds=30)
 LEASE_WAIT = timedelta(hours=2)
 STATE_KEY = "progress"
 HELD_KEY = "held_since"
-AGAIN = "Nothing was done. Clear check_request with all that follows it, or make a new run."
+AGAIN = "Nothing was done. Clear check_request and all tasks after it, or start a new run."
 STATE_PAUSE_SECONDS = 2.0
 
 
@@ -115,8 +115,8 @@ class LakehouseOperator(BaseOperator):
         index = context["ti"].map_index
         if index is not None and index >= 0 and self.request not in each(requested(context)):
             raise AirflowFailException(
-                f"found the request {self.request!r:.500}, which is no part of what this run's params ask for: the "
-                f"result of the task before was changed. {AGAIN}"
+                f"found the request {self.request!r:.500}, which this run's params don't ask for: the "
+                f"result of the previous task was changed. {AGAIN}"
             )
         return self.request
 
@@ -128,7 +128,7 @@ class LakehouseOperator(BaseOperator):
             store.set(HELD_KEY, since)
         waited_s = (now - datetime.fromisoformat(since)).total_seconds()
         if waited_s >= self.lease_wait.total_seconds():
-            said = f"{held}. It was waited for {round(waited_s)} s; a running job keeps its tables up itself."
+            said = f"{held}. The task waited for {round(waited_s)} s; a running job keeps its tables current itself."
             if self.skip_if_held:
                 raise AirflowSkipException(said)
             raise AirflowFailException(f"{said} Stop it, or clear this task later.")

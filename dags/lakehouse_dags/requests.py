@@ -197,7 +197,7 @@ CHECKS: dict[str, Callable[[Application, Mapping[str, Any]], Request]] = {
 def _decided(params: Mapping[str, Any]) -> Request:
     dry_run, reason = _flag(params, "dry_run"), (_text(params, "reason", LINE, 300, nullable=True) or "").strip()
     if not dry_run and not reason:
-        raise BadRequest("reason is empty; expected why, when dry_run is off: it stands in the interventions.")
+        raise BadRequest("reason is empty; expected why, when dry_run is off: it is kept in the interventions.")
     return {"dry_run": dry_run, "reason": reason}
 
 

@@ -33,9 +33,9 @@ changelogs, `check` accounts for every offset. Then an asset event for each tabl
 and offsets. A table that did not change has none, so nothing downstream runs for it.
 
 Where a job keeps running (`lakehouse run`), it holds the tables: `ingest` and `silver` wait a minute and are skipped,
-and the events tell what the job did.
+and the events report what the job did.
 
-Repeating any of it is safe: a tick that was written is not written twice, and an event that was told is not told again.
+Repeating any of it is safe: a tick that was written is not written twice, and an event that was sent is not sent again.
 """
 
 
@@ -159,9 +159,9 @@ def backfill_interval(app: Application) -> DAG:
 QUARANTINE_REPLAY = """
 ### Replay quarantined records
 
-Records that did not fit their stream's schema are tried again by what the application declares now, or by `fix`, the
-name of a function in its file. `try` says how many fit. A dry run, which is the default, ends there; else a person
-approves, and those that fit count from now on, at the place where they came.
+Records that did not fit their stream's schema are tried again with what the application declares now, or with `fix`,
+the name of a function in its file. `try` says how many fit. A dry run, which is the default, ends there; otherwise a
+person approves, and those that fit count from now on, at their original positions.
 
 A record that was replayed stays in the quarantine, and is left out when it is replayed again: repeating it is safe.
 """

@@ -128,13 +128,13 @@ def write(folder: Path, manifest: dict[str, Any]) -> Path:
     for other in read_all(folder):
         if other.get("name") == name and other.get("app") != app:
             raise ConfigError(
-                f"{name} is the application {other.get('app')} already. Give another name (--name), or "
+                f"{name} is already the application {other.get('app')}. Give another name (--name), or "
                 f"`lakehouse airflow remove {name}` first."
             )
         same = all(other.get(key) == manifest[key] for key in ("app", "config", "lake"))
         if same and other.get("name") != name:
             raise ConfigError(
-                f"{app} was added as {other.get('name')} already; under two names its runs would wait for each other. "
+                f"{app} was already added as {other.get('name')}; under two names, its runs would wait for each other. "
                 f"`lakehouse airflow remove {other.get('name')}` first."
             )
     path = folder / f"{name}.json"
@@ -163,8 +163,8 @@ def read_all(folder: Path) -> list[dict[str, Any]]:
             value = None
         if not isinstance(value, dict) or value.get("version") != VERSION or value.get("name") != path.stem:
             raise ConfigError(
-                f"{path} is no manifest of version {VERSION}; expected what `lakehouse airflow add` writes. Remove the "
-                "file and add the application again."
+                f"{path} is not a manifest of version {VERSION}; expected what `lakehouse airflow add` writes. Remove "
+                "the file and add the application again."
             )
         found.append(value)
     return found

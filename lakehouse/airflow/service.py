@@ -86,7 +86,7 @@ def up(settings: config.Airflow, say: Say, timeout_seconds: float = START_TIMEOU
             make_pools(running, settings)  # for applications that were added by hand
             return running, False
         if left := _end(home):
-            say(f"Ended {left} processes that an Airflow which was killed had left behind.")
+            say(f"Ended {left} processes that a killed Airflow had left behind.")
         airflow = environment.set_up()
         port = _choose_port(home, settings)
         home.make_passwords(tuple(settings.users))
@@ -117,7 +117,7 @@ def _look_at(running: Running, settings: config.Airflow, say: Say) -> None:
             f"The log: {home.logs / f'{gone[0]}.log'}. `lakehouse airflow down`, then `up`, restarts all of it."
         )
     if not home.has_settings(settings, settings.port or running.port):
-        say("The settings were changed since it was started; `lakehouse airflow down`, then `up`, applies them.")
+        say("The settings have changed since it was started; `lakehouse airflow down`, then `up`, applies them.")
 
 
 def down(settings: config.Airflow) -> bool:
@@ -189,7 +189,7 @@ def _migrate(home: Home, settings: config.Airflow, airflow: Path, variables: dic
     own_file = settings.database is None
     if own_file and home.database.is_file() and stamp.is_file() and stamp.read_text().strip() == lock:
         return
-    say("Preparing Airflow's database (some seconds).")
+    say("Preparing Airflow's database (a few seconds).")
     log = home.logs / "migrate.log"
     with log.open("ab") as output:
         done = subprocess.run(

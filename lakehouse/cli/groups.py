@@ -79,7 +79,7 @@ GROUPS = (
     ),
     Group(
         "repair",
-        "Put it right, and keep it in order",
+        "Repair a table, and keep the lake in order",
         {
             "backfill": backfill.backfill,
             "revert": revert.revert,
@@ -91,7 +91,7 @@ GROUPS = (
     ),
     Group(
         "test",
-        "Is an application right, and is a lake",
+        "Test an application, and check a lake",
         {
             "run": test.run_scenarios,
             "capture": capture.capture,

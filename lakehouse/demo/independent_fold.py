@@ -269,7 +269,7 @@ def main() -> int:
     parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="for librdkafka")
     arguments = parser.parse_args()
     if not all("=" in option for option in arguments.option):
-        parser.error("--option wants KEY=VALUE, such as security.protocol=SSL")
+        parser.error("--option: expected KEY=VALUE, such as security.protocol=SSL")
     settings = dict(option.split("=", 1) for option in arguments.option)
     try:
         report = prove(arguments.lake.rstrip("/"), {"bootstrap.servers": arguments.bootstrap, **settings})

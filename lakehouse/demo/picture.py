@@ -99,7 +99,7 @@ def planes_in_the_air(at: datetime, rows: Iterable[Row], out: Path) -> Drawn:
     counts = {code: sum(row["origin"] == code for row, _ in flying) for code in _COLOURS}
     _legend(figure, {code: f"from {_NAMES[code]} ({counts[code]})" for code in _COLOURS})
     left_out = len(shares) - len(flying)
-    note = "Places are reckoned: even speed along the great circle. Small dots: airfields of the United States."
+    note = "Places are estimates: constant speed along the great circle. Small dots: airfields of the United States."
     if left_out:
         note += f" Not drawn: {left_out:,} not in the air then, or overdue with no landing on record."
     figure.text(_LEFT, 0.3 / figure.get_figheight(), note, fontsize=9, color=_SOFT)

@@ -26,7 +26,7 @@ from lakehouse.plan.schema import NESTED_TYPES, Column, base_type
 
 SPECIAL = ',"\r\n'  # in a key of several columns, a value with one of these is quoted
 _FIELD = re.compile(r'"((?:[^"]|"")*)"(?=,|\Z)|((?!")[^,]*)', re.DOTALL)
-QUOTED = 'one that has a comma, a quote or a line break stands in quotes, a quote in it twice: "Rome, north",7'
+QUOTED = 'put one that has a comma, a quote or a line break in quotes, and double a quote in it: "Rome, north",7'
 
 
 def write_key(values: Sequence[Any]) -> str:

@@ -125,7 +125,7 @@ def _parsed(data: bytes) -> Any:
     try:
         return json.loads(utf8(data), parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as error:
-        raise Unfit(f"no JSON: {error}") from error
+        raise Unfit(f"not JSON: {error}") from error
 
 
 def _same(format: str, columns: tuple[Column, ...], data: bytes, again: bytes | None, written: Any) -> Any:

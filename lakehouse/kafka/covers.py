@@ -68,7 +68,7 @@ def name_of(topic: str) -> str:
     """Return the name of a changelog's topic of covers. Raises ConfigError for a name that is too long."""
     if len(topic) + len(SUFFIX) > LONGEST:
         raise ConfigError(
-            f"topic {topic!r} has {len(topic)} letters; expected at most {LONGEST - len(SUFFIX)}, since "
+            f"topic {topic!r} has {len(topic)} characters; expected at most {LONGEST - len(SUFFIX)}, since "
             f"the topic beside it ends with {SUFFIX!r}. Give the sink a shorter name."
         )
     return topic + SUFFIX

@@ -36,7 +36,7 @@ def drain(cluster: Cluster, options: Mapping[str, str], topic: str, *, back: int
             messages = consumer.consume(10_000, POLL_SECONDS)
             if not messages and time.monotonic() - heard > SILENCE_SECONDS:
                 raise KafkaUnavailable(
-                    f"topic {topic!r}: nothing came for {SILENCE_SECONDS:g} s; expected {len(left)} more partitions."
+                    f"topic {topic!r}: nothing arrived for {SILENCE_SECONDS:g} s; expected {len(left)} more partitions."
                 )
             for message in messages:
                 error, partition, offset = message.error(), message.partition(), message.offset()
@@ -85,7 +85,7 @@ def _first_of(consumer: Consumer, topic: str, places: Mapping[int, int]) -> dict
         message = consumer.poll(SILENCE_SECONDS)
         if message is None:
             raise KafkaUnavailable(
-                f"topic {topic!r}: nothing came for {SILENCE_SECONDS:g} s; expected the records at "
+                f"topic {topic!r}: nothing arrived for {SILENCE_SECONDS:g} s; expected the records at "
                 f"{', '.join(f'{partition}/{offset}' for partition, offset in sorted(left.items()))}."
             )
         error, partition = message.error(), message.partition()

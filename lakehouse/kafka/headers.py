@@ -106,7 +106,7 @@ def _accumulators(pairs: Mapping[str, bytes | None], where: str) -> bytes | None
             return data
     except zlib.error:
         pass
-    raise NotFound(f"record {where}: its {DEFLATED} header can't be inflated. {HELP}")
+    raise NotFound(f"record {where}: its {DEFLATED} header can't be decompressed. {HELP}")
 
 
 def room(largest: int) -> int:
@@ -138,5 +138,6 @@ def fitted(record: ProducerRecord, topic: str, largest: int) -> ProducerRecord:
         f"topic {topic!r}: the record of key {(record.key or b'')[:60]!r} has {size(record):,} bytes, and the topic "
         f"takes {largest:,} ({LIMIT}). Raise the topic's setting {LIMIT} to {needed + needed // 50:,} or more "
         f"(kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {LIMIT}=...), then run "
-        "again: what was not published yet follows. Until then the table goes on in the lake if the sink is left out."
+        "again: what is not published yet is published then. Until then, leave the sink out: the table continues "
+        "in the lake."
     )

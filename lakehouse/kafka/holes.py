@@ -107,7 +107,7 @@ def _offsets(consumer: Consumer, topic: str, partition: int, holes: list[OffsetR
         while True:
             messages = consumer.consume(FAR, POLL_SECONDS)
             if not messages and time.monotonic() - heard > SILENCE_SECONDS:
-                raise KafkaUnavailable(f"topic {topic!r}: nothing came for {SILENCE_SECONDS:g} s.")
+                raise KafkaUnavailable(f"topic {topic!r}: nothing arrived for {SILENCE_SECONDS:g} s.")
             for message in messages:
                 heard = time.monotonic()
                 error, offset = message.error(), message.offset()

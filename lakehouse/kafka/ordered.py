@@ -125,6 +125,7 @@ class OrderedProducer:
 
     def _refused(self, reason: str) -> KafkaUnavailable:
         return KafkaUnavailable(
-            f"topic {self.topic!r}: a record was not taken: {self._failed[0] if self._failed else reason}. "
-            "Those before it are there, none behind it. Correct the cause and run the same again: it goes on."
+            f"topic {self.topic!r}: a record was not accepted: {self._failed[0] if self._failed else reason}. "
+            "Those before it are in the topic, none after it. Correct the cause and run the same again: it continues "
+            "from there."
         )

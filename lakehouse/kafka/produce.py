@@ -164,10 +164,10 @@ def _from_json(line: str) -> ProducerRecord:
         found = json.loads(line)
     except json.JSONDecodeError as error:
         raise ValueError(
-            f'found no JSON ({error.msg} at column {error.colno}); expected {{"key": ..., "value": ...}}'
+            f'found text that is not JSON ({error.msg} at column {error.colno}); expected {{"key": ..., "value": ...}}'
         ) from None
     except RecursionError:
-        raise ValueError("found JSON that is nested too deep to be read; expected fewer levels") from None
+        raise ValueError("found JSON that is nested too deeply to be read; expected fewer levels") from None
     if not isinstance(found, dict) or "value" not in found:
         raise ValueError(f'found {line[:60]}; expected an object with a "value" (null for a delete)')
     known = [field.name.removesuffix("_ms") for field in fields(ProducerRecord)]

@@ -62,7 +62,7 @@ class Publisher:
             self._producer.init_transactions(TIMEOUT_SECONDS)
         except KafkaException as error:
             raise KafkaUnavailable(
-                f"topic {topic!r}: Kafka does not take part in a transaction: {error}. Check its log."
+                f"topic {topic!r}: Kafka did not begin a transaction: {error}. Check its log."
             ) from None
 
     def publish(self, records: Iterable[ProducerRecord], cover: Cover) -> int:

@@ -97,7 +97,7 @@ def read_ranges(bootstrap_servers: str, options: Mapping[str, str], starts: Offs
             if message is None:
                 if time.monotonic() - heard > SILENCE_SECONDS:
                     places = ", ".join(f"{topic}/{p}" for topic, p in sorted(left))
-                    raise KafkaUnavailable(f"{places}: nothing came for {SILENCE_SECONDS:g} s.")
+                    raise KafkaUnavailable(f"{places}: nothing arrived for {SILENCE_SECONDS:g} s.")
                 continue
             if (record := _record(message)) is None:
                 # The end of a partition: the rest of the range has no records (a transaction's marker).

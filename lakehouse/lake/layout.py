@@ -9,7 +9,7 @@ def misplaced(topic: str, *, own: bool) -> str:
     """Say that a topic's rows lie elsewhere than declared. own: whether they lie in a table of their own."""
     return (
         f"topic {topic!r}: its rows lie in {'a table of its own' if own else 'the shared table'} of bronze, but "
-        f"own_table={not own} is declared. A topic keeps its place: declare own_table={own}, or begin another lake."
+        f"own_table={not own} is declared. A topic keeps its place: declare own_table={own}, or start another lake."
     )
 
 

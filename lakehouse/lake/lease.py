@@ -40,7 +40,7 @@ class Lease:
             os.close(handle)
             raise LeaseHeld(
                 f"{self._what} is being written by another process: {_who(holder)}. "
-                "One writer a table: wait for it, or stop it."
+                "A table has one writer: wait for it, or stop it."
             ) from error
         os.ftruncate(handle, 0)
         os.write(
@@ -71,4 +71,4 @@ def _who(text: str) -> str:
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(holder["since"]))
         return f"{holder['program']}, process {holder['pid']}, since {since}"
     except (ValueError, KeyError, TypeError):
-        return "it did not leave its name"
+        return "its name is not known"

@@ -234,7 +234,7 @@ def change_batches(
     except Exception as error:  # deltalake raises this very class for a file that is gone
         raise NotFound(
             f"table {name!r}: the changes of versions {first or 0} to {last} can't be read; VACUUM, and the retention "
-            f"of the log, take old ones. {str(error).splitlines()[0]}"
+            f"of the log, remove old ones. {str(error).splitlines()[0]}"
         ) from error
 
 

@@ -34,7 +34,7 @@ def rows(app: Application, table: TableOf, at: str, prefix: str | None, limit: i
     prefix: only those whose key's text begins with it. Each row comes with its key's text, as `explain` takes it.
     Raises NotFound, ConfigError, StorageError, TimedOut.
     """
-    with bounded(reading("`lakehouse query` takes what it needs.")) as read:
+    with bounded(reading("`lakehouse query` has no such limit.")) as read:
         return _rows(app, table, moment(at), checked_key(prefix), min(limit, ROWS_MAX), read)
 
 
@@ -44,7 +44,7 @@ def _rows(
     found = snapshot(app.layout, table.name, at)
     keys, names = found.history.key, visible(found.rows.schema.names)
     if not keys:
-        raise StorageError(f"{found.history.what} does not say its key; expected a table that lakehouse made.")
+        raise StorageError(f"{found.history.what} does not say what its key is; expected a table of lakehouse.")
     key = key_text(found.rows, keys)
     where = f"WHERE starts_with({key}, {literal(prefix)})" if prefix else ""
     kinds = {one.name: str(one.type) for one in found.rows.schema}
@@ -78,7 +78,7 @@ def compared(app: Application, table: TableOf, a: str, b: str, key: str | None, 
     Raises as `rows` does, and ConfigError for tables that are too large to compare while somebody waits.
     """
     moments, key, limit = (moment(a), moment(b)), checked_key(key), min(limit, ROWS_MAX)
-    with bounded(reading(f"`lakehouse past diff {table.name} A B` takes what it needs.")):
+    with bounded(reading(f"`lakehouse past diff {table.name} A B` has no such limit.")):
         return _compared(app, table, moments, key, limit)
 
 

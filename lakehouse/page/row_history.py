@@ -43,13 +43,13 @@ def row_history(app: Application, table: TableOf, key: str, before: int | None, 
     """
     history = History(app.layout, table.name)
     if not history.key:
-        raise StorageError(f"{history.what} does not say its key; expected a table that lakehouse made.")
+        raise StorageError(f"{history.what} does not say what its key is; expected a table of lakehouse.")
     if checked_key(key) is None:
         raise ConfigError(f"key: found none; expected a key's text. {several(without_window(history.key))}")
     if before is not None and before < 0:
         raise ConfigError(f"before: found {before}; expected a version, from 0 on.")
     last = history.newest if before is None else min(before - 1, history.newest)
-    with bounded(reading(f"`lakehouse past changes {table.name} --from N --to N` takes what it needs.")) as read:
+    with bounded(reading(f"`lakehouse past changes {table.name} --from N --to N` has no such limit.")) as read:
         found, older, gone = _found(app, history, key, last, min(limit, ROWS_MAX), read)
     commits = {commit["version"]: commit for commit in _commits(app, table, found)}
     return {

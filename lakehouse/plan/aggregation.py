@@ -77,7 +77,7 @@ def bind(item: NamedAggregation, kind: str) -> Bound:
         case "sum" | "avg" | "stddev":
             return _over_numbers(item, kind)
         case "min" | "max" | "top_k" if base_type(kind) in ("map", "array", "struct"):
-            raise PlanError(f"{item}: a {base_type(kind)} has no order; take one of its fields.")
+            raise PlanError(f"{item}: a {base_type(kind)} has no order; use one of its fields.")
         case "min" | "max":
             return Bound(Min() if item.kind == "min" else Max(), kind)
         case "latest" | "earliest":

@@ -107,9 +107,9 @@ def _parse(text: str) -> exp.Expression:
 
 def _not_kept(text: str, part: str) -> ExpressionError:
     return ExpressionError(
-        f"expression {text!r} uses {part!r}. A step sees one record and must give the same again on every replay, "
-        "without stopping the job: no clock, no dice, no aggregate, no subquery, no call outside. Use the record's own "
-        "columns (ROWTIME is its time)."
+        f"expression {text!r} uses {part!r}. A step sees one record and must give the same result on every replay, "
+        "without stopping the job: no clock, no random number, no aggregate, no subquery, no call to another system. "
+        "Use the record's own columns (ROWTIME is its time)."
     )
 
 
@@ -126,9 +126,7 @@ def _check_functions(text: str) -> None:
         if name in ("all", "any", "some") and before is not None and before.text.lower().endswith("like"):
             continue  # LIKE ANY ('a%', 'b%')
         if before is not None and before.token_type is TokenType.DOT:
-            raise ExpressionError(
-                f"expression {text!r}: found {token.text}() after a point; expected {token.text}(...)."
-            )
+            raise ExpressionError(f"expression {text!r}: found {token.text}() after a dot; expected {token.text}(...).")
         if is_refused(name) or (name == "unix_timestamp" and tokens[tokens.index(after) + 1].token_type is _CLOSES):
             raise _not_kept(text, f"{token.text}()")
         if name not in ALLOWED and name not in WORDS:
@@ -176,7 +174,7 @@ def named(text: str, columns: Iterable[Column], what: str) -> Named:
         return Named(check_name(tree.alias, what), Expression(_unnamed(text)))
     if isinstance(tree, exp.Column):
         return Named(check_name(str(tree.parts[-1].name), what), Expression(text))
-    raise ExpressionError(f"{what}: {text!r} makes a column without a name. Write {text + ' AS name'!r}.")
+    raise ExpressionError(f"{what}: {text!r} is a column without a name. Write {text + ' AS name'!r}.")
 
 
 def _unnamed(text: str) -> str:

@@ -228,7 +228,7 @@ class TableJoin(Node):
         try:
             check_distinct((column.name for column in columns), what)
         except PlanError as error:
-            raise PlanError(f'{error} Give the table\'s columns another beginning: prefix="{table.name}_".') from None
+            raise PlanError(f'{error} Give the table\'s columns a prefix: prefix="{table.name}_".') from None
         return cls(stream, table, by, how, prefix), stream.shape.with_columns(columns)
 
     @property

@@ -74,7 +74,7 @@ def check_distinct(names: Iterable[str], what: str) -> None:
     seen: dict[str, str] = {}
     for name in names:
         if (other := seen.get(name.lower())) is not None:
-            raise PlanError(f"{what}: {name!r} and {other!r} are one name, since case is ignored. Rename one.")
+            raise PlanError(f"{what}: {name!r} and {other!r} are the same name, since case is ignored. Rename one.")
         seen[name.lower()] = name
 
 

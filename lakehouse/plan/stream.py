@@ -94,7 +94,7 @@ class Stream:
         """Return the stream. Raises PlanError if too many steps make several records from one to number them all."""
         if self.levels > ORDINAL_LEVELS_MAX:
             raise PlanError(
-                f"{what}: {self.levels} explodes, merges and tables stand behind each other; at most "
+                f"{what}: {self.levels} explodes, merges and tables follow each other; at most "
                 f"{ORDINAL_LEVELS_MAX} can be numbered. Merge or explode in one step, or publish in between."
             )
         return self

@@ -146,8 +146,8 @@ def _check_parser(node: exp.Func, what: str, text: str) -> None:
         part.name.lower() == "timestampformat" for part in parts
     ):
         raise ExpressionError(
-            f"{what}: {text!r} reads timestamps with {_name(node)}(), which takes '12:30' for half past twelve of the "
-            "day on which it is read. Give the column the type string and cast it, or give a timestampFormat."
+            f"{what}: {text!r} reads timestamps with {_name(node)}(), which reads '12:30' as a time on the "
+            "day when it is read. Give the column the type string and cast it, or give a timestampFormat."
         )
 
 

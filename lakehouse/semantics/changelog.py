@@ -1,16 +1,14 @@
-"""Changes: the steps of a table's changelog, and the table that a changelog makes.
+"""Changes: the steps of a table's changelog.
 
-Duality in one function: `apply` turns a changelog back into its table. A table is fully defined by its changelog:
-applied to an empty table it gives the same table, without the input.
+Duality: a changelog, applied to an empty table, gives the same table, without the input (`tests/changelogs.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakehouse.semantics.position import Position
-from lakehouse.semantics.tombstone import Row, is_tombstone
+from lakehouse.semantics.tombstone import Row
 
 Key = tuple[object, ...]
 
@@ -28,17 +26,3 @@ class Change:
     value: Row | None
     timestamp: int
     position: Position
-
-
-def apply(changes: Iterable[Change], table: dict[Key, Row] | None = None) -> dict[Key, Row]:
-    """Fold a changelog into a table: key -> row. `table` is the initial state; it is not changed."""
-    state = dict(table or {})
-    for change in changes:
-        if change.key is None:
-            continue
-        if is_tombstone(change.value):
-            state.pop(change.key, None)
-        else:
-            assert change.value is not None
-            state[change.key] = change.value
-    return state

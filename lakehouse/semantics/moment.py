@@ -109,10 +109,10 @@ def moment_of(
     given = {"at": time, "version": version, "tick": tick, "offsets": offsets}
     named = [name for name, value in given.items() if value is not None]
     if len(named) > 1:
-        raise ConfigError(f"found {' and '.join(named)}; expected one moment, or none for now.")
+        raise ConfigError(f"found {' and '.join(named)}; expected at most one moment; without one, the newest is read.")
     for name, number in (("version", version), ("tick", tick)):
         if number is not None and number < 0:
-            raise ConfigError(f"{name} {number}: expected a number from 0 on.")
+            raise ConfigError(f"{name} {number}: expected a number, 0 or more.")
     if clock not in ("event", "commit"):
         raise ConfigError(f'clock {clock!r}: expected "event" (the world then) or "commit" (what we knew then).')
     if time is not None:
@@ -150,7 +150,7 @@ def parsed(text: str) -> At | None:
     try:
         return AtEvent(time_ms(text))
     except ConfigError:
-        raise ConfigError(f"{text!r} names no moment; expected one of: {FORMS}.") from None
+        raise ConfigError(f"{text!r} is not a moment; expected one of: {FORMS}.") from None
 
 
 def time_ms(time: str | datetime | date, what: str = "at") -> int:
@@ -168,7 +168,7 @@ def time_ms(time: str | datetime | date, what: str = "at") -> int:
     ms = milliseconds(time if time.tzinfo is not None else time.replace(tzinfo=UTC))
     if not in_range(ms):
         raise ConfigError(
-            f"{what} {time.isoformat()}: in UTC it lies outside of the years 1 to 9999; expected one inside."
+            f"{what} {time.isoformat()}: in UTC it is outside the years 1 to 9999; expected a time within them."
         )
     return ms
 

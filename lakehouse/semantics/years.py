@@ -22,7 +22,7 @@ def refusal(what: str, ms: int) -> str:
 
     As a quarantine's reason: the part before "; found" is the same for all such records.
     """
-    reason = f"{what} is outside of the years 1 to 9999; found {ms} milliseconds since 1970"
+    reason = f"{what} is outside the years 1 to 9999; found {ms} milliseconds since 1970"
     for unit, factor in (("microseconds", 1_000), ("nanoseconds", 1_000_000)):
         # Probably meant: a time of 1990 to 2099.
         if 631_152_000_000 <= ms // factor < 4_102_444_800_000:

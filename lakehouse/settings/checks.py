@@ -11,7 +11,7 @@ from lakehouse.plan.duration import duration_ms
 
 Check = Callable[[Any], Any]
 
-HINT_TOML = 'A setting is a line key = value under a [section]; text stands in "quotes".'
+HINT_TOML = 'A setting is a line key = value under a [section]; text is written in "quotes".'
 # Properties that lakehouse sets itself, and what the user can do instead.
 OWN_KAFKA_OPTIONS = {
     "bootstrap.servers": "use kafka.bootstrap_servers",
@@ -25,12 +25,12 @@ OWN_AIRFLOW_OPTIONS = {
     "api.base_url": "use airflow.host and airflow.port",
     "api.host": "use airflow.host",
     "api.port": "use airflow.port",
-    "api.secret_key": "leave it out: it is made once, in keys.json of Airflow's home",
-    "api_auth.jwt_secret": "leave it out: it is made once, in keys.json of Airflow's home",
+    "api.secret_key": "leave it out: it is created once, in keys.json of Airflow's home",
+    "api_auth.jwt_secret": "leave it out: it is created once, in keys.json of Airflow's home",
     "core.auth_manager": "leave it out: users are those of airflow.users",
     "core.dags_folder": "leave it out: it is the project's dags/",
     "core.executor": "leave it out: tasks run on this machine; for a cluster, see docs/airflow.md",
-    "core.fernet_key": "leave it out: it is made once, in keys.json of Airflow's home",
+    "core.fernet_key": "leave it out: it is created once, in keys.json of Airflow's home",
     "core.plugins_folder": "leave it out: it is the project's plugins/",
     "core.parallelism": "use airflow.workers",
     "core.simple_auth_manager_all_admins": "leave it out: everyone signs in",
@@ -275,7 +275,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "every_ticks": integer(1, None),
         "every_seconds": seconds,
         "optimize_files": integer(2, None),
-        "keep_versions": duration(least="1 hour", why="a reader that is under way needs the files that it began with"),
+        "keep_versions": duration(least="1 hour", why="a read in progress needs the files that it started with"),
         "anchors_every": duration(least="1 second"),
         "keep_anchors": duration("forever", least="1 second"),
     },

@@ -83,7 +83,7 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None, sta
     source = path.resolve() if path else folder / FILE_NAME
     if path and not source.is_file():
         raise ConfigError(
-            f"{path}: no such file; expected a settings file. Create it, or leave the option out for defaults."
+            f"{path}: no such file; expected a settings file. Create it, or leave the option out for the defaults."
         )
     values: dict[str, dict[str, Any]] = {section: {} for section in CHECKS}
     if source.is_file():

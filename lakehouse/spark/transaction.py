@@ -195,7 +195,7 @@ def _last_nonce(spark: SparkSession, path: str, name: str) -> str | None:
 def _fenced(spark: SparkSession, path: str, name: str, target: Progress) -> Fenced:
     found = read_progress(spark, path, name)
     return Fenced(
-        f"{name}: committed epoch {target.epoch}, tick {target.tick}, but the table stands at epoch {found.epoch}, "
+        f"{name}: committed epoch {target.epoch}, tick {target.tick}, but the table is at epoch {found.epoch}, "
         f"tick {found.tick}{', by another commit' if found == target else ''}. Another writer has taken it over; this "
         "one stops. Nothing was written twice."
     )

@@ -85,7 +85,7 @@ async def _in_thread(function: Callable[[], Any]) -> Any:
         return await asyncio.wait_for(running, ANSWER_SECONDS)
     except TimeoutError:
         raise TimedOut(
-            f"there was no answer within {ANSWER_SECONDS:g} s; the command line takes what it needs."
+            f"there was no answer within {ANSWER_SECONDS:g} s; the command line has no such limit."
         ) from None
 
 
@@ -160,7 +160,9 @@ async def _command(function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         commands.acquire_nowait()
     except anyio.WouldBlock:
-        raise HTTPException(429, f"{COMMANDS} commands of this page run already; try again in a moment.") from None
+        raise HTTPException(
+            429, f"{COMMANDS} commands of this page are already running; try again in a moment."
+        ) from None
     try:
         return await function(*arguments)
     finally:

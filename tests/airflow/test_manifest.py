@@ -98,9 +98,9 @@ def test_written_read_and_removed(made: dict[str, Any], tmp_path: Path) -> None:
 
 def test_a_name_is_one_applications(made: dict[str, Any], tmp_path: Path) -> None:
     manifest.write(tmp_path, made)
-    with pytest.raises(ConfigError, match=r"shop is the application /shop/app\.py already"):
+    with pytest.raises(ConfigError, match=r"shop is already the application /shop/app\.py"):
         manifest.write(tmp_path, made | {"app": "/other/app.py"})
-    with pytest.raises(ConfigError, match="was added as shop already"):
+    with pytest.raises(ConfigError, match="was already added as shop"):
         manifest.write(tmp_path, made | {"name": "again"})
     manifest.write(tmp_path, made | {"name": "again", "lake": "/another/lake"})
     assert [one["name"] for one in manifest.read_all(tmp_path)] == ["again", "shop"]
@@ -109,7 +109,7 @@ def test_a_name_is_one_applications(made: dict[str, Any], tmp_path: Path) -> Non
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"version": 2, "name": "odd"}', '{"version": 1, "name": "another"}'])
 def test_a_file_that_is_no_manifest_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "odd.json").write_text(text)
-    with pytest.raises(ConfigError, match=r"odd\.json is no manifest"):
+    with pytest.raises(ConfigError, match=r"odd\.json is not a manifest"):
         manifest.read_all(tmp_path)
 
 

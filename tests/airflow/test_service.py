@@ -72,7 +72,7 @@ def test_up_tells_when_the_settings_were_changed_meanwhile(running: Home) -> Non
     assert service.up(settings, said.append)[1] is False
     assert said == []
     service.up(Airflow(running.folder, workers=9), said.append)
-    assert "The settings were changed" in said[0]
+    assert "The settings have changed" in said[0]
 
 
 def test_up_does_not_hide_a_part_that_was_given_up(running: Home) -> None:

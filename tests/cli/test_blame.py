@@ -154,7 +154,7 @@ def test_a_person_reads_where_to_look(counted, lakehouse):
         (["count(*) < 2", "--good", "8"], "the condition is not true at version 8"),
         (
             ["count(*) < 2", "--good", "5", "--bad", "5"],
-            "good is version 5, bad is version 5; expected a later bad one",
+            "good is version 5, bad is version 5; expected bad to be later",
         ),
         (["count(*) < 2", "--bad", "20"], "has no version 20. It has versions 0 to 12"),
         (["count(*)"], "expected a condition, true or false; found BIGINT"),

@@ -108,9 +108,9 @@ def test_the_exit_code(story, lakehouse):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["visits", "tick:4", "now"], "tick 4 lies between versions. Near it are version 3 (tick 3) and version 4"),
+        (["visits", "tick:4", "now"], "tick 4 lies between versions. The nearest are version 3 (tick 3) and version 4"),
         (["visits", "now", "9"], "has no version 9. It has versions 0 to 5"),
-        (["visits", "June", "now"], "'June' names no moment; expected one of: 3 or version:3"),
+        (["visits", "June", "now"], "'June' is not a moment; expected one of: 3 or version:3"),
         (["bronze.clicks", "1", "2"], "bronze.clicks: expected a keyed table, such as visits"),
         (["nix", "1", "2"], "table 'nix' does not exist"),
         (["../visits", "1", "2"], "table '../visits': expected a letter"),

@@ -128,7 +128,7 @@ def test_from_a_file_to_a_table_and_back(spark, project, lakehouse):
     assert behind.code == 1
     assert "run silver" in json.loads(behind.out)["problems"][0]
     assert json.loads(lakehouse("status", "--json").out)["tables"][0]["behind"] == 1
-    assert "has not taken that in yet, and stands at tick 1" in lakehouse("query", PAST, "--tick", "2").err
+    assert "has not taken that in yet, and is at tick 1" in lakehouse("query", PAST, "--tick", "2").err
     assert lakehouse("run", "app.py", "--until", "caught-up", "--only", "silver").code == 0
     assert lakehouse("check", "app.py").code == 0
 

@@ -110,7 +110,7 @@ def test_a_run_says_which_function_failed_and_that_it_goes_on(capsys: pytest.Cap
         listen(JobEvent("upkeep failed", 3, 0, 0.5, {"message": HOSTILE}))
     said = " ".join(capsys.readouterr().err.split())  # lines are as long as the terminal is wide
     assert (
-        f"map price of table newest failed on 1,200 records, the run goes on without them; the first, {SHOWN}/0/12: "
+        f"map price of table newest failed on 1,200 records, the run continues without them; the first, {SHOWN}/0/12: "
         f"ValueError: {SHOWN}"
     ) in said
-    assert f"upkeep failed, the run goes on: {SHOWN}" in said
+    assert f"upkeep failed, the run continues: {SHOWN}" in said

@@ -50,7 +50,7 @@ def test_without_its_topics_a_table_is_known_at_its_own_ticks_alone(tmp_path):
     layout = Layout(str(tmp_path))
     assert [History(layout, "plain").at(AtTick(n)) for n in (1, 2, 3)] == [1, None, None]
     assert [History(layout, "planned").at(AtTick(n)) for n in (1, 2)] == [1, 1]
-    with pytest.raises(NotFound, match="stands at tick 1"):
+    with pytest.raises(NotFound, match="is at tick 1"):
         History(layout, "planned").at(AtTick(3))
     assert History(layout, "plain").at(parsed("offsets:clicks/0=1")) == 1
 
@@ -62,9 +62,7 @@ def test_the_topics_of_a_merged_stream(tmp_path):
     VersionedTable(tmp_path, topics=["clicks", "views"]).commit(1, visit("ann", 1, 1, 0), times=(100, 100))
     layout = Layout(str(tmp_path))
     assert History(layout, "visits").at(AtTick(1)) == 1
-    with pytest.raises(
-        NotFound, match=r"tick 2: it has not taken that in yet, and stands at tick 1\. It has versions 0"
-    ):
+    with pytest.raises(NotFound, match=r"tick 2: it has not taken that in yet, and is at tick 1\. It has versions 0"):
         History(layout, "visits").at(AtTick(2))
 
 
@@ -156,7 +154,7 @@ def test_what_vacuum_took_is_not_found_and_the_error_says_what_is_there(tmp_path
     assert history.at(AtTick(5)) == 4
     assert history.around(AtTick(3)) == (
         "table 'visits' at tick 3 is version 3, whose files are gone (VACUUM). "
-        "Near it are version 1 (tick 0) and version 4 (tick 5)."
+        "The nearest are version 1 (tick 0) and version 4 (tick 5)."
     )
 
 
@@ -196,7 +194,7 @@ def test_what_is_near_a_moment_between_versions(story, moment, near):
     assert History(story.layout, "visits").at(at) is None
     assert (
         History(story.layout, "visits").around(at)
-        == f"table 'visits' at {at} lies between versions. Near it are {near}."
+        == f"table 'visits' at {at} lies between versions. The nearest are {near}."
     )
 
 

@@ -103,18 +103,18 @@ def test_a_moment_becomes_a_table_and_all_ways_agree(spark, folder, app, lakehou
     assert [side["rows"] for side in found["contents"]] == [3, 2]
     assert (found["added"], found["removed"], found["changed"], found["equal"]) == (0, 1, 0, False)
     assert found["examples"] == [{"key": {"id": "c"}, "before": {"n": 1, "total": 3}, "after": None}]
-    assert "They make the same." in lakehouse("backtest", app, "sums", "--with", app, "--to", "2").out
+    assert "They make the same rows." in lakehouse("backtest", app, "sums", "--with", app, "--to", "2").out
 
 
 @pytest.mark.parametrize(
     ("arguments", "wanted"),
     [
         (("revert", "app.py:app", "sums"), "expected a moment"),
-        (("revert", "app.py:app", "sums", "--tick", "1", "--version", "2"), "expected one moment"),
+        (("revert", "app.py:app", "sums", "--tick", "1", "--version", "2"), "expected at most one moment"),
         (("checkout", "app.py:app", "sums", "sums", "--tick", "1"), "belongs to the application"),
         (("checkout", "app.py:app", "sums", "../x", "--tick", "1"), "expected a letter"),
         (("rebuild", "app.py:app", "sums"), "expected NEW and --from"),
-        (("rebuild", "app.py:app", "sums", "x", "--prove"), "makes tables of its own"),
+        (("rebuild", "app.py:app", "sums", "x", "--prove"), "makes its own tables"),
         (("backfill", "app.py:app", "sums", "--offsets", "visits/0=9..1"), "the smaller offset first"),
         (("backfill", "app.py:app", "sums", "--offsets", "visits/0=9"), "FIRST..LAST"),
         (("backfill", "app.py:app", "sums", "--from", "2013-01-02", "--to", "2013-01-01"), "the earlier time first"),
@@ -132,5 +132,5 @@ def test_what_can_not_be_meant_is_refused_before_spark_starts(folder, lakehouse,
 
 
 def test_nothing_was_decided(folder, lakehouse) -> None:
-    assert lakehouse("interventions").out == "Nothing was decided by hand.\n"
+    assert lakehouse("interventions").out == "No interventions.\n"
     assert lakehouse("interventions", "--json").out == ""

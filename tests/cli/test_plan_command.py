@@ -120,7 +120,7 @@ def test_what_a_run_would_refuse_is_said_with_the_way_out(lakehouse, folder):
     assert kinds(found.out) == {"newest": "new_table", "counts": "refold", "hours": "same", "published": "new"}
     found = lakehouse("plan", "app.py")
     assert found.code == 1
-    assert "  aggregate n: found count(*), declared count(n); its rows were made" in found.out
+    assert "  aggregate n: found count(*), declared count(n); its rows were computed" in found.out
     assert "Give the new declaration another table name" in found.out
     for command in (["run", "app.py"], ["run", "app.py", "--until", "caught-up", "--json"]):
         refused = lakehouse(*command)
@@ -168,7 +168,7 @@ def test_a_table_of_somebody_else_is_not_touched(lakehouse, folder):
     write_deltalake(folder / "lake" / "silver" / "counts", pa.table({"n": [1]}))
     found = lakehouse("plan", "app.py")
     assert found.code == 1
-    assert "another program made it: take another name" in found.out
+    assert "another program wrote it: use another name" in found.out
 
 
 def test_ingest_alone_does_not_need_the_tables(folder):

@@ -97,7 +97,7 @@ def test_late_and_quarantined_records_at_a_moment(story, query, lakehouse):
     assert query("SELECT count(*) AS n FROM late.visits", "--tick", "3") == [{"n": 1}]
     for moment, said in (
         (["--at", "2013-06-01"], "late.visits has no event time. Name a tick, a commit time or a version"),
-        (["--offsets", "clicks/0=1"], "late.visits has rows of several moments at offsets. Name a tick"),
+        (["--offsets", "clicks/0=1"], "late.visits can't be read by offsets. Name a tick"),
         (["--tick", "9"], "late.visits at tick 9: bronze has ticks up to 8"),
     ):
         done = lakehouse("query", "SELECT * FROM late.visits", *moment, "--lake", str(story.root))
@@ -108,15 +108,15 @@ def test_late_and_quarantined_records_at_a_moment(story, query, lakehouse):
 @pytest.mark.parametrize(
     ("sql", "moment", "said"),
     [
-        (SQL, ["--tick", "4"], "Near it are version 3 (tick 3) and version 4 (tick 5). With --app APP Spark folds it"),
+        (SQL, ["--tick", "4"], "The nearest are version 3 (tick 3) and version 4 (tick 5). With --app APP Spark"),
         (SQL, ["--tick", "9"], "table 'visits' at tick 9: bronze has ticks up to 8"),
         (SQL, ["--version", "9"], "table 'visits' has no version 9. It has versions 0 to 5"),
-        (SQL, ["--version", "1", "--tick", "1"], "found version and tick; expected one moment"),
+        (SQL, ["--version", "1", "--tick", "1"], "found version and tick; expected at most one moment"),
         (SQL, ["--clock", "commit"], "--clock commit says what --at means; name a time with --at"),
         (SQL, ["--at", "2013", "--clock", "wall"], 'clock \'wall\': expected "event"'),
         (SQL, ["--at", "June"], "at 'June': expected a time"),
         (SQL, ["--offsets", "views/0=1"], "one for every partition with records; add clicks/0=3"),
-        ("FROM state.visits", ["--at", "1970-01-01T00:00:00.150"], "Between versions only visits itself can be had"),
+        ("FROM state.visits", ["--at", "1970-01-01T00:00:00.150"], "Between versions only visits itself can be read"),
         ("FROM visits, bronze.clicks", ["--version", "1"], "versions of its own; found bronze.clicks, silver.visits."),
         ("SELECT * FROM nix", ["--tick", "1"], "there is no table nix"),
         ("SELECT * FROM silver.nix AS x", ["--tick", "1"], "there is no table silver.nix."),

@@ -205,10 +205,10 @@ def database(days: list[Record]) -> duckdb.DuckDBPyConnection:
 @pytest.fixture(scope="module")
 def folder(spark: SparkSession, days: list[Record], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A lake that took the days in, tick by tick, by the code of a real run."""
-    from lakehouse.demo.analytics import app
     from lakehouse.lake.layout import Layout
     from lakehouse.run.scenario.replay import write_bronze
     from lakehouse.spark.silver.query import Silver
+    from tests.demo.analytics import app
 
     made = tmp_path_factory.mktemp("analytics")
     layout = Layout(str(made))
@@ -241,7 +241,7 @@ def test_the_days_hold_what_makes_windows_difficult(database: duckdb.DuckDBPyCon
 
 
 def test_the_whole_year_through_kafka(lake: Callable[..., Lake], broker: Broker, tmp_path: Path) -> None:
-    from lakehouse.demo.analytics import app
+    from tests.demo.analytics import app
 
     flights.load(broker.bootstrap_servers)
     lake().run(app, until="caught_up")

@@ -141,7 +141,7 @@ def test_tab_separated_lines() -> None:
         ('{"value": 1, "partition": "0"}', "partition '0'"),
         ('{"value": 1, "headers": [1]}', "expected an object"),
         ('{"value": "\\ud800"}', "half of a surrogate pair"),
-        ('{"value": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deep"),
+        ('{"value": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
     ],
 )
 def test_a_wrong_line_is_named(line: str, part: str) -> None:

@@ -39,7 +39,7 @@ def test_everything_arrives_as_it_was(bronze_of, cluster, records) -> None:
     lake.rehydrate("re-all", "re-all-3", tick=1)
     assert lake.rehydrate("re-all", "re-all-3", tick=3, from_tick=1).written == 80
     check(records("re-all-3"), made)
-    with pytest.raises(ConfigError, match="not the first ones of what was chosen"):
+    with pytest.raises(ConfigError, match="not the first of the chosen records"):
         lake.rehydrate("re-all", "re-all-3", tick=2)
 
 
@@ -54,7 +54,7 @@ def test_a_part_and_positions(bronze_of, records) -> None:
     headers = [dict(m.headers()[-3:]) for m in records("re-part-2") if m.partition() == 1]
     assert headers[0] == {"lakehouse.topic_id": b"id-1", "lakehouse.offset": b"13", "lakehouse.tick": b"2"}
     assert [int(h["lakehouse.offset"]) for h in headers] == list(range(13, 13 + len(headers)))
-    with pytest.raises(ConfigError, match="not the first ones"):
+    with pytest.raises(ConfigError, match="not the first of the chosen"):
         lake.rehydrate("re-part", "re-part-2", from_tick=2, at="2023-11-14T22:13:20.900Z")
 
 
@@ -101,7 +101,7 @@ def test_topics_that_are_refused(bronze_of, cluster, send) -> None:
         ("re-compacted", "cleanup.policy=compact: it would not keep .* expected cleanup.policy=delete"),
         ("re-short", r"retention.ms=86400000: .* oldest record is of 2023-11-14T22:13:20Z"),
         ("re-append-time", "message.timestamp.type=LogAppendTime"),
-        ("re-full", "holds 1 records from offset 0 on which are not the first ones"),
+        ("re-full", "holds 1 records from offset 0 on which are not the first of the chosen"),
     ):
         with pytest.raises(ConfigError, match=said):
             lake.rehydrate("re-no", topic)

@@ -90,7 +90,7 @@ def test_a_record_that_is_not_taken_stops_those_behind_it(bronze_of, cluster, re
     made[400] = replace(made[400], value=os.urandom(40_000))
     lake = bronze_of(made)
     cluster.create("re-large-2", 3, {"max.message.bytes": "20000"})
-    with pytest.raises(KafkaUnavailable, match=r"Message size too large\. Those before it are there"):
+    with pytest.raises(KafkaUnavailable, match=r"Message size too large\. Those before it are in the topic"):
         lake.rehydrate("re-large", "re-large-2")
     for partition in range(3):
         found = [item for item in arrived(records("re-large-2")) if item[0] == partition]
@@ -111,7 +111,7 @@ def test_somebody_else_who_writes_to_it_is_found(bronze_of, send) -> None:
 
     with pytest.raises(KafkaUnavailable, match="Somebody else writes to it"):
         lake.rehydrate("re-two", "re-two-2", listen=listen)
-    with pytest.raises(ConfigError, match="holds 41 records from offset 0 on which are not the first ones"):
+    with pytest.raises(ConfigError, match="holds 41 records from offset 0 on which are not the first of the chosen"):
         lake.rehydrate("re-two", "re-two-2")
 
 

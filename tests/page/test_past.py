@@ -77,7 +77,7 @@ def test_hostile_moments_are_refused(shop, text):
 
 
 def test_a_moment_that_can_not_be_had_says_which_can(shop):
-    with pytest.raises(NotFound, match=r"lies between versions\. Near it are version 3 .* and version 4"):
+    with pytest.raises(NotFound, match=r"lies between versions\. The nearest are version 3 .* and version 4"):
         rows(shop, shop.table("visits"), "tick:4", None, 10)
     with pytest.raises(NotFound, match=r"has no version 77\. It has versions 0 to 5"):
         rows(shop, shop.table("visits"), "77", None, 10)

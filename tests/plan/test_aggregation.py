@@ -62,7 +62,7 @@ def test_types(item: Aggregation, kind: str, shown: str, kept: str | None) -> No
         (lambda: lh.sum("s"), r'sum\(s\) AS a sums a string. Cast it: lh.sum\("cast\(s AS double\)"\)'),
         (lambda: lh.avg("who"), "averages a struct<first: string>"),
         (lambda: lh.stddev("s"), "is over a string"),
-        (lambda: lh.max("who"), "a struct has no order; take one of its fields"),
+        (lambda: lh.max("who"), "a struct has no order; use one of its fields"),
         (lambda: lh.min("tags"), "a array has no order|an array has no order"),
         (lambda: lh.top_k("who", 2), "a struct has no order"),
         (lambda: lh.histogram("n"), r'counts texts, but found a bigint: histogram\("cast\(n AS string\)"\)'),

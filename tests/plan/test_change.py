@@ -59,7 +59,7 @@ merged = orders().merge(lh.stream("more", key="id string", schema=SCHEMA))
 # (what was, what is, what that means, what is said)
 CASES: list[tuple[Table, Table, str, str]] = [
     # The key.
-    (counts(), counts(None, "word"), "new_table", "key: found id string, declared word string; .* make a new table"),
+    (counts(), counts(None, "word"), "new_table", "key: found id string, declared word string; .* declare a new table"),
     (counts(None, "id", "word"), counts(None, "word", "id"), "new_table", "key: found id string, word string, decl"),
     (counts(), counts(None, "n AS id"), "new_table", "key: found id string, declared id bigint"),
     (orders().latest("t"), orders(key="id bigint").latest("t"), "new_table", "declared id bigint"),
@@ -262,7 +262,7 @@ def test_a_refusal_says_the_way_out() -> None:
     said = refusal("t", compare(fingerprint(counts()), fingerprint(having("n > 1"))))
     assert said.splitlines() == [
         "table 't' exists in the lake under another declaration, and needs a refold:",
-        "  having: found none, declared n > 1; its rows were made by what was found, so refold the table.",
+        "  having: found none, declared n > 1; its rows were computed the earlier way, so refold the table.",
         "`lakehouse repair backfill APP t` builds it from bronze beside the live table, and swaps it in; --plan says "
         "what would change. Or give the new declaration another table name: it is built from bronze, while t stays.",
     ]

@@ -91,7 +91,7 @@ def test_a_record_that_changes_the_table_finds_its_own_change() -> None:
             lambda: ORDERS.join(ORDERS.group_by("id").window(lh.tumbling("1 hour")).agg(n=lh.count()).table("w")),
             "belong to windows",
         ),
-        (lambda: DEEP.to_stream().latest("d").to_stream(), "stand behind each other"),
+        (lambda: DEEP.to_stream().latest("d").to_stream(), "follow each other"),
     ],
 )
 def test_refused(make, says: str) -> None:  # type: ignore[no-untyped-def]
@@ -120,7 +120,7 @@ def test_a_changed_join_is_told() -> None:
     change = change_of(declared(was), now)
     assert (change.kind, change.reasons) == (
         "refold",
-        ("how of the join with customer: found inner, declared left; its rows were made by what was found, so refold "
+        ("how of the join with customer: found inner, declared left; its rows were computed the earlier way, so refold "
         "the table.",),
     )  # fmt: skip
     assert change_of(declared(was), was).kind == "same"

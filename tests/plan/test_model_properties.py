@@ -13,9 +13,10 @@ import lakehouse as lh
 from lakehouse.formats.decode import decode
 from lakehouse.model.model import Result, run
 from lakehouse.plan.operator import Expire
-from lakehouse.semantics.changelog import Change, apply
+from lakehouse.semantics.changelog import Change
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
+from tests.changelogs import apply
 
 numbers = lh.stream("numbers", key="id string", schema="n bigint, label string")
 by_id = numbers.group_by("id")

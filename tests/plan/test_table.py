@@ -60,8 +60,8 @@ def test_retention_is_as_long_as_a_window_is_needed() -> None:
     ("declare", "message"),
     [
         (lambda: by_id.window("1 hour"), r'is not a window. Write lh.tumbling\("1 hour", grace="10 minutes"\)'),
-        (lambda: orders.group_by("n AS window_end").window(lh.tumbling("1 hour")), "are one name, since"),
-        (lambda: by_id.window(lh.tumbling("1 hour")).agg(window_start=lh.min("n")), "are one name, since"),
+        (lambda: orders.group_by("n AS window_end").window(lh.tumbling("1 hour")), "are the same name, since"),
+        (lambda: by_id.window(lh.tumbling("1 hour")).agg(window_start=lh.min("n")), "are the same name, since"),
         (lambda: by_id.window(lh.session("1 hour")).agg(a=lh.aggregate("n", zero=0, add=max, accumulator="bigint")),
          r"has no merge, and two sessions .* Give it merge=function\(earlier, later\)"),
         (lambda: windowed.table("t", emit="last"), 'emit=\'last\'; expected "changes" or "final"'),

@@ -161,7 +161,7 @@ def test_only_the_records_that_count_at_a_moment(lake: Lake, at: Any, offsets: l
         (SUMS, "aa", None, "no record in bronze reaches it. The nearest keys: a; b."),
         (PAIRS, "ann", None, "Expected who string,much boolean: the values joined by commas"),
         (PAIRS, "nobody,true", None, "A key of several columns is its values joined by commas: who,much;"),
-        (LAST, "a", AtTick(9), "stands at tick 3"),
+        (LAST, "a", AtTick(9), "is at tick 3"),
         (LAST, "a", AtVersion(7), "no version 7"),
         (SUMS, "a", AtOffsets({"events": {1: 3}}), "add events/0=7"),
         (SUMS, "a", AtOffsets({"other": {0: 3}}), "does not read topic 'other'"),

@@ -100,7 +100,7 @@ def test_a_cover_of_any_bytes_is_refused(data: bytes | None) -> None:
 
 def test_a_topic_beside_it_needs_a_name_that_kafka_takes() -> None:
     assert name_of("t" * 242) == "t" * 242 + "-covers"
-    with pytest.raises(ConfigError, match="243 letters; expected at most 242"):
+    with pytest.raises(ConfigError, match="243 characters; expected at most 242"):
         name_of("t" * 243)
 
 

@@ -77,7 +77,7 @@ def test_a_copy_of_the_lake_that_has_gone_apart_is_refused() -> None:
 
 
 def test_records_that_no_cover_tells_of_are_not_built_upon() -> None:
-    with pytest.raises(StorageError, match="no cover says"):
+    with pytest.raises(StorageError, match="nothing says"):
         stands(None, A, has_records=True)
 
 

@@ -51,12 +51,12 @@ def test_ticks(tick: int, version: int) -> None:
 @pytest.mark.parametrize(
     ("at", "said"),
     [
-        (AtTick(5), "table 'v' at tick 5: it has not taken that in yet, and stands at tick 4. It has versions 0 to 5"),
+        (AtTick(5), "table 'v' at tick 5: it has not taken that in yet, and is at tick 4. It has versions 0 to 5"),
         (AtTick(6), "has not taken that in yet"),
-        (AtTick(7), "table 'v' at tick 7: bronze has ticks up to 6. It stands at tick 4."),
+        (AtTick(7), "table 'v' at tick 7: bronze has ticks up to 6. It is at tick 4."),
         (AtVersion(6), "table 'v' has no version 6. It has versions 0 to 5, committed from 1970-01-01T00:00:00Z to"),
         (AtCommit(-1), "that is before the log begins. It has versions 0 to 5"),
-        (parsed("offsets:t/0=9"), "offsets t/0=9: bronze has t/0 up to 4; expected that, or less. Run the application"),
+        (parsed("offsets:t/0=9"), "offsets t/0=9: bronze has t/0 up to 4; expected at most that. Run the application"),
         (parsed("offsets:t/0=4"), r"offsets t/0=4: table 'v' has taken in t/0 up to 3 \(tick 4\), of 4 that bronze"),
         (parsed("offsets:t/0=1,t/1=1"), r"table 'v' has taken in t/1 up to 0 \(tick 4\), of 1 that bronze has"),
         (parsed("offsets:t/7=1"), "t/7 up to 0; .* There are records of other partitions, too: add t/0=3 "),
@@ -126,7 +126,7 @@ def test_a_table_that_was_created_and_never_written() -> None:
     assert [asked.version(at) for at in (AtTick(0), AtTick(1), AtEvent(5), AtVersion(0))] == [0, 0, 0, 0]
     assert (asked.applied, asked.cut(AtVersion(0))) == (0, Cut(0))
     assert asked.span().startswith("version 0 alone, committed from 1970")
-    with pytest.raises(NotFound, match="has not taken that in yet, and stands at tick 0"):
+    with pytest.raises(NotFound, match="has not taken that in yet, and is at tick 0"):
         asked.version(AtTick(2))
     foreign = line(Written(ticks, Opened("v", [CREATED, ("WRITE", {})], 0)), topics=None)
     assert foreign.version(AtTick(0)) is None, "nobody knows what it reads"

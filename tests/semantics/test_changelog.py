@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.changelog import Change, apply
+from lakehouse.semantics.changelog import Change
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.tombstone import Row
+from tests.changelogs import apply
 
 
 def changes(*pairs: tuple[str | None, str | None]) -> list[Change]:

@@ -39,7 +39,7 @@ def test_a_time_without_a_zone_is_utc(time: Any) -> None:
 @pytest.mark.parametrize("text", ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+00:01"])
 def test_a_time_that_is_outside_of_the_years_in_utc_is_refused(text: str) -> None:
     for named in (f"commit:{text}", f"event:{text}"):
-        with pytest.raises(ConfigError, match="in UTC it lies outside of the years 1 to 9999"):
+        with pytest.raises(ConfigError, match="in UTC it is outside the years 1 to 9999"):
             parsed(named)
 
 
@@ -64,10 +64,10 @@ def test_a_moment_says_what_it_is() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"version": 1, "tick": 2}, "found version and tick; expected one moment"),
+        ({"version": 1, "tick": 2}, "found version and tick; expected at most one moment"),
         ({"time": "June"}, "at 'June': expected a time such as 2013-06-01T18:00Z"),
         ({"time": "2013-06-01", "clock": "wall"}, "clock 'wall': expected \"event\""),
-        ({"version": -1}, "version -1: expected a number from 0 on"),
+        ({"version": -1}, "version -1: expected a number, 0 or more"),
         ({"offsets": "a=1"}, "offsets 'a=1': expected TOPIC/PARTITION=OFFSET"),
         ({"offsets": "a/0=1,a/0=2"}, "a/0 is named twice"),
         ({"offsets": "a/0=-1"}, "expected TOPIC/PARTITION=OFFSET"),
@@ -98,11 +98,11 @@ def test_a_moment_as_text(text: str, moment: At | None) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "'' names no moment; expected one of: 3 or version:3, tick:7"),
-        ("June", "'June' names no moment"),
-        ("now:3", "'now:3' names no moment"),
-        ("-3", "'-3' names no moment"),
-        ("3:", "'3:' names no moment"),
+        ("", "'' is not a moment; expected one of: 3 or version:3, tick:7"),
+        ("June", "'June' is not a moment"),
+        ("now:3", "'now:3' is not a moment"),
+        ("-3", "'-3' is not a moment"),
+        ("3:", "'3:' is not a moment"),
         ("tick:-3", "'tick:-3': expected a number after tick:, such as tick:7"),
         ("version:", "'version:': expected a number after version:"),
         ("commit:June", "commit 'June': expected a time such as"),

@@ -33,4 +33,4 @@ def test_another_unit_is_named_where_it_is_likely() -> None:
 
 def test_the_same_fault_has_one_kind_of_reason() -> None:
     kinds = {re.sub(FOUND, "", refusal("the event time at", ms)) for ms in (2**62, LAST_MS + 1, FIRST_MS - 1)}
-    assert kinds == {"the event time at is outside of the years 1 to 9999"}
+    assert kinds == {"the event time at is outside the years 1 to 9999"}

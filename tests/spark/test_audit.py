@@ -182,7 +182,7 @@ def test_late_records_that_left_or_came(damaged: Lake) -> None:
     write_deltalake(late, rows.filter([offset == 4 for offset in rows["offset"].to_pylist()]), mode="append")
     assert found(damaged.audit(APP, CLICKED)) == [
         "1 records came too late and are not, or not for each window, in late/clicked; the first: offset 6",
-        "1 records stand in late/clicked for windows that took them, or more than once; the first: offset 4",
+        "1 records are in late/clicked for windows that took them, or more than once; the first: offset 4",
     ]
 
 
@@ -201,11 +201,11 @@ def test_rows_that_left_bronze_or_are_there_twice(damaged: Lake) -> None:
         "Kafka has 1 records that bronze does not have; the first: offset 6",
         "1 records are the last of their keys, and no row shows them; the first: offset 0",
         "1 records are shown by rows and are not in bronze; the first: offset 6",
-        "1 offsets stand in bronze more than once; the first: offset 0",
+        "1 offsets are in bronze more than once; the first: offset 0",
     ]
     assert [(item.records, item.offsets) for item in audit.partitions] == [(5, 5), (3, 2)]
 
     alone = lake_at(Path(damaged.settings.lake.path), None).audit(APP, TOTALS)
     assert missing(alone) == {0: {"unknown": 6}, 1: {}}
     assert "the embedded Kafka does not run (lakehouse kafka up): they are Kafka's own" in alone.notes[0]
-    assert found(alone) == ["1 offsets stand in bronze more than once; the first: offset 0"]
+    assert found(alone) == ["1 offsets are in bronze more than once; the first: offset 0"]

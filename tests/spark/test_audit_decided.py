@@ -280,7 +280,7 @@ def test_a_killed_swap_is_applied_whole_by_the_next_writer(bench: Bench, monkeyp
         with pytest.raises(KeyboardInterrupt):
             backfill(bench.lake.open(new), lh.app(new))
     assert bench.late(new) == [(4, 0), (6, 10)], "they come before the table"
-    with pytest.raises(PlanError, match="is to be swapped at tick 4, and stands at tick 3"):
+    with pytest.raises(PlanError, match="will be swapped at tick 4, and is at tick 3"):
         bench.audit(new)
     folders.remove(bench.spark, f"{bench.layout.root}/beside/hourly")
     bench.catch_up(new)

@@ -120,7 +120,7 @@ def test_the_other_damages_and_final_results(spark: SparkSession, tmp_path: Path
     done = drill(OpenLake(spark, layout).open(SUMS), damages=damages)
     assert done.ok, done
     found = {case.damage: case.found_by or "" for case in done.cases}
-    assert "is not there" in found["lost file"]
+    assert "is missing" in found["lost file"]
     assert "no entry for version" in found["missing log entry"]
     assert "can't be read" in found["broken log entry"]
     versions = {case.damage: case.restored[0] for case in done.cases}

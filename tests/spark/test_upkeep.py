@@ -239,7 +239,7 @@ def test_an_anchor_serves_when_the_versions_are_gone(bench: Bench, monkeypatch: 
     assert before.bytes_after < before.bytes_before
     with pytest.raises(AnalysisException):
         bench.lake.read(path, old.version).collect()
-    with pytest.raises(NotFound, match="net changes after tick 1 no longer"):
+    with pytest.raises(NotFound, match="no longer has the net changes after tick 1"):
         bench.changes(net=True)
     assert len(bench.changes(net=False)) == 15
     found = anchors.nearest(bench.lake.open(SUMS), Cut(5))

@@ -79,7 +79,7 @@ def test_the_slider_shows_the_table_at_a_moment(browser, airflow, shop):
     browser.until(lambda: rows(browser) == now, "the newest version")
     browser.type("#named", "whenever")
     browser.click("#panel button", "Go")
-    browser.find("#panel .problem", "names no moment")
+    browser.find("#panel .problem", "is not a moment")
 
 
 def test_a_key_is_found_and_data_is_never_markup(browser, airflow):

@@ -38,9 +38,9 @@ def demo(
         Path, typer.Option("--lake", metavar="FOLDER", help="The demo's folder; recreated every time.")
     ] = FOLDER,
 ) -> None:
-    """Replay a year of flights through Kafka into tables, show them, and prove them right.
+    """Replay a year of flights through Kafka into tables, show them, and prove that they are right.
 
-    996,000 records, about two minutes on two cores. The folder stays, to be looked at with the other commands.
+    996,000 records, about two minutes on two cores. The folder stays: look at it with the other commands.
 
     Example: lakehouse demo --at 2013-12-24T22:00Z --out christmas.svg
     """
@@ -102,7 +102,7 @@ def fresh_folder(folder: Path) -> Settings:
 
     if folder.exists():
         if not (folder / MARK).is_file():
-            raise ConfigError(f"{folder} exists and no demo made it; expected a new folder. Name another with --lake.")
+            raise ConfigError(f"{folder} exists, and no demo made it. Name a new folder with --lake.")
         if (running := find(folder / ".kafka")) is not None:
             running.stop()
         shutil.rmtree(folder)

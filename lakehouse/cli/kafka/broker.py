@@ -11,7 +11,7 @@ from lakehouse.settings.config import Settings
 def up(config: ConfigOption = None, lake: LakeOption = None, json: JsonOption = False) -> None:
     """Start the embedded Kafka and leave it running.
 
-    Does nothing when it runs already, or when the settings name a Kafka.
+    Does nothing when it is already running, or when the settings name a Kafka.
 
     Example: lakehouse kafka up
     """
@@ -19,7 +19,7 @@ def up(config: ConfigOption = None, lake: LakeOption = None, json: JsonOption = 
     if not settings.kafka.embedded:
         _say(settings, json, settings.kafka.bootstrap_servers, False, "is configured; there is nothing to start.")
     elif (running := find(settings.kafka.folder)) is not None:
-        _say(settings, json, running.bootstrap_servers, False, f"runs already, as process {running.pid}.")
+        _say(settings, json, running.bootstrap_servers, False, f"is already running, as process {running.pid}.")
     else:
         broker = Broker(settings.kafka.folder, settings.kafka.port)
         broker.start(detach=True)

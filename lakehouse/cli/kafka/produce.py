@@ -39,9 +39,9 @@ def produce(
     lake: LakeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write records to a topic, a line each.
+    """Write records to a topic, one for each line.
 
-    JSON: {"key": "alice", "value": {"city": "Rome"}, "timestamp": "2026-01-31T12:00:00Z"}; only value must be
+    JSON: {"key": "alice", "value": {"city": "Rome"}, "timestamp": "2026-01-31T12:00:00Z"}; only value is
     there, null deletes. TSV: key, value and timestamp with tabs between.
 
     Example: lakehouse kafka produce orders orders.jsonl --partitions 4

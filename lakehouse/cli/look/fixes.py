@@ -70,7 +70,7 @@ def attempt(
         _table("They fit", columns, rows, limit)
     if made.bad:
         rows = [(str(one.was.place), one.reason, *_before_and_after(one)) for one in made.bad]
-        _table("They still do not fit", ("position", "reason", "key", "value", "new key", "new value"), rows, limit)
+        _table("They still don't fit", ("position", "reason", "key", "value", "new key", "new value"), rows, limit)
     done = "Nothing was changed." if tick is None else f"Those that fit count from tick {tick} on."
     show.say(f"{len(made.fixed):,} records fit now, {len(made.bad):,} still do not. {done}")
 

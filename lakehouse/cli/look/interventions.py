@@ -45,7 +45,7 @@ def interventions(
         return
     rows = [] if first is None else [first, *found]
     if not rows:
-        show.say("Nothing was decided by hand.")
+        show.say("No interventions.")
     else:
         names = ("at", "table", "kind", "decided_at", "decided_by", "reason", "details")
         values = [tuple(row[name] for name in names) for row in rows]

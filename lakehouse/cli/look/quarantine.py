@@ -33,21 +33,23 @@ def quarantine(
     stream: Annotated[str, typer.Argument(metavar="STREAM", help="A stream; its topic's name, with _ for - and dots.")],
     by: Annotated[By | None, typer.Option("--by", help="Count them by reason, with an example of each.")] = None,
     reason: Annotated[
-        str | None, typer.Option("--reason", metavar="TEXT", help="Those whose reason contains this text.")
+        str | None, typer.Option("--reason", metavar="TEXT", help="Only those whose reason contains this text.")
     ] = None,
     position: Annotated[
         list[str] | None,
-        typer.Option("--position", metavar="TOPIC/PARTITION/OFFSET", help="This record; may be given several times."),
+        typer.Option("--position", metavar="TOPIC/PARTITION/OFFSET", help="Only this record; can be repeated."),
     ] = None,
-    start: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Records of this time or later.")] = None,
-    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Records before this time.")] = None,
-    open: Annotated[bool, typer.Option("--open", help="Without those that a replay has fixed.")] = False,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="Only those of this time or later.")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Only those before this time.")] = None,
+    open: Annotated[bool, typer.Option("--open", help="Leave out those that a replay has fixed.")] = False,
     app: Annotated[
-        str | None, typer.Option("--app", metavar="APP", help="Try them by what this application declares now.")
+        str | None, typer.Option("--app", metavar="APP", help="Try them against what this application declares now.")
     ] = None,
     fix: Annotated[
         str | None,
-        typer.Option("--fix", metavar="FUNCTION", help="Made right by FILE.py:NAME, MODULE:NAME, or a NAME in APP."),
+        typer.Option("--fix", metavar="FUNCTION", help="Fix them by FILE.py:NAME, MODULE:NAME, or a NAME in APP."),
     ] = None,
     value: Annotated[str | None, typer.Option("--value", metavar="TEXT", help="The one record's new value.")] = None,
     value_file: Annotated[
@@ -60,7 +62,7 @@ def quarantine(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --app: show what would become of them.")] = False,
     replay: Annotated[
-        bool, typer.Option("--replay", help="With --app: those that fit now count from now on, where they came.")
+        bool, typer.Option("--replay", help="With --app: those that fit now count, at their original positions.")
     ] = False,
     again: Annotated[
         bool,
@@ -69,7 +71,7 @@ def quarantine(
     instead: Annotated[
         bool, typer.Option("--instead", help="With --replay: those fixed before count with the new bytes.")
     ] = False,
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="It stands in the interventions.")] = "",
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="It is kept in the interventions.")] = "",
     decided_by: DecidedByOption = None,
     limit: LimitOption = None,
     config: ConfigOption = None,
@@ -103,7 +105,7 @@ def quarantine(
         found = "--dry-run and --replay" if replay else "--app alone"
         raise ConfigError(f"quarantine: found {found}; expected --dry-run, to see what a fix makes, or --replay.")
     if app is not None and by is not None:
-        raise ConfigError("quarantine: found --app and --by; expected one of them.")
+        raise ConfigError("quarantine: found --app and --by; expected only one of them.")
     settings = settings_of(config, lake)
     layout = Layout(settings.lake.path)
     if app is not None:

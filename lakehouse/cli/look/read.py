@@ -52,7 +52,7 @@ def query(
     lake: LakeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Answer SQL over the lake: visits, silver.visits (hidden columns too), bronze.flights, quarantine.flights.
+    """Query the lake in SQL: visits, silver.visits (hidden columns too), bronze.flights, quarantine.flights.
 
     late.visits has what came too late, state.visits what the table keeps and does not show, where there is any. With a
     moment of the past all tables that the SELECT names are read at it; docs/time-travel.md says what each way means.

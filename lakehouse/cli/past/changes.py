@@ -25,7 +25,7 @@ def changes(
     last: Annotated[int | None, typer.Option("--to", min=0, help="The last version, or tick with --per-event.")] = None,
     key: Annotated[str | None, typer.Option(help="Only this key; several values joined by commas, as in CSV.")] = None,
     per_event: Annotated[
-        bool, typer.Option("--per-event", help="One change a record, derived from bronze by Spark.")
+        bool, typer.Option("--per-event", help="One change for each record, derived from bronze by Spark.")
     ] = False,
     app: Annotated[str | None, typer.Option("--app", metavar="APP", help="The application, for --per-event.")] = None,
     limit: LimitOption = None,

@@ -28,10 +28,10 @@ def explain(
     version: Annotated[int | None, typer.Option("--version", min=0, help="As of this version of the table.")] = None,
     tick: Annotated[int | None, typer.Option("--tick", min=0, help="As of this tick.")] = None,
     offsets: Annotated[
-        str | None, typer.Option("--offsets", metavar="TOPIC/PARTITION=OFFSET,...", help="Records before these alone.")
+        str | None, typer.Option("--offsets", metavar="TOPIC/PARTITION=OFFSET,...", help="Only records before these.")
     ] = None,
     window: Annotated[
-        str | None, typer.Option("--window", metavar="START", help="The window that begins then; all if left out.")
+        str | None, typer.Option("--window", metavar="START", help="Only the window that begins then.")
     ] = None,
     limit: Annotated[
         int | None,

@@ -58,13 +58,13 @@ def checkout(
     clock: ClockOption = None,
     offsets: OffsetsOption = None,
     again: Annotated[
-        bool, typer.Option("--again", help="NEW may exist, if it was made of this moment of this table: it is kept.")
+        bool, typer.Option("--again", help="Keep NEW if it was made from this moment of this table.")
     ] = False,
     config: ConfigOption = None,
     lake: LakeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Make a new table of what a table was at a moment. Nobody keeps it up; the table itself is not touched.
+    """Copy what a table was at a moment into a new table. Nothing updates the copy, and the table is not touched.
 
     Example: lakehouse past checkout app.py totals totals_in_june --at 2013-06-30T23:59Z
     """
@@ -84,7 +84,7 @@ def rebuild(
         str | None, typer.Argument(metavar="[NEW]", help="The new table; none with --prove.", show_default=False)
     ] = None,
     origin: Annotated[From | None, typer.Option("--from", help="What the new table is made from.")] = None,
-    prove: Annotated[bool, typer.Option("--prove", help="Rebuild it in every way that there is, and compare.")] = False,
+    prove: Annotated[bool, typer.Option("--prove", help="Rebuild it in every possible way, and compare.")] = False,
     topic: TopicOption = None,
     version: VersionOption = None,
     tick: TickOption = None,
@@ -110,7 +110,7 @@ def rebuild(
     one = Lake(settings=settings_of(config, lake))
     if prove:
         if new is not None or origin is not None:
-            raise ConfigError("rebuild --prove: found NEW or --from; it makes tables of its own, from everything.")
+            raise ConfigError("rebuild --prove: found NEW or --from; it makes its own tables, from every source.")
         proved(one.prove(wanted, moment, topic=changelog_topic(application, wanted, topic)), table, json)
         return
     if new is None or origin is None:

@@ -29,11 +29,11 @@ def backfill(
     app: AppArgument,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The table whose rows are rebuilt.")],
     start: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Of records of this event time or later.")
+        str | None, typer.Option("--from", metavar="TIME", help="For records of this event time or later.")
     ] = None,
-    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Of records before this event time.")] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="For records before this event time.")] = None,
     offsets: Annotated[
-        str | None, typer.Option("--offsets", metavar="TOPIC/P=FIRST..LAST,...", help="Of records at these offsets.")
+        str | None, typer.Option("--offsets", metavar="TOPIC/P=FIRST..LAST,...", help="For records at these offsets.")
     ] = None,
     reason: ReasonOption = "",
     decided_by: DecidedByOption = None,
@@ -64,7 +64,9 @@ def backfill(
         if json:
             show.as_json({"table": table, "discarded": discarded})
         else:
-            show.say(f"{table}: what was built beside it {'was removed' if discarded else 'is not there'}.")
+            show.say(
+                f"{table}: {'what was built beside it was removed' if discarded else 'nothing was built beside it'}."
+            )
         return
     with progress(as_json=json) as listen:
         done = one.backfill(
@@ -76,7 +78,7 @@ def backfill(
     show.say(f"{done.records:,} records of bronze {'are' if of is not None and plan else 'were'} read.")
     say(app, table, done, plan=plan)
     if plan and of is None:
-        show.say("What was built stays beside the table: a backfill goes on from it.")
+        show.say("What was built stays beside the table: a backfill continues from it.")
 
 
 def range_of(start: str | None, end: str | None, offsets: str | None) -> Range | None:

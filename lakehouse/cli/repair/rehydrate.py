@@ -22,10 +22,10 @@ PARTITIONS_MAX = 10_000
 
 def rehydrate(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="A topic that bronze has.")],
-    to: Annotated[str, typer.Option("--to", metavar="TOPIC2", help="The topic to write; made if it does not exist.")],
+    to: Annotated[str, typer.Option("--to", metavar="TOPIC2", help="The topic to write; created if need be.")],
     at: Annotated[str | None, typer.Option("--at", metavar="TIME", help="Records up to this time, by --clock.")] = None,
     clock: Annotated[
-        str, typer.Option("--clock", metavar="event|commit", help="Whose time: the records', or the lake's commits'.")
+        str, typer.Option("--clock", metavar="event|commit", help="The records' time, or the commits'.")
     ] = "event",
     tick: Annotated[int | None, typer.Option("--tick", min=0, help="Records up to this tick.")] = None,
     offsets: Annotated[
@@ -33,9 +33,9 @@ def rehydrate(
     ] = None,
     from_tick: Annotated[int | None, typer.Option("--from-tick", min=1, help="Records from this tick on.")] = None,
     partitions: Annotated[
-        str, typer.Option("--partitions", metavar="same|N", help="How many a topic that is made here gets.")
+        str, typer.Option("--partitions", metavar="same|N", help="The number of partitions, if the topic is created.")
     ] = SAME,
-    append: Annotated[bool, typer.Option("--append", help="Write behind the records that TOPIC2 has.")] = False,
+    append: Annotated[bool, typer.Option("--append", help="Append to the records that TOPIC2 has.")] = False,
     positions: Annotated[
         bool, typer.Option("--positions", help="Add headers: lakehouse.topic_id, lakehouse.offset, lakehouse.tick.")
     ] = False,
@@ -45,7 +45,7 @@ def rehydrate(
 ) -> None:
     """Write a topic's records in bronze to a Kafka topic: same bytes, headers, times and partitions, in order.
 
-    TOPIC2 must be new or empty, or be the one that an interrupted run began: run the same again, and it goes on where
+    TOPIC2 must be new or empty, or be the one that an interrupted run began: run the same again, and it continues where
     it ended. TOPIC itself may be named if Kafka has lost it. Without Spark.
 
     Example: lakehouse repair rehydrate flights --to flights-2013-06 --at 2013-07-01
@@ -99,7 +99,7 @@ def _facts(done: Rehydrated) -> dict[str, Any]:
 
 
 def _print(done: Rehydrated) -> None:
-    made = f"made, with {done.partitions} partitions" if done.created else f"{done.partitions} partitions"
+    made = f"created, with {done.partitions} partitions" if done.created else f"{done.partitions} partitions"
     here = "by this run" if done.written == done.records else f"{done.written:,} of them by this run"
     show.say(f"{done.records:,} records of {done.topic} were written to topic {done.to} ({made}), {here}.")
     moved = [of for of in done.moved if not of.keeps_offsets]
@@ -116,7 +116,7 @@ def _print(done: Rehydrated) -> None:
     if done.untimed:
         show.say(
             f"{done.untimed:,} records have a time before 1970-01-01T00:00:00.001Z, which Kafka's client can't write: "
-            "they got that one."
+            "they were given that one."
         )
 
 

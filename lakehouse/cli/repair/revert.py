@@ -44,7 +44,7 @@ def revert(
     lake: LakeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Make a live table what it was at a moment; what comes later is taken in on top of that.
+    """Take a live table back to what it was at a moment; what comes later is taken in on top of that.
 
     Its job goes on. The rows that differ are merged in, at a tick of their own; only they reach the changelog.
 

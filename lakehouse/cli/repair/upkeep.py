@@ -26,7 +26,7 @@ def upkeep(
     lake: LakeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Compact small files, remove versions past their time, make anchors; a running job does it by itself.
+    """Compact small files, remove old versions, make anchors; a running job does it by itself.
 
     Example: lakehouse repair upkeep totals --app app.py --dry-run
     """

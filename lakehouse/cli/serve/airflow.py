@@ -32,9 +32,7 @@ def _settings(config: Path | None, home: Path | None) -> Settings:
 
 
 def up(
-    app: Annotated[
-        str | None, typer.Option("--app", metavar="APP", help="Add this application on the way: a file.")
-    ] = None,
+    app: Annotated[str | None, typer.Option("--app", metavar="APP", help="Also add this application: a file.")] = None,
     name: NameOption = None,
     config: ConfigOption = None,
     home: HomeOption = None,
@@ -42,7 +40,7 @@ def up(
 ) -> None:
     """Start Airflow on this machine, wait until it is healthy, and leave it running.
 
-    The first time, its environment is installed (about a minute). Does nothing when it runs already.
+    The first time, its environment is installed (about a minute). Does nothing when it is already running.
 
     Example: lakehouse airflow up --app app.py
     """
@@ -59,7 +57,7 @@ def up(
         found = report.report(settings.airflow).as_json()
         show.as_json(found | {"changed": changed, "seconds": round(seconds, 1)})
         return
-    state = f"is healthy after {seconds:.0f} s" if changed else "runs already"
+    state = f"is healthy after {seconds:.0f} s" if changed else "is already running"
     show.say(f"Airflow {state}: {running.url}")
     user = next(one for one, role in settings.airflow.users.items() if role == "admin")
     show.say(f"Sign in as {user}; the password is in {running.home.passwords}")
@@ -128,7 +126,7 @@ def add(
     ] = None,
     backfill_schedule: Annotated[
         str | None,
-        typer.Option(metavar="CRON", help="The intervals of the DAG whose runs are backfills of one interval."),
+        typer.Option(metavar="CRON", help="The schedule of the DAG whose runs backfill one interval each."),
     ] = None,
     freshness_minutes: Annotated[
         int | None, typer.Option(metavar="M", help="Alert when no catch-up has succeeded for this long.")
@@ -137,7 +135,7 @@ def add(
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Tell Airflow of an application: its DAGs appear within seconds. Again after its declaration changed.
+    """Tell Airflow of an application: its DAGs appear within seconds. Repeat it after the declaration changed.
 
     Example: lakehouse airflow add app.py --schedule "@hourly"
     """
@@ -171,7 +169,7 @@ def remove(
     if json:
         show.as_json({"name": name, "changed": True})
     else:
-        show.say(f"Removed {name}. Its DAGs go within seconds.")
+        show.say(f"Removed {name}. Its DAGs disappear within seconds.")
 
 
 def _add(
@@ -229,4 +227,4 @@ def _state(one: Process) -> str:
 
 
 def _count(dags: int | None) -> str:
-    return "Airflow did not tell" if dags is None else str(dags)
+    return "Airflow did not say" if dags is None else str(dags)

@@ -23,7 +23,7 @@ NEXT = """\
 """
 
 
-def init(name: Annotated[str, typer.Argument(help="Its name, and the folder that is made.")]) -> None:
+def init(name: Annotated[str, typer.Argument(help="Its name, and the folder to create.")]) -> None:
     """Write a runnable application with its test, settings and sample records.
 
     Example: lakehouse init shop

@@ -18,7 +18,7 @@ WORDS = {
 
 
 def plan(app: AppArgument, config: ConfigOption = None, lake: LakeOption = None, json: JsonOption = False) -> None:
-    """Say what a run would do with each table: make it, go on with it, or refuse it, and why. Nothing is run.
+    """Say what a run would do with each table: make it, continue it, or refuse it, and why. Nothing is run.
 
     Exit code 1 when a run would be refused.
 

@@ -33,7 +33,9 @@ class Only(StrEnum):
 
 def run(
     app: AppArgument,
-    until: Annotated[Until | None, typer.Option(help="End when all is taken in that Kafka has at the start.")] = None,
+    until: Annotated[
+        Until | None, typer.Option(help="End when everything that Kafka has at the start is taken in.")
+    ] = None,
     only: Annotated[Only | None, typer.Option(help="Run one part: Kafka to bronze, or bronze to the tables.")] = None,
     config: ConfigOption = None,
     lake: LakeOption = None,
@@ -97,7 +99,7 @@ def progress(app: App, waiting: int) -> Iterator[Callable[[JobEvent], None]]:
 
         def listen(event: JobEvent) -> None:
             if event.kind == "upkeep failed":
-                said = f"upkeep failed, the run goes on: {event.details['message']}"
+                said = f"upkeep failed, the run continues: {event.details['message']}"
                 bars.console.print(show.escaped(said), markup=False)
             if event.kind == "function failed":
                 bars.console.print(show.escaped(_failed(event)), markup=False)
@@ -117,7 +119,7 @@ def progress(app: App, waiting: int) -> Iterator[Callable[[JobEvent], None]]:
 def _failed(event: JobEvent) -> str:
     of = event.details
     return (
-        f"{of['function']} of table {of['table']} failed on {event.records:,} records, the run goes on without them; "
+        f"{of['function']} of table {of['table']} failed on {event.records:,} records, the run continues without them; "
         f"the first, {of['first']}: {of['error']}"
     )
 

@@ -85,7 +85,7 @@ def _topic(layout: Layout, name: str, said: dict[str, Any] | None) -> dict[str, 
         if here:
             result["offsets"][str(partition)] = [part["first"], end]
         if part["records"] != part["offsets"]:
-            result["problems"].append(f"{where}: {part['records'] - part['offsets']} records stand in bronze twice")
+            result["problems"].append(f"{where}: {part['records'] - part['offsets']} records are in bronze twice")
         if part["last"] >= end:
             result["problems"].append(f"{where}: has offset {part['last']}, its last commit says {end} comes next")
     return result

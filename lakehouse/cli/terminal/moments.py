@@ -22,11 +22,11 @@ ClockOption = Annotated[
     str | None,
     typer.Option(
         metavar="event|commit",
-        help="What --at means: the records up to that event time (if left out), or what was committed by then.",
+        help="What --at means: the records up to that event time (the default), or what was committed by then.",
     ),
 ]
 VersionOption = Annotated[
-    int | None, typer.Option("--version", min=0, help="At this version of the table; of one table only.")
+    int | None, typer.Option("--version", min=0, help="At this version of the table; for one table only.")
 ]
 TickOption = Annotated[int | None, typer.Option("--tick", min=0, help="After this tick.")]
 OffsetsOption = Annotated[

@@ -21,22 +21,22 @@ LakeOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 AppOption = Annotated[
     str,
-    typer.Option("--app", metavar="APP", help="The application: a file (app.py) or a module, with :NAME if need be."),
+    typer.Option("--app", metavar="APP", help="The application: a file (app.py) or a module; :NAME if it has several."),
 ]
 AppArgument = Annotated[
     str,
     typer.Argument(
-        metavar="APP", help="A file (app.py) or a module that declares an application, with :NAME if need be."
+        metavar="APP", help="A file (app.py) or a module that declares an application, with :NAME if it has several."
     ),
 ]
 
 
-ReasonOption = Annotated[str, typer.Option("--reason", help="Why; it stands in the interventions.")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Why; it is kept in the interventions.")]
 DecidedByOption = Annotated[
     str | None,
     typer.Option(
         "--decided-by", metavar="NAME", envvar="LAKEHOUSE_DECIDED_BY", show_envvar=False,
-        help="Who decided it, beside the operating system's user.",
+        help="Who decided it, besides the operating system's user.",
     ),
 ]  # fmt: skip
 PlanOption = Annotated[bool, typer.Option("--plan", help="Only say what would change, and how much; apply nothing.")]

@@ -38,8 +38,8 @@ def audit(
 ) -> None:
     """Account for every offset that a table has taken in: applied, superseded, late, quarantined, or explained.
 
-    Exit code 1 when something is not as it must be: each problem says what was found, what was expected, what to do.
-    Offsets that bronze does not have are asked of Kafka, if it runs. Docs: docs/audit.md.
+    Exit code 1 when something is not as it should be: each problem says what was found, what was expected, what to do.
+    Offsets that bronze does not have are looked up in Kafka, if it runs. Docs: docs/audit.md.
 
     Example: lakehouse test audit totals --app app.py
     """

@@ -50,8 +50,8 @@ def backtest(
     rows = [(name, one.rows, str(one.hash)) for name, one in contents.items()]
     show.table(f"{table} at tick {found.tick:,}", ("declared in", "rows", "hash"), rows)
     show.say(
-        "They make the same." if of.equal else
-        f"{other} has {of.added:,} keys more, {of.removed:,} less, and {of.changed:,} with another row."
+        "They make the same rows." if of.equal else
+        f"{other} has {of.added:,} keys more, {of.removed:,} fewer, and {of.changed:,} with another row."
     )  # fmt: skip
     if some:
         show.table("Some of them", ("key", app, other), some)

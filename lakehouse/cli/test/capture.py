@@ -30,7 +30,7 @@ def capture(
     config: ConfigOption = None,
     lake: LakeOption = None,
 ) -> None:
-    """Write a test out of real records: those in bronze that reach one key, and what the model makes of them.
+    """Write a test from real records: those in bronze that reach one key, and what the model makes of them.
 
     Without Spark. The test holds these records alone: stream time is that of the slice, without the records of other
     keys that move it in the lake, so windows can close, and records be late, at other points than they did there. All
@@ -66,7 +66,9 @@ def capture(
     records = f"{part} {'record' if made.of == 1 else 'records'} of {', '.join(of.stream.topics)}"
     show.say(f"{file}: {records} behind the key {key} of {table}.")
     if made.reordered:
-        show.say("Records of several partitions stand there in another order than in the lake: by their order times.")
+        show.say(
+            "In the file, records of several partitions are in the order of their order times, unlike in the lake."
+        )
     show.say(f"Run it: lakehouse test run {file}")
 
 

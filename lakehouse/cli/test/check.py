@@ -12,7 +12,7 @@ from lakehouse.cli.terminal.options import AppArgument, ConfigOption, LakeOption
 def check(app: AppArgument, config: ConfigOption = None, lake: LakeOption = None) -> None:
     """Check that an application's tables are current and that every offset is accounted for. Prints JSON.
 
-    Exit code 1 when something is not as it must be; "problems" says what.
+    Exit code 1 when something is not as it should be; "problems" says what.
 
     Example: lakehouse test check app.py
     """

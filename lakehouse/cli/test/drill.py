@@ -25,17 +25,18 @@ def drill(
         str | None, typer.Option("--app", metavar="APP", help="The application: a file (app.py) or a module.")
     ] = None,
     topic: Annotated[
-        str | None, typer.Option("--topic", help="Where its changelog is published; known where the application says.")
+        str | None,
+        typer.Option("--topic", help="Where its changelog is published; needed if the application does not say."),
     ] = None,
-    damage: Annotated[list[str] | None, typer.Option("--damage", help="Only this damage; may be given again.")] = None,
-    history: Annotated[bool, typer.Option("--history", help="Only show the drills that were run.")] = False,
+    damage: Annotated[list[str] | None, typer.Option("--damage", help="Only this damage; can be repeated.")] = None,
+    history: Annotated[bool, typer.Option("--history", help="Show the drills that were run; run none.")] = False,
     config: ConfigOption = None,
     lake: LakeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Damage a copy of a table, find the damage, restore it from a version, its changelog and bronze; compare.
 
-    The live table is only read. Ends with 1 where a damage was not found, or a restored table is not equal.
+    The live table is only read. Exit code 1 where a damage was not found, or a restored table is not equal.
 
     Example: lakehouse test drill totals --app app.py
     """
@@ -73,7 +74,7 @@ def drill(
     else:
         show.say(
             f"Table {done.table} at tick {done.tick:,}: {done.rows:,} rows, hash {done.hash}. "
-            f"{'Every damage was found, and nothing is lost' if done.ok else 'NOT all is well'}; {done.seconds} s."
+            f"{'Every damage was found, and nothing is lost' if done.ok else 'SOMETHING IS WRONG'}; {done.seconds} s."
         )
     if not done.ok:
         raise typer.Exit(FAILED)

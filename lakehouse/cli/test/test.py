@@ -36,7 +36,7 @@ def run_scenarios(
     batch: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="one|all|N", help="So many records a batch: one, all, or a number. May be given several times."
+            metavar="one|all|N", help="How many records in a batch: one, all, or a number. Can be given several times."
         ),
     ] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the results there, as JSON.")] = None,

@@ -81,7 +81,7 @@ class History:
         found = self.timeline.version(at)
         why = "lies between versions" if found is None else f"is version {found}, whose files are gone (VACUUM)"
         near = " and ".join(filter(None, self._neighbours(at)))
-        return f"{self.what} at {at} {why}. " + (f"Near it are {near}." if near else "No version near it can be told.")
+        return f"{self.what} at {at} {why}. " + (f"The nearest are {near}." if near else "No version near it is known.")
 
     def _neighbours(self, at: At) -> tuple[str | None, str | None]:
         """The nearest moments before and after one that have a version, as text."""

@@ -66,13 +66,13 @@ def check(offsets: Offsets, bounds: OffsetBounds) -> None:
             place, there = f"{topic}/{partition}", _next(now, topic, partition)
             if offset > there:
                 raise NotFound(
-                    f"offsets {place}={offset}: bronze has {place} up to {there}; expected that, or less. Run the "
+                    f"offsets {place}={offset}: bronze has {place} up to {there}; expected at most that. Run the "
                     f"application first, or name an earlier offset.{also}"
                 )
             if is_read and offset > (end := ends.get((topic, partition), 0)):
                 raise NotFound(
                     f"offsets {place}={offset}: {what} has taken in {place} up to {end} (tick {bounds.tick}), "
-                    f"of {there} that bronze has; expected that, or less. Run its application first, or name an "
+                    f"of {there} that bronze has; expected at most that. Run its application first, or name an "
                     f"earlier offset.{also}"
                 )
     if add:

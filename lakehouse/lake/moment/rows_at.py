@@ -65,7 +65,7 @@ def snapshot(layout: Layout, name: str, at: At | None, fold: FoldRows | None = N
         return Snapshot(history, None, fold(history.name, at))
     more = "With --app APP Spark folds it from bronze."
     if history.layer != "silver":
-        more = f"Between versions only {history.name} itself can be had, by --app APP."
+        more = f"Between versions only {history.name} itself can be read, with --app APP."
     raise NotFound(f"{why or history.around(at)} {more}")
 
 
@@ -96,7 +96,7 @@ def rows_at(layout: Layout, layer: str, name: str, at: At, fold: FoldRows | None
             kept &= ds.field("timestamp") <= pa.scalar(moment(ms), pa.timestamp("us", "UTC"))
         case AtOffsets():
             if layer != "bronze":
-                raise ConfigError(f"{what} has rows of several moments at offsets. Name a tick, or a commit time.")
+                raise ConfigError(f"{what} can't be read by offsets. Name a tick, or a commit time.")
             kept &= _before(layout, name, at)
     return reader.dataset(history.path, version).filter(kept)
 

@@ -229,11 +229,9 @@ class Timeline:
             return
         what = f"{self.subject.what} at tick {tick}"
         if tick > max(self.done, self.complete):
-            raise NotFound(f"{what}: bronze has ticks up to {self.complete}. It stands at tick {self.applied}.")
+            raise NotFound(f"{what}: bronze has ticks up to {self.complete}. It is at tick {self.applied}.")
         if self.topics is not None and self.waits(self.done, tick):
-            raise NotFound(
-                f"{what}: it has not taken that in yet, and stands at tick {self.done}. It has {self.span()}."
-            )
+            raise NotFound(f"{what}: it has not taken that in yet, and is at tick {self.done}. It has {self.span()}.")
 
     def _check_offsets(self, at: AtOffsets) -> dict[str, str]:
         """Raise for offsets that can't be read; return the ids of the topics that they belong to."""

@@ -56,7 +56,7 @@ def chosen(layout: Layout, topic: str, at: At | None, from_tick: int | None) -> 
         raise NotFound(f"topic {topic!r} is not in bronze. There are: {', '.join(known) or 'no topics yet'}.")
     if isinstance(at, AtVersion):
         raise ConfigError(
-            f"{at}: versions are of tables; of a topic expected a tick, a time, or offsets. `lakehouse past log "
+            f"{at}: versions are of tables; for a topic, expected a tick, a time, or offsets. `lakehouse past log "
             f"bronze.{topic}` lists the ticks."
         )
     complete = reader.read_progress(reader.open_table(layout.records, "bronze"), reader.INGEST).tick

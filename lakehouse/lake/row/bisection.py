@@ -35,7 +35,7 @@ def bisect(layout: Layout, name: str, condition: str, good: int | None = None, b
     good = history.oldest_readable() if good is None else good
     bad = history.newest if bad is None else bad
     if good >= bad:
-        raise ConfigError(f"bisect: good is version {good}, bad is version {bad}; expected a later bad one.")
+        raise ConfigError(f"bisect: good is version {good}, bad is version {bad}; expected bad to be later.")
     tried: dict[int, bool] = {}
 
     def holds(version: int) -> bool:
@@ -52,7 +52,7 @@ def bisect(layout: Layout, name: str, condition: str, good: int | None = None, b
         good, bad = (middle, bad) if holds(middle) else (good, middle)
     version = next((version for version in history if version.version == bad), None)
     if version is None:
-        raise NotFound(f"{history.what}: the log has no version {bad} any more.")
+        raise NotFound(f"{history.what}: the log no longer has version {bad}.")
     return Turned(version, good, tried)
 
 

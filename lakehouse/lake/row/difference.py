@@ -86,7 +86,7 @@ def _compared(
     limit: int | None,
 ) -> Difference:
     if not history.key:
-        raise StorageError(f"{history.what} does not say its key; expected a table that lakehouse made.")
+        raise StorageError(f"{history.what} does not say what its key is; expected a table of lakehouse.")
     connection = engine()
     columns = visible(dict.fromkeys([*after.schema.names, *before.schema.names]))
     for side, rows in (("_a", before), ("_b", after)):

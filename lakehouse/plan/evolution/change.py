@@ -102,7 +102,7 @@ def change_of(properties: Mapping[str, str], table: Table) -> Evolution:
         return compare(json.loads(properties[DECLARATION]), fingerprint(table))
     # A table of the first release has only the text, which tells nothing but whether it is the same.
     if PLAN not in properties:
-        return Evolution("new_table", ("declaration: found none; another program made it: take another name.",))
+        return Evolution("new_table", ("declaration: found none; another program wrote it: use another name.",))
     was, now = properties[PLAN], describe(table)
     if was == now:
         return Evolution("same")

@@ -12,9 +12,9 @@ from lakehouse.plan.expression import SQL, Json, canonical
 Meaning = Literal["same", "compatible", "refold", "new_table"]
 KINDS: tuple[Meaning, ...] = ("same", "compatible", "refold", "new_table")
 
-REFOLD = "its rows were made by what was found, so refold the table"
-NEW = "that tells rows apart, so make a new table"
-GOES_ON = "the table goes on, there is nothing to do"
+REFOLD = "its rows were computed the earlier way, so refold the table"
+NEW = "it identifies the rows, so declare a new table"
+GOES_ON = "the table continues, there is nothing to do"
 
 SIMPLE_NAME = re.compile(r"`([A-Za-z_]\w*)`")
 
@@ -94,7 +94,7 @@ def _beside(was: Json, now: Json) -> Iterator[Verdict]:
         yield _differs("compatible", "suppress", words[before["suppress"]], words[after["suppress"]], meaning)
     final = was["emit"] == now["emit"] == "final"
     if before["idle"] != after["idle"] and final:
-        meaning = f"from now on final results are emitted by the new setting, those already emitted stay: {GOES_ON}"
+        meaning = f"from now on final results follow the new setting; those already emitted stay: {GOES_ON}"
         yield _differs("compatible", "idle", _ms(before["idle"]), _ms(after["idle"]), meaning)
     if before["retention"] != after["retention"] and (was["window"] is None) == (now["window"] is None):
         yield from _retention(before["retention"], after["retention"], was, final)
@@ -107,7 +107,7 @@ def _retention(before: int | None, after: int | None, was: Json, final: bool) ->
     elif after is not None and (before is None or after < before):
         meaning = f"rows of windows that ended longer ago are removed with the next records: {GOES_ON}"
     elif after is not None or final:
-        meaning = f"rows that were removed do not come back, later ones stay longer: {GOES_ON}"
+        meaning = f"rows that were removed do not come back; later ones stay longer: {GOES_ON}"
     else:
         kind = "refold"
         meaning = (

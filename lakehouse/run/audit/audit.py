@@ -78,7 +78,7 @@ def audit(
     every = interventions.of(opened.lake, table.name)
     if waiting := [at.at for at in every if at.at > tick and at.details.get("changed")]:
         raise PlanError(
-            f"table {table.name!r} is to be swapped at tick {waiting[0]}, and stands at tick {tick}: it has the new "
+            f"table {table.name!r} will be swapped at tick {waiting[0]}, and is at tick {tick}: it has the new "
             "declaration, and the old rows. Run its application, or the backfill again, and audit it then."
         )
     decisions = [at for at in every if at.at <= tick]

@@ -10,23 +10,23 @@ REBUILD = (
     "Rebuild the table: stop the job, remove silver/{table} (and state/{table}, late/{table} where they exist) from "
     "the lake, and run the application."
 )
-BACKUP = "Bronze is only ever appended to: something else wrote there. Take its folder from a backup."
+BACKUP = "Bronze is only ever appended to: something else wrote there. Restore its folder from a backup."
 REQUARANTINE = (
     "The bytes are in bronze. To have the quarantine written again, stop the job, remove its folder below quarantine/, "
     "and rebuild the table: remove silver/{table} (and state/{table}, late/{table} where they exist), and run."
 )
 # By fault (see lakehouse.spark.audit.fates): the actual state, the expected one, and what to do. {n}: offsets.
 TEXTS = {
-    "doubled": ("{n} offsets stand in bronze more than once", "each once", BACKUP),
+    "doubled": ("{n} offsets are in bronze more than once", "each once", BACKUP),
     "not_quarantined": (
         "{n} records that do not fit are not in the quarantine", "each there once for its stream", REQUARANTINE,
     ),
     "quarantined_again": (
-        "{n} records stand in the quarantine though they fit, or more than once", "bad records, each once",
+        "{n} records are in the quarantine though they fit, or more than once", "bad records, each once",
         REQUARANTINE,
     ),
     "quarantined_otherwise": (
-        "{n} records stand in the quarantine with other bytes, or at another place, than in bronze",
+        "{n} records are in the quarantine with other bytes, or at another place, than in bronze",
         "the row of bronze", REQUARANTINE,
     ),
     "late_not_kept": (
@@ -34,11 +34,11 @@ TEXTS = {
         "a row for each window that did not take them", REBUILD,
     ),
     "late_again": (
-        "{n} records stand in late/{table} for windows that took them, or more than once",
+        "{n} records are in late/{table} for windows that took them, or more than once",
         "what came too late, each record and window once", REBUILD,
     ),
     "late_otherwise": (
-        "{n} records stand in late/{table} for other windows, or at another place, than they were late for",
+        "{n} records are in late/{table} for other windows, or at another place, than they were late for",
         "the windows that did not take them", REBUILD,
     ),
     "decided_in_time": (
@@ -51,8 +51,8 @@ TEXTS = {
         "{n} records are shown by rows though their keys have a later record, or were deleted",
         "rows of the last records only", REBUILD,
     ),
-    "quarantined_without_row": ("{n} records stand in the quarantine and not in bronze", "both", BACKUP),
-    "late_without_row": ("{n} records stand in late/{table} and not in bronze", "both", BACKUP),
+    "quarantined_without_row": ("{n} records are in the quarantine and not in bronze", "both", BACKUP),
+    "late_without_row": ("{n} records are in late/{table} and not in bronze", "both", BACKUP),
     "shown_without_row": ("{n} records are shown by rows and are not in bronze", "both", BACKUP),
 }  # fmt: skip
 

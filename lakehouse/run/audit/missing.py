@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 5.0
 LOST = (
-    "Bronze is only ever appended to: rows were taken away, or this is an error of lakehouse (please tell us). Take "
-    "its folder from a backup, or begin a new lake while Kafka still has the records."
+    "Bronze is only ever appended to: rows were removed, or this is a defect of lakehouse (please report it). Take "
+    "its folder from a backup, or start a new lake while Kafka still has the records."
 )
 
 
@@ -78,7 +78,7 @@ def explained(scope: Scope, told: list[FateCounts], kafka: Asked) -> Explanation
                 made.problems.append(Problem(f"{what}; the first: offset {said.first_there}", "none", LOST))
             if missing.unknown:
                 made.notes.append(
-                    f"{where}: {missing.unknown:,} offsets are no row of bronze, and {why}: they are Kafka's own (a "
+                    f"{where}: {missing.unknown:,} offsets have no row in bronze, and {why}: they are Kafka's own (a "
                     "transaction's markers, aborted or compacted records), expired, or unknown"
                 )
     return made
@@ -115,7 +115,7 @@ class _Asking:
         if self._holes is None:
             self._holes = self._stack.enter_context(Holes(self._cluster, self._kafka.options))
         said = self._holes.explain(item.topic, item.partition, holes)
-        return said, "they lie behind the end of Kafka's log"
+        return said, "they are past the end of Kafka's log"
 
 
 class _Counted:

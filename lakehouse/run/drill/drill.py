@@ -158,7 +158,7 @@ class _Running:
             raise NotFound("no version is intact: use the changelog, or bronze")
         if found < self.tick and self._is_restored:
             raise NotFound(
-                f"the last whole version is tick {found}, and bronze does not tell what a restored table lacks"
+                f"the last intact version is of tick {found}, and bronze does not tell what a restored table lacks"
             )
         return self._written(into, Past(into).visible(Cut(self.tick)))
 
@@ -186,7 +186,7 @@ class _Running:
             self._query(lake)
             return reading.read(lake, AtTick(self.tick))
 
-        found = "the writer: every start makes a fresh checkpoint, and goes on from the table's own tick"
+        found = "the writer: every start makes a fresh checkpoint, and continues from the table's own tick"
         return DrillCase(CHECKPOINT, "removed control/", found, 0.0, (self._timed("writer", again),))
 
     def _query(self, lake: OpenTable) -> None:

@@ -58,7 +58,7 @@ def capture(
     if table.stream.reads:
         names = ", ".join(upstream.name for upstream in table.stream.reads)
         raise NeedsSpark(
-            f"table {table.name!r} reads {names}: which records reach a key is told by `lakehouse past explain` only. "
+            f"table {table.name!r} reads {names}: only `lakehouse past explain` can tell which records reach a key. "
             f"Capture a key of {names}."
         )
     own = {source.topic for source in app.sources if source.own_table}

@@ -58,15 +58,15 @@ def explain(
     told, wanted = applied.told(layout, table, at), sought(layout, table, key)
     try:
         if table.stream.tables:
-            raise NeedsSpark("it reads other tables, whose changes Spark tells.")
+            raise NeedsSpark("it reads other tables, whose changes only Spark can derive.")
         if changelog.is_needed(layout, table):
-            raise NeedsSpark("interventions, or what a restore began from, are folded by Spark.")
+            raise NeedsSpark("a table with interventions, or one that was restored, is folded by Spark.")
         steps = folded(layout, table, wanted, told.cut, listen)
     except NeedsSpark as error:
         if isinstance(at, AtEvent | AtOffsets):
             raise ConfigError(
-                f"explain {table.name!r} at {at}: this table is explained by Spark, which can do so now, at a version, "
-                f"a tick or a commit time. Why Spark: {error}"
+                f"explain {table.name!r} at {at}: only Spark can explain this table, and it can do so now, at a "
+                f"version, a tick or a commit time. Why it needs Spark: {error}"
             ) from error
         steps = changelog.steps(lake().open(table), key, wanted, told.cut.tick)
     if not steps:

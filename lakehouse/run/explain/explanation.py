@@ -121,7 +121,7 @@ def checked(
     if not agrees and made is not None and found is None:
         note = absent = next((why for item in table.behind if (why := _absent(item, table, key, watermark))), None)
     if not agrees and note is None:
-        note = "the table has another row: somebody else has changed it, or it was declared otherwise then"
+        note = "the table has another row: somebody else has changed it, or it was declared differently then"
     return Explained(shown, steps, found, agrees or absent is not None, note)
 
 

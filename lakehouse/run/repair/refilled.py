@@ -63,7 +63,7 @@ def target(
     if facts.partitions < needed or partitions not in (None, facts.partitions):
         raise ConfigError(
             f"topic {name!r} has {facts.partitions} partitions; expected {partitions or f'{needed} or more'}: a record "
-            "keeps its partition. Name another topic; one that does not exist is made."
+            "keeps its partition. Name another topic; one that does not exist is created."
         )
     _check_config(name, cluster.config(name), source)
     begin = _begin(cluster, source, facts, append, remembered)

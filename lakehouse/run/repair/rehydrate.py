@@ -134,8 +134,8 @@ def _there(
         if not same:
             raise ConfigError(
                 f"topic {into.name!r}: partition {partition} holds {count} records from offset {begin} on which are "
-                "not the first ones of what was chosen; expected an empty topic, or what an interrupted run of the "
-                f"same choice left. Name another topic, or {remove}write behind them: --append."
+                "not the first of the chosen records; expected an empty topic, or what an interrupted run of the "
+                f"same command left. Name another topic, or {remove}append to them: --append."
             )
     return there
 

@@ -75,13 +75,13 @@ def restore(opened: OpenTable, published: Published) -> int:
     table = opened.table
     if opened.state != opened.visible:
         raise PlanError(
-            f"table {table.name!r} keeps more than its changelog tells (final results, HAVING, order_by). Build it "
+            f"table {table.name!r} keeps more than its changelog shows (final results, HAVING, order_by). Build it "
             "from bronze: run its application on a lake that has the topic's records."
         )
     if table.stream.reads:
         names = ", ".join(upstream.name for upstream in table.stream.reads)
         raise PlanError(
-            f"table {table.name!r} reads {names}: what these had is in no changelog of its own. Restore {names}, and "
+            f"table {table.name!r} reads {names}: what these had is not in its changelog. Restore {names}, and "
             "run the application: it builds the table from their changes since then; or build all of it from bronze."
         )
     with Lease(opened.layout.lease(f"silver-{table.name}"), f"table {table.name!r}"):
@@ -123,7 +123,7 @@ def changelog(opened: OpenTable, published: Published, tick: int) -> Iterator[Da
         raise NotFound(f"topic {topic!r} has no changelog of table {table.name!r} by this lake. Name the table's own.")
     until = ends[mine]
     if until < tick and not changefeed.per_event(opened, until, tick).isEmpty():
-        raise NotFound(f"topic {topic!r} covers tick {until}, no more; later changes were not published. Run its job.")
+        raise NotFound(f"topic {topic!r} covers ticks up to {until}; later changes were not published. Run its job.")
     ends = {origin: tick if origin == mine else end for origin, end in _up_to(ends, mine).items()}
     schema = tables.schema(opened.spark, table)
     found = _Read(cover, newest(_records(cluster, options, topic, cover, ends)))

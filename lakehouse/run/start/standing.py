@@ -87,7 +87,7 @@ def standing(topic: str, topic_id: str, cover: Cover | None, mine: Mine, *, has_
     """Return where publishing goes on. Raises StorageError if it must not. has_records: only used without a cover."""
     if cover is None or cover.topic != topic_id:  # of a topic that was deleted and recreated
         if has_records and isinstance(mine.of, Table):
-            raise _refused(topic, "has records, and no cover says which table's and up to where")
+            raise _refused(topic, "has records, and nothing says which table they are of and up to which tick")
         return Standing()
     if cover.of != name_of(mine.of):
         raise _refused(topic, f"has the changelog of {_shown(cover.of)}, not of {_shown(name_of(mine.of))}")

@@ -76,7 +76,7 @@ def wrong_merge(spark: SparkSession, path: str, table: Table) -> str | None:
     merge = f"MERGE INTO delta.{quoted(path)} AS t USING wrong AS s ON {same}"
     spark.sql(f"{merge} WHEN MATCHED AND s._odd = 0 THEN DELETE {update}")
     spark.catalog.dropTempView("wrong")
-    return f"a MERGE of {chosen.count()} keys: each second one goes, the others lose their first value"
+    return f"a MERGE of {chosen.count()} keys: every second one is deleted, the others lose their first value"
 
 
 def largest(path: str) -> Path | None:

@@ -73,7 +73,7 @@ def _lost(place: TablePlace) -> Iterator[Finding]:
     for name, size in sizes:
         file = Path(place.path, name)
         if not file.is_file():
-            yield Finding(f"the files: {name} is not there")
+            yield Finding(f"the files: {name} is missing")
         elif file.stat().st_size != size:
             yield Finding(f"the files: {name} has {file.stat().st_size} bytes, the log says {size}")
 

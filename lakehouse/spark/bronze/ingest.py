@@ -32,9 +32,9 @@ CUT = (
 )
 TOO_LARGE = (
     "What came before it is in bronze. To take it in, raise [run] max_record_bytes, and [spark] memory with it; to "
-    'leave it out, write that down in bronze/gaps and go on, set [run] on_data_loss = "record".'
+    'leave it out, record that in bronze/gaps and continue, set [run] on_data_loss = "record".'
 )
-ACCEPT = 'To accept the loss, write it down in bronze/gaps and go on, set [run] on_data_loss = "record".'
+ACCEPT = 'To accept the loss, record it in bronze/gaps and continue, set [run] on_data_loss = "record".'
 WHILE_RUNNING = "It was found while running; nothing was skipped. Start again. "
 
 

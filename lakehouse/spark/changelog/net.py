@@ -23,7 +23,7 @@ def net_changes(opened: OpenTable, after: int, to: int, *, ticks: bool = False) 
     path = opened.visible.path
     known = opened.lake.commits(opened.visible, after)
     gone = NotFound(
-        f"table {table.name!r}: Delta has the net changes after tick {after} no longer (see keep_versions in "
+        f"table {table.name!r}: Delta no longer has the net changes after tick {after} (see keep_versions in "
         "docs/upkeep.md). The changes per event are derived from bronze: leave net out."
     )
     if known and known[0].tick > after:

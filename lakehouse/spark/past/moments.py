@@ -195,8 +195,8 @@ class Past:
             if base is None and skip:
                 raise NotFound(
                     f"table {self._table.name!r} at {cut}: it was restored from a topic, and this lake's bronze does "
-                    "not have its restored rows. No version or anchor since then holds just what counts; ticks can be "
-                    "read."
+                    "not have its restored rows. No version or anchor since then holds exactly these records; ticks "
+                    "can be read."
                 )
             if base is None:
                 base = Anchor(NO_TICK, self._nothing, self._nothing if is_final(self._table) else None)

@@ -42,7 +42,7 @@ def version(opened: OpenTable, at: At | None) -> DataFrame:
         return opened.lake.read(opened.visible.path)
     if (frame := _version(opened, travel.line_of(opened).version(at))) is not None:
         return frame
-    raise NotFound(f"table {opened.name!r} at {at}: Delta has no version that is just that. Take bronze instead.")
+    raise NotFound(f"table {opened.name!r} at {at}: Delta has no version of exactly that moment. Use bronze instead.")
 
 
 def version_meant(opened: OpenTable, at: At) -> int | None:

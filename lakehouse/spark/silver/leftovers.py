@@ -39,7 +39,7 @@ def upkeep_control(layout: Layout, policy: Policy, now: datetime) -> list[Done]:
     if not old:
         return []
     then = (len(files), size) if policy.dry_run else (0, 0)
-    kept = f"what was left in {policy.keep_versions / DAY_MS:g} days"
+    kept = f"what was left behind in the last {policy.keep_versions / DAY_MS:g} days"
     return [Done("control", len(files), then[0], size, then[1], False, (kept,))]
 
 

@@ -96,7 +96,7 @@ def upkeep(
         needed[visible.path][f"topic {topic} has the changes up to tick {tick}"] = tick
     if state != visible:
         shown = opened.lake.progress(visible).tick
-        needed[state.path] = {f"what people see is at tick {shown}": shown}
+        needed[state.path] = {f"the visible table is at tick {shown}": shown}
     # Windows that end together begin together: ordering by the end, too, would only halve the use of the other columns.
     columns = [name for name in table.key if name != "window_end"]
     done = []

@@ -175,7 +175,7 @@ class SilverWriter:
         """Apply an intervention, the next one. A swap, or a revert, opens the next epoch."""
         if at.kind == "swap" and at.details["declaration"] != declared(self.table)[DECLARATION]:
             raise PlanError(
-                f"table {self.table.name!r} is to be swapped for one under another declaration, at tick {at.at}. Run "
+                f"table {self.table.name!r} will be swapped for one under another declaration, at tick {at.at}. Run "
                 "the application that declares it."
             )
         if at.kind in ("swap", "revert"):

@@ -27,7 +27,7 @@ def check(frame: DataFrame, what: str, items: Iterable[Expression]) -> None:
             if _makes_moment(cast.child().dataType(), cast.dataType()) and not is_whole_moment(cast.child()):
                 raise PlanError(
                     f"{what}: {item.text!r} makes Spark read {cast.child().sql()} as a timestamp: '12:30' would be of "
-                    "the day on which it is read. Write a cast of the text alone: cast(... AS timestamp)."
+                    "the day on which it is read. Cast the text alone: cast(... AS timestamp)."
                 )
 
 

@@ -180,7 +180,7 @@ def _other_accumulators(spark: SparkSession, place: TablePlace, columns: StructT
 def _of_earlier_release(table: Table, other: list[tuple[str, str, str]]) -> str:
     return "\n".join(
         [
-            f"table {table.name!r} was made by an earlier release of lakehouse, and can't go on under this one:",
+            f"table {table.name!r} was made by an earlier release of lakehouse, and can't continue under this one:",
             *(f"  {name}: found {was}; expected {now}" for name, was, now in other),
             "An earlier release dropped digits of such sums. Declare the table under another name: it is built from "
             f"bronze, while {table.name} stays. Or stop its job, remove the folder silver/{table.name} of the lake and "
@@ -212,7 +212,7 @@ def swap_refusal(opened: OpenTable) -> str | None:
     if change.kind == "new_table" or gone or other or state_differs:
         said = [*change.reasons, *(f"column {n}: is no longer declared" for n in gone)]
         said += [f"column {n}: has another type" for n in other]
-        said += ["what it keeps beside what people see comes, or goes, as a table of its own"] * state_differs
+        said += ["its state, which people don't see, begins or ends to be a table of its own"] * state_differs
         return "\n".join(
             [
                 f"table {table.name!r} can't become what is declared now; its readers would find another table:",
