@@ -4,7 +4,7 @@
 
 The table is filled, then grows by batches of 1,000 new keys, each of which leaves small files behind. Batches that
 touch 1,000 neighbouring keys are measured before and after upkeep, and upkeep itself: the first one, which lays the
-table out anew and copies it as an anchor, and one that finds nothing to do. --drill: then a drill of the table.
+table out again and copies it as an anchor, and one that finds nothing to do. --drill: then a drill of the table.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ each jar must be, by SHA-256: a jar that is another one, or one too many, is ref
 this runs. A second run reads the jars (66 MB, tenths of a second) and does nothing else.
 
     python infra/jars/resolve.py [--target FOLDER]
-    python infra/jars/resolve.py --lock      write checksums.txt anew, after ivy.xml has changed; look at the difference
+    python infra/jars/resolve.py --lock      write checksums.txt again, after ivy.xml has changed; look at the diff
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which command is found where: six that stand alone, the groups, and the names from before there were groups."""
+"""Which command is found where: six on their own, the groups, and the names from before there were groups."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ MOVED = {
 
 
 class Names(TyperGroup):
-    """A group that knows where a command is that it does not have."""
+    """A group that can say where a command is that it does not have itself."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of a line; a usage error that names what may be meant, with its group."""
@@ -131,10 +131,10 @@ class Names(TyperGroup):
 
 
 class Top(Names):
-    """What stands directly behind `lakehouse`. The flat names of before are understood, and listed nowhere."""
+    """The commands directly below `lakehouse`. Earlier flat names are understood, but not listed."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command by its name or by its flat name of before; None where there is none."""
+        """Return a command by its name or by its earlier flat name; None if there is none."""
         if cmd_name not in MOVED:
             return super().get_command(ctx, cmd_name)
         group = MOVED[cmd_name]
@@ -147,7 +147,7 @@ class TestOrPaths(Names):
     """`lakehouse test PATH...`, from before it was a group, still runs the scenarios of PATH."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the line of the group; one that names no command of it is a line of `test run`."""
+        """Parse the group's command line; one that names none of its commands is a line of `test run`."""
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
             misspelt = get_close_matches(args[0], self.commands) and not Path(args[0]).exists()
             args = args if misspelt else ["run", *args]
@@ -155,7 +155,7 @@ class TestOrPaths(Names):
 
 
 def meant_by(word: str) -> list[str]:
-    """Return the command lines, without arguments, that a word that is no command may stand for."""
+    """Return the command lines, without arguments, that an unknown command may mean."""
     lines: dict[str, list[str]] = {name: [name] for name in ALONE}
     for group in GROUPS:
         lines.setdefault(group.name, []).append(group.name)

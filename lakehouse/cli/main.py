@@ -45,7 +45,7 @@ def common(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
     ] = False,
 ) -> None:
-    """Read what stands before the command. `main` has taken --debug out already: it may stand anywhere."""
+    """Read the options before the command. `main` has removed --debug already, which can be anywhere."""
 
 
 groups.add_to(app)
@@ -75,7 +75,7 @@ def run() -> None:
 
 
 def show_trace(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print what Python prints of an error that nobody caught, as it is to be seen: it may quote a record."""
+    """Print what Python prints of an uncaught error, escaped: it may quote a record."""
     show.say("".join(traceback.format_exception(kind, error, trace)), stderr=True, nl=False)
 
 

@@ -97,7 +97,7 @@ def _tour(settings: Settings, clock: Stopwatch, moment: datetime, picture: Path,
 
 
 def fresh_folder(folder: Path) -> Settings:
-    """Make the demo's folder anew and return its settings. Only what an earlier demo made is removed."""
+    """Recreate the demo's folder and return its settings. Only what an earlier demo made is removed."""
     from lakehouse.kafka.broker import find
 
     if folder.exists():
@@ -130,7 +130,7 @@ class Stopwatch:
         self._parts.append((name, time.monotonic() - began))
 
     def add(self, events: list[JobEvent]) -> None:
-        """Take a run apart: it ingested until the last tick, kept tables until the last batch, then published."""
+        """Add a run's parts: it ingested until the last tick, kept tables until the last batch, then published."""
         done = 0.0
         for name, kind in (("ingest into bronze", "tick"), ("keep the tables", "batch"), ("publish", "published")):
             last = max((event.seconds for event in events if event.kind == kind), default=done)

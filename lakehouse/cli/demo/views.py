@@ -40,7 +40,7 @@ IN_THE_AIR = """
     SELECT tailnum, carrier || flight AS flight, origin AS "from", dest AS "to", took_off_at AS "took off"
     FROM airborne ORDER BY took_off_at DESC LIMIT 12
 """
-# The changelog of a table, folded: the last change of each key, where that is no tombstone.
+# The changelog of a table, folded: the last change of each key, where that is not a tombstone.
 LAST_OF_EACH = """
     SELECT last.* FROM (SELECT max_by(struct(*), _position) AS last FROM {changes} GROUP BY tailnum)
     WHERE NOT last._tombstone
@@ -49,7 +49,7 @@ LAST_OF_EACH = """
 
 @contextmanager
 def loading(topics: Mapping[str, int]) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a bar a topic while the year is produced; give what is told of it."""
+    """Show a bar for each topic while the year is produced; give the callback that moves it."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description:8}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -77,7 +77,7 @@ def tables(settings: Settings) -> None:
 
 
 def changelog(lake: Lake, servers: str) -> None:
-    """The last changes of one plane's visits: per event, derived from bronze, and as they stand in the Kafka topic."""
+    """The last changes of one plane's visits: per event, derived from bronze, and as they are in the Kafka topic."""
     changes = lake.changes(flying.visits, key=PLANE)
     derived = [event(row, flying.visits.key) for row in published.rows(changes)][-CHANGES_SHOWN:]
     rows = [(show.moment(c["time"]), c["value"]["flights"], c["value"]["miles"]) for c in derived]

@@ -19,7 +19,7 @@ TOPIC_CONFIG = {"retention.ms": "-1"}
 
 
 class Format(StrEnum):
-    """How a line says a record."""
+    """How a line describes a record."""
 
     json = "json"
     tsv = "tsv"

@@ -30,7 +30,7 @@ class New:
 
     @property
     def given(self) -> int:
-        """In how many ways it is given."""
+        """The number of ways in which it is given."""
         return (self.text is not None) + (self.file is not None) + self.null
 
 

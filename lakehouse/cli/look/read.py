@@ -199,14 +199,14 @@ def _ticks(version: dict[str, Any]) -> str | None:
 
 
 def _offsets(offsets: dict[str, dict[str, int]] | None) -> str | None:
-    """Where each topic stands after a version: the next offset of each of its partitions."""
+    """How far each topic is after a version: the next offset of each of its partitions."""
     if offsets is None:
         return None
     return "\n".join(f"{topic}: {', '.join(f'{p}:{n}' for p, n in of.items())}" for topic, of in offsets.items())
 
 
 def layout_of(config: Path | None, lake: str | None) -> Layout:
-    """Return where things lie in the lake that a command line means."""
+    """Return the layout of the lake that a command line means."""
     from lakehouse.lake.layout import Layout
 
     return Layout(settings_of(config, lake).lake.path)

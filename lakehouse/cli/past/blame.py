@@ -1,4 +1,4 @@
-"""`lakehouse past blame` and `bisect`: which record last set a row, and at which version a condition turned false."""
+"""`lakehouse past blame` and `bisect`: which record last set a row, and at which version a condition became false."""
 
 from __future__ import annotations
 

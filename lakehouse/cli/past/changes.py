@@ -66,7 +66,7 @@ def changes(
 def _net(
     settings: Settings, name: str, first: int | None, last: int | None, key: str | None
 ) -> Iterator[dict[str, Any]]:
-    """The net changes, version by version: no more of them are in memory than some versions have."""
+    """The net changes, version by version: only those of a few versions are in memory at a time."""
     from lakehouse.lake import reader
     from lakehouse.lake.layout import Layout
     from lakehouse.lake.row import net_changes

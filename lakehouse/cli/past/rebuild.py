@@ -122,7 +122,7 @@ def rebuild(
 
 
 def free_name(app: App, name: str) -> str:
-    """Return a new table's name; ConfigError for one that the application keeps, PlanError for one that is none."""
+    """Return a new table's name; ConfigError for one that the application keeps, PlanError for an invalid one."""
     from lakehouse.plan.schema import check_name
 
     if name in [table.name for table in app.tables]:

@@ -1,4 +1,4 @@
-"""`lakehouse repair backfill`: a table's rows made anew from bronze, while its job goes on."""
+"""`lakehouse repair backfill`: a table's rows rebuilt from bronze, while its job keeps running."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def range_of(start: str | None, end: str | None, offsets: str | None) -> Range |
 
 @contextmanager
 def progress(*, as_json: bool) -> Iterator[ShowProgress]:
-    """Show a build on stderr while it goes on; give what listens to it. as_json: a line for each step, for programs."""
+    """Show a build on stderr while it lasts; give its listener. as_json: a line for each step, for programs."""
     if as_json:
         yield lambda phase, done, total: show.as_json(
             {"event": "progress", "phase": phase, "records": done, "of": total}, stderr=True

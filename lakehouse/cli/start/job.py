@@ -1,4 +1,4 @@
-"""Running an application for a command or a job: the signals that stop it, the events that it tells, its summary."""
+"""Running an application for a command or a job: the signals that stop it, its events, its summary."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run_until(
 
 
 def _state(settings: Settings, app: App) -> dict[str, Any]:
-    """The lake after a run, as far as it can be told without Spark."""
+    """The lake after a run, as far as it is known without Spark."""
     layout = Layout(settings.lake.path)
     names = [table.name for table in app.tables]
     if "://" in layout.root:
@@ -88,7 +88,7 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM and Ctrl-C unwind the stack, so that leases and an own broker are given back."""
+    """Let SIGTERM and Ctrl-C unwind the stack, so that leases, and a broker of its own, are released."""
 
     def on_signal(number: int, frame: FrameType | None) -> NoReturn:
         sys.exit(128 + number)

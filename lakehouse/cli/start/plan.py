@@ -1,4 +1,4 @@
-"""`lakehouse plan`: what an application would make of the lake, said before it runs."""
+"""`lakehouse plan`: what an application would do to the lake, before it runs."""
 
 from __future__ import annotations
 

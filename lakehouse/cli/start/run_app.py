@@ -84,7 +84,7 @@ def waiting_records(settings: Settings, app: App, servers: str) -> int:
 
 @contextmanager
 def progress(app: App, waiting: int) -> Iterator[Callable[[JobEvent], None]]:
-    """Show a run on stderr while it goes on; give what listens to it. `waiting`: the records to ingest, known now."""
+    """Show a run on stderr while it lasts; give its listener. `waiting`: the records to ingest, known now."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description:8}"), BarColumn(), TextColumn("{task.fields[said]}"))

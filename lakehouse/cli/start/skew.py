@@ -35,7 +35,7 @@ KEYS = """
 def topics(layout: Layout) -> list[dict[str, Any]]:
     """Return, by topic of bronze, how its records spread over partitions, and which keys its last records have most.
 
-    A share is of the records of one topic id: a topic that was made anew is there with each of its ids, the present
+    A share is of the records of one topic id: a topic that was recreated is listed with each of its ids, the present
     one last. A null key counts as a key. A topic without records is left out.
     """
     lake = reader.connect(layout)

@@ -1,4 +1,4 @@
-"""Is every table of an application where it must be, and is every offset accounted for? Read without Spark.
+"""Is every table of an application where it should be, and is every offset accounted for? Read without Spark.
 
 A table is current when no row of its topics has a tick after the table's own, nor an intervention in it or in a table
 that it reads. An offset of a partition, from the first that bronze has to the next that it expects, is a row of bronze

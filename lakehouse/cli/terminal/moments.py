@@ -1,4 +1,4 @@
-"""Options that name a moment of the past, and what they lead to."""
+"""Options that name a moment of the past, and the moment that they mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that many commands have, and the settings that they lead to."""
+"""Options that many commands have, and the settings that they give."""
 
 from __future__ import annotations
 

@@ -35,12 +35,12 @@ OBEYED = re.compile(
 
 
 def escaped(text: str) -> str:
-    """Return a text with all that a terminal would obey, or not show, as \\x1b or \\u202e."""
+    """Return a text with everything that a terminal would obey, or not show, as \\x1b or \\u202e."""
     return OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def say(text: str, *, stderr: bool = False, nl: bool = True) -> None:
-    """Print a text as it is to be seen."""
+    """Print a text, escaped."""
     typer.echo(escaped(text), err=stderr, nl=nl)
 
 
@@ -51,7 +51,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, caption: str | None = None) -> None:
-    """Print a table; numbers stand to the right. Nothing in a cell is taken as markup."""
+    """Print a table; numbers are aligned to the right. Nothing in a cell is markup."""
     cells = [list(row) for row in rows]
     if title:  # as a line of its own: a table's title is broken at the table's width
         console().print(Text(escaped(f"\n{title}"), "bold"))
@@ -111,7 +111,7 @@ def as_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def _finite(value: Any) -> Any:
-    """NaN and the infinities are no JSON, and json.dumps asks nobody about them."""
+    """NaN and the infinities are not JSON, and json.dumps calls no hook for them."""
     if isinstance(value, float):
         return finite(value)
     if isinstance(value, Mapping):

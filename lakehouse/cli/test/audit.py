@@ -61,12 +61,12 @@ def audit(
 
 
 def _told(part: str) -> None:
-    """What is looked at, for a program that waits."""
+    """The part that is being checked, for a program that waits."""
     show.as_json({"event": "progress", "part": part}, stderr=True)
 
 
 def _progress(stack: ExitStack) -> Callable[[str], None]:
-    """What is looked at, for a person who waits: on stderr, if that is a terminal."""
+    """The part that is being checked, for a person who waits: on stderr, if that is a terminal."""
     console = show.console(stderr=True)
     if not console.is_terminal:
         return lambda part: None
@@ -79,14 +79,14 @@ def _print(found: Audit) -> None:
     fates = list(found.fates)
     partly = ["partly late"] if any(partition.partly_late for partition in found.partitions) else []
     missing = [name for name in MISSING if any(_missing(partition)[name] for partition in found.partitions)]
-    # A topic that was deleted and made anew is there twice.
-    anew = len({item.topic_id for item in found.partitions}) > len({item.topic for item in found.partitions})
+    # A topic that was deleted and made recreated is there twice.
+    recreated = len({item.topic_id for item in found.partitions}) > len({item.topic for item in found.partitions})
     for item in found.partitions:
         values: dict[str, Any] = {**item.fates, "partly late": item.partly_late, **_missing(item)}
         offsets = f"0 to {item.next - 1:,}" if item.next else "none"
-        row = [item.topic, *([item.topic_id] if anew else []), item.partition, offsets, item.offsets]
+        row = [item.topic, *([item.topic_id] if recreated else []), item.partition, offsets, item.offsets]
         rows.append([*row, *[values[name] for name in (*fates, *partly, *missing)]])
-    columns = ["topic", *(["topic id"] if anew else []), "partition", "offsets", "in bronze"]
+    columns = ["topic", *(["topic id"] if recreated else []), "partition", "offsets", "in bronze"]
     columns += [name.replace("_", " ") for name in (*fates, *partly, *missing)]
     waiting = f"; {found.waiting:,} records wait" if found.waiting else ""
     title = f"{found.table}: {found.rows:,} rows at tick {found.tick} (bronze: {found.bronze_tick}{waiting})"
@@ -101,5 +101,5 @@ def _print(found: Audit) -> None:
 
 
 def _missing(partition: PartitionAudit) -> dict[str, int]:
-    """How many offsets are no row of bronze, by what explains them."""
+    """How many offsets have no row in bronze, by what explains them."""
     return dict(zip(MISSING, astuple(partition.missing), strict=True))

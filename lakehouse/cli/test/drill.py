@@ -81,7 +81,7 @@ def drill(
 
 
 def _published(stack: ExitStack, settings: Settings, topic: str, *, needed: bool) -> Published | None:
-    """Where the changelog can be read; None where the application alone names the topic, and Kafka can't be had."""
+    """Where the changelog can be read; None where the application alone names the topic, and Kafka can't be reached."""
     from lakehouse.run.repair.restore import Published
     from lakehouse.run.start.kafka import kafka
 

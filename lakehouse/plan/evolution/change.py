@@ -123,9 +123,9 @@ def compare(was: Json, now: Json) -> Evolution:
 def refusal(name: str, change: Evolution) -> str:
     """Say why a table can't go on under its new declaration, and what to do."""
     needs = "needs a refold" if change.kind == "refold" else "would be another table"
-    anew = f"Give the new declaration another table name: it is built from bronze, while {name} stays."
+    advice = f"Give the new declaration another table name: it is built from bronze, while {name} stays."
     if change.kind == "refold":
-        anew = (
+        advice = (
             f"`lakehouse repair backfill APP {name}` builds it from bronze beside the live table, and swaps it in; "
             "--plan says what would change. Or give the new declaration another table name: it is built from bronze, "
             f"while {name} stays."
@@ -134,7 +134,7 @@ def refusal(name: str, change: Evolution) -> str:
         [
             f"table {name!r} exists in the lake under another declaration, and {needs}:",
             *(f"  {reason}" for reason in change.reasons),
-            anew,
+            advice,
         ]
     )
 
