@@ -85,13 +85,14 @@ def compared(app: Application, table: TableOf, a: str, b: str, key: str | None, 
 def _compared(
     app: Application, table: TableOf, moments: tuple[At | None, At | None], key: str | None, limit: int
 ) -> dict[str, Any]:
-    sides = [_side(snapshot(app.layout, table.name, at)) for at in moments]
+    before, after = (snapshot(app.layout, table.name, at) for at in moments)
+    sides = [_side(before), _side(after)]
     if (most := max(side["total"] for side in sides)) > COMPARED_MAX:
         raise ConfigError(
             f"table {table.name!r} has {most:,} rows; expected at most {COMPARED_MAX:,} here. "
             f"`lakehouse past diff {table.name} A B` compares tables of any size."
         )
-    found = difference(app.layout, table.name, *moments, key=key, limit=limit)
+    found = difference(before, after, key=key, limit=limit)
     changes = fitting(
         {
             "change": one["change"],

@@ -16,7 +16,8 @@ from deltalake import DeltaTable
 from lakehouse.errors import ConfigError
 from lakehouse.lake.moment import rows_at
 from lakehouse.lake.row.difference import _unlike, difference
-from lakehouse.semantics.moment import AtTick, AtVersion
+from lakehouse.semantics.difference import Difference
+from lakehouse.semantics.moment import At, AtTick, AtVersion
 
 from .versioned import Story, VersionedTable, position, visit
 from .written import TIME, at
@@ -137,20 +138,20 @@ def test_composite_keys_nulls_and_values_of_every_kind(tmp_path, lakehouse):
     table.commit(1, full, empty, {**empty, "a": "gone"})
     table.commit(2, {**full, "_position": position(2, 1)}, {**empty, "b": 0}, gone=[{"a": "gone", "b": None}])
     table.commit(3, {**full, "tags": ["p", ""], "s": None, "m": [("k", 2)]})
-    found = difference(_layout(tmp_path), "t", AtVersion(1), AtVersion(2))
+    found = compared(tmp_path, "t", AtVersion(1), AtVersion(2))
     assert [(c["change"], c["key"]) for c in found.changes] == [
         ("removed", {"a": "gone", "b": None}), ("added", {"a": None, "b": 0}),
     ]  # fmt: skip
-    found = difference(_layout(tmp_path), "t", AtVersion(2), AtVersion(3))
+    found = compared(tmp_path, "t", AtVersion(2), AtVersion(3))
     (change,) = found.changes
     assert {n: (v, change["after"][n]) for n, v in change["before"].items() if n in ("tags", "s", "m")} == {
         "tags": (["p", None], ["p", ""]), "s": ({"x": None}, None), "m": ({"k": 1}, {"k": 2}),
     }  # fmt: skip
     for key, changes in (('"x,y",1', 1), ("gone,", 0), (",", 0)):
-        assert len(difference(_layout(tmp_path), "t", AtVersion(2), AtVersion(3), key=key).changes) == changes
+        assert len(compared(tmp_path, "t", AtVersion(2), AtVersion(3), key=key).changes) == changes
     with pytest.raises(ConfigError, match="found 3 values"):
-        difference(_layout(tmp_path), "t", AtVersion(2), AtVersion(3), key="x,y,1")
-    assert difference(_layout(tmp_path), "t", AtVersion(1), AtVersion(2), key="gone,").removed == 1
+        compared(tmp_path, "t", AtVersion(2), AtVersion(3), key="x,y,1")
+    assert compared(tmp_path, "t", AtVersion(1), AtVersion(2), key="gone,").removed == 1
     out = lakehouse("diff", "t", "2", "3", "--lake", str(tmp_path)).out
     assert "a=x,y, b=1" in out
     assert 'tags=["p", ""]' in out
@@ -166,7 +167,7 @@ def test_a_windowed_key_is_named_without_its_window(tmp_path):
         for ms in (0, 10)
     ]
     table.commit(1, *rows)
-    found = difference(_layout(tmp_path), "hourly", AtVersion(0), None, key="ann")
+    found = compared(tmp_path, "hourly", AtVersion(0), None, key="ann")
     assert [c["key"]["window_start"] for c in found.changes] == [at(0), at(10)]
     assert found.versions == (0, 1)
 
@@ -175,7 +176,7 @@ def test_keys_that_are_times_numbers_and_truths(tmp_path):
     columns = {"k": TIME, "b": pa.bool_(), "d": pa.decimal128(10, 2), "n": pa.int64()}
     table = VersionedTable(tmp_path, "t", columns, ("k", "b", "d"))
     table.commit(1, {"k": at(1500), "b": True, "d": Decimal("2.50"), "n": 1, "_event_time": at(0), "_position": None})
-    found = difference(_layout(tmp_path), "t", AtVersion(0), None, key="1970-01-01T00:00:01.5Z,true,2.50")
+    found = compared(tmp_path, "t", AtVersion(0), None, key="1970-01-01T00:00:01.5Z,true,2.50")
     assert found.added == 1
 
 
@@ -183,7 +184,8 @@ def test_a_column_that_one_side_lacks(tmp_path):
     """Spark's fold gives the columns of today's declaration."""
     story = Story(tmp_path)
     fold = pa.table({"user": ["ann"], "n": [2], "place": ["p2"], "more": ["x"], "_event_time": [1]})
-    found = difference(story.layout, "visits", AtTick(4), AtVersion(3), fold=lambda name, at: fold)
+    sides = [rows_at.snapshot(story.layout, "visits", at, lambda name, at: fold) for at in (AtTick(4), AtVersion(3))]
+    found = difference(*sides)
     assert [(c["change"], c["key"]["user"]) for c in found.changes] == [("changed", "ann"), ("added", "bob")]
     assert found.changes[0]["after"] == {"n": 2, "place": "p2", "more": None}
     assert found.versions == (None, 3)
@@ -199,7 +201,7 @@ def test_files_that_both_versions_have_are_not_read(tmp_path):
     assert isinstance(after, ds.FileSystemDataset)
     assert (len(before.files), len(after.files)) == (0, 1)
     Path(old).write_bytes(b"")
-    assert difference(_layout(tmp_path), "visits", AtVersion(1), AtVersion(2)).added == 1
+    assert compared(tmp_path, "visits", AtVersion(1), AtVersion(2)).added == 1
 
 
 def test_the_changes_of_one_version(fed, lakehouse):
@@ -251,6 +253,11 @@ def test_show_refuses(tmp_path, lakehouse):
     done = lakehouse("changes", "visits", "--lake", str(tmp_path))
     assert (done.code, done.out) == (2, "")
     assert "can't be read; VACUUM" in done.err
+
+
+def compared(root: Path, name: str, a: At | None, b: At | None, key: str | None = None) -> Difference:
+    before, after = (rows_at.snapshot(_layout(root), name, at) for at in (a, b))
+    return difference(before, after, key=key)
 
 
 def _layout(root: Path) -> Any:

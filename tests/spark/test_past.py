@@ -20,6 +20,7 @@ from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import rows_at
 from lakehouse.lake.moment.history import History
+from lakehouse.lake.moment.rows_at import snapshot
 from lakehouse.lake.row import blame, difference
 from lakehouse.model import model
 from lakehouse.plan.table import Table
@@ -139,7 +140,7 @@ def test_a_commit_time_is_one_version_for_spark_too_wherever_the_files_were_copi
 
 def test_what_differs_between_two_ticks(layout: Layout) -> None:
     before, after = at_tick(1).tables["newest"], at_tick(3).tables["newest"]
-    found = difference.difference(layout, "newest", AtTick(1), AtTick(3))
+    found = difference.difference(*(snapshot(layout, "newest", AtTick(tick)) for tick in (1, 3)))
     changes = {tuple(c["key"].values()): (c["before"], c["after"]) for c in found.changes}
     keys = sorted({*before, *after})
     assert changes == {key: (before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)}
@@ -159,7 +160,7 @@ def test_what_each_version_changed_leads_from_the_first_to_the_last(layout: Layo
 
 def test_the_record_that_set_a_row(layout: Layout) -> None:
     for key in ("k0", "k1", "k3", "k4"):
-        (row,) = blame.blame(layout, "newest", key)
+        (row,) = blame.blame(snapshot(layout, "newest", None), key)
         assert json.loads(row["record"]["value"]) == row["value"]
         assert row["record"]["key"].decode() == key
 

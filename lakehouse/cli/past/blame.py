@@ -41,14 +41,13 @@ def blame(
     Example: lakehouse past blame visits --key N14228
     """
     from lakehouse.lake.layout import Layout
+    from lakehouse.lake.moment.rows_at import snapshot
     from lakehouse.lake.row import blame as blaming
 
     name, settings = keyed(table), settings_of(config, lake)
     moment = asked_moment(at, clock, version, tick, offsets)
-    found = blaming.blame(
-        Layout(settings.lake.path), name, key, moment,
-        limit=limit or (None if json else ROWS_SHOWN + 1), fold=fold_of(settings, app),
-    )  # fmt: skip
+    there = snapshot(Layout(settings.lake.path), name, moment, fold_of(settings, app))
+    found = blaming.blame(there, key, limit=limit or (None if json else ROWS_SHOWN + 1))
     if json:
         for row in found:
             show.as_json(row)

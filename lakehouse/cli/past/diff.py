@@ -72,15 +72,15 @@ def diff(
     Example: lakehouse past diff visits tick:7 now
     """
     from lakehouse.lake.layout import Layout
+    from lakehouse.lake.moment.rows_at import snapshot
     from lakehouse.lake.row.difference import difference
     from lakehouse.semantics.moment import parsed
 
     name, settings = keyed(table), settings_of(config, lake)
     moments = parsed(a), parsed(b)
-    found = difference(
-        Layout(settings.lake.path), name, *moments,
-        key=key, limit=_cut(limit, json=json), fold=fold_of(settings, app),
-    )  # fmt: skip
+    layout, fold = Layout(settings.lake.path), fold_of(settings, app)
+    before, after = (snapshot(layout, name, at, fold) for at in moments)
+    found = difference(before, after, key=key, limit=_cut(limit, json=json))
     if json:
         said = [{"moment": str(at or "now"), "version": n} for at, n in zip(moments, found.versions, strict=True)]
         output.as_json({"from": said[0], "to": said[1]})

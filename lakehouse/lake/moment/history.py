@@ -25,7 +25,7 @@ class History:
 
     def __init__(self, layout: Layout, name: str) -> None:
         self._files = files.Files(layout)
-        self._layout = layout
+        self.layout = layout
         self.layer, self.name = reader.split(name)
         self.what = f"table {self.name!r}" if self.layer == "silver" else f"{self.layer}.{self.name}"
         self.path = reader.path_of(layout, self.layer, self.name)
@@ -36,7 +36,7 @@ class History:
     def _subject(self) -> Subject:
         match self.layer:
             case "silver":
-                return subject.visible(self._layout, self.name)
+                return subject.visible(self.layout, self.name)
             case "bronze":
                 return Subject(self.name, self.what, self.path, reader.INGEST)
             case _:
@@ -101,7 +101,7 @@ class History:
         return self._first_readable(before), self._first_readable(reversed(after))
 
     def _tick_before(self, named: Offsets) -> int:
-        bronze = self._files.opened(self._layout.records)
+        bronze = self._files.opened(self.layout.records)
         return NO_TICK if bronze is None else offsets.last_tick_before(bronze.log, named)
 
     def _first_readable(self, versions: Iterable[Version]) -> str | None:

@@ -11,27 +11,25 @@ from lakehouse.lake import reader
 from lakehouse.lake.keys import key_condition
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
-from lakehouse.lake.moment.rows_at import FoldRows, snapshot
+from lakehouse.lake.moment.rows_at import Snapshot
 from lakehouse.lake.sql import engine, literal, quote, visible
-from lakehouse.semantics.moment import At
 
 PLACE = ("tick", "topic", "partition", "offset")
 RECORD = ("topic", "topic_id", "partition", "offset", "tick", "timestamp", "key", "value")
 
 
-def blame(
-    layout: Layout, name: str, key: str, at: At | None = None, *, limit: int | None = None, fold: FoldRows | None = None
-) -> list[dict[str, Any]]:
-    """Return the rows of a key at a moment (None: now), in the order of their keys; a windowed table may have several.
+def blame(table: Snapshot, key: str, *, limit: int | None = None) -> list[dict[str, Any]]:
+    """Return a table's rows of a key at a moment, in the order of their keys; a windowed table may have several.
 
     key: its text, see `lakehouse.formats.key_text`. A row is {"key": {...}, "value": {...}, "position": {...},
     "record": {...} or None}: the record at the position, None if the lake's bronze does not have it (a restored row).
-    Raises NotFound, ConfigError.
+    Raises ConfigError for a table without a key, or a text that is not a key of it.
     """
-    table = snapshot(layout, name, at, fold)
     keys, columns = table.history.key, table.rows.schema.names
     if not keys or "_position" not in columns:
-        raise ConfigError(f"blame {name}: expected a keyed table, such as visits; the others have no rows that change.")
+        raise ConfigError(
+            f"blame {table.history.name}: expected a keyed table, such as visits; the others have no rows that change."
+        )
     connection = engine()
     connection.register("rows", table.rows)
     shown = ", ".join(map(quote, (*visible(columns), "_position")))
@@ -43,7 +41,7 @@ def blame(
     except (duckdb.Error, OSError) as error:
         raise StorageError(f"{table.history.what}: its rows can't be read: {error}") from error
     rows = found.to_pylist(maps_as_pydicts="strict")
-    records = _records(layout, [row["_position"] for row in rows if row["_position"] is not None])
+    records = _records(table.history.layout, [row["_position"] for row in rows if row["_position"] is not None])
     return [
         {
             "key": {n: row[n] for n in keys},

@@ -12,10 +12,9 @@ from lakehouse.lake.bounded import scanned, taken
 from lakehouse.lake.keys import key_condition
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.history import History
-from lakehouse.lake.moment.rows_at import FoldRows, Snapshot, snapshot
+from lakehouse.lake.moment.rows_at import Snapshot
 from lakehouse.lake.sql import engine, quote, visible
 from lakehouse.semantics.difference import Difference, Unlike
-from lakehouse.semantics.moment import At
 
 if TYPE_CHECKING:
     from lakehouse.lake.bounded import Rows
@@ -23,22 +22,12 @@ if TYPE_CHECKING:
 SIDES = (("update_preimage", "delete"), ("insert", "update_postimage"))  # of the change data feed: before and after
 
 
-def difference(
-    layout: Layout,
-    name: str,
-    a: At | None,
-    b: At | None,
-    *,
-    key: str | None = None,
-    limit: int | None = None,
-    fold: FoldRows | None = None,
-) -> Difference:
-    """Compare a keyed table (visits, state.visits) at moment a with moment b; None is now.
+def difference(before: Snapshot, after: Snapshot, *, key: str | None = None, limit: int | None = None) -> Difference:
+    """Compare a keyed table at one moment with the same table at another.
 
-    key: its text, see `lakehouse.formats.key_text`. Raises NotFound for a moment that can't be read.
+    key: its text, see `lakehouse.formats.key_text`; None compares all keys. limit: the number of changes to return.
     """
-    before, after = snapshot(layout, name, a, fold), snapshot(layout, name, b, fold)
-    return _compared(before.history, (before.version, after.version), *_unlike(before, after), key, limit)
+    return _compared(before.history, (before.version, after.version), _unlike(before, after), key, limit)
 
 
 def changed(layout: Layout, name: str, version: int, *, key: str | None = None, limit: int | None = None) -> Difference:
@@ -56,7 +45,7 @@ def changed(layout: Layout, name: str, version: int, *, key: str | None = None, 
     connection.register("arrow", feed)
     connection.execute("CREATE TEMP TABLE feed AS SELECT * FROM arrow")  # Arrow's type of its texts has no filters
     rows = [connection.sql(f"SELECT * FROM feed WHERE _change_type IN {kinds}").to_arrow_table() for kinds in SIDES]
-    return _compared(history, (version - 1 if version else None, version), rows[0], rows[1], key, limit)
+    return _compared(history, (version - 1 if version else None, version), (rows[0], rows[1]), key, limit)
 
 
 def _unlike(a: Snapshot, b: Snapshot) -> tuple[Rows, Rows]:
@@ -80,11 +69,11 @@ def _unlike(a: Snapshot, b: Snapshot) -> tuple[Rows, Rows]:
 def _compared(
     history: History,
     versions: tuple[int | None, int | None],
-    before: Rows,
-    after: Rows,
+    sides: tuple[Rows, Rows],
     key: str | None,
     limit: int | None,
 ) -> Difference:
+    before, after = sides
     if not history.key:
         raise StorageError(f"{history.what} does not say what its key is; expected a table of lakehouse.")
     connection = engine()
