@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,18 @@ def test_a_room_can_be_looked_over() -> None:
     """More files than this are more than one subject."""
     for folder in {path.parent for path in modules()}:
         assert len([path for path in folder.glob("*.py") if path.name != "__init__.py"]) <= FILES_MAX, folder
+
+
+def test_one_noun_a_subject() -> None:
+    """A class's name means one thing, wherever it is met. `demo/independent_fold.py` is a program of its own."""
+    paths = [path for path in modules() if path.name != "independent_fold.py"]
+    names = Counter(
+        node.name
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_the_package_imports_no_spark() -> None:

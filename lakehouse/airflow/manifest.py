@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,25 +43,33 @@ def name_of(file: Path) -> str:
     return check_name(re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_"))
 
 
-def of(
-    app: App,
-    target: str,
-    settings: Settings,
-    name: str,
-    *,
-    schedule: str | None = None,
-    backfill_schedule: str | None = None,
-    freshness_minutes: int | None = None,
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Schedules:
+    """When an application's DAGs run, as cron texts; None: by hand. freshness_minutes: until an alert, None for none.
+
+    Raises ConfigError for a schedule or minutes that can't be used.
+    """
+
+    catch_up: str | None = None
+    backfill: str | None = None
+    freshness_minutes: int | None = None
+
+    def __post_init__(self) -> None:
+        for option, text in (("--schedule", self.catch_up), ("--backfill-schedule", self.backfill)):
+            if text is not None:
+                cron.check(text, option)
+        if self.freshness_minutes is not None and not 1 <= self.freshness_minutes <= FRESHNESS_MAX_MINUTES:
+            raise ConfigError(f"--freshness-minutes {self.freshness_minutes}: expected 1 to {FRESHNESS_MAX_MINUTES}.")
+
+
+BY_HAND = Schedules()
+
+
+def of(app: App, target: str, settings: Settings, name: str, schedules: Schedules = BY_HAND) -> dict[str, Any]:
     """The manifest of an application that `target` names: an absolute file, with :NAME if needed.
 
-    Raises ConfigError for a name, a schedule or minutes that can't be used.
+    Raises ConfigError for a name that can't be used.
     """
-    for option, text in (("--schedule", schedule), ("--backfill-schedule", backfill_schedule)):
-        if text is not None:
-            cron.check(text, option)
-    if freshness_minutes is not None and not 1 <= freshness_minutes <= FRESHNESS_MAX_MINUTES:
-        raise ConfigError(f"--freshness-minutes {freshness_minutes}: expected 1 to {FRESHNESS_MAX_MINUTES}.")
     return {
         "version": VERSION,
         "name": check_name(name),
@@ -80,9 +89,9 @@ def of(
         ],
         "sinks": [{"table": sink.of.name, "topic": sink.topic} for sink in app.sinks if isinstance(sink.of, Table)],
         "lineage": lineage(app),
-        "schedule": schedule,
-        "backfill_schedule": backfill_schedule,
-        "freshness_minutes": freshness_minutes,
+        "schedule": schedules.catch_up,
+        "backfill_schedule": schedules.backfill,
+        "freshness_minutes": schedules.freshness_minutes,
         "pool": pool_of(name),
     }
 

@@ -32,7 +32,9 @@ def application() -> lh.App:
 def made(tmp_path: Path) -> dict[str, Any]:
     (tmp_path / "lakehouse.toml").write_text("")
     settings = load(tmp_path / "lakehouse.toml", environ={})
-    return manifest.of(application(), "/shop/app.py", settings, "shop", schedule="@hourly", freshness_minutes=90)
+    return manifest.of(
+        application(), "/shop/app.py", settings, "shop", manifest.Schedules("@hourly", freshness_minutes=90)
+    )
 
 
 def test_what_airflow_is_told(made: dict[str, Any], tmp_path: Path) -> None:
@@ -160,9 +162,9 @@ def test_a_file_whose_name_cannot_be_one() -> None:
 
 
 @pytest.mark.parametrize("minutes", [0, -1, 10**9])
-def test_freshness_has_bounds(tmp_path: Path, minutes: int) -> None:
+def test_freshness_has_bounds(minutes: int) -> None:
     with pytest.raises(ConfigError, match="--freshness-minutes"):
-        manifest.of(application(), "/a.py", load(environ={}, start=tmp_path), "shop", freshness_minutes=minutes)
+        manifest.Schedules(freshness_minutes=minutes)
 
 
 @pytest.mark.parametrize(

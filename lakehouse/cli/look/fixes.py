@@ -34,31 +34,47 @@ class New:
         return (self.text is not None) + (self.file is not None) + self.null
 
 
-def attempt(
-    settings: Settings, app: str, stream: str, choice: Choice, fix: str | None, edits: Mapping[str, New],
-    limit: int | None, json: bool, replay: str | None = None, again: bool = False, instead: bool = False,
-    by: str | None = None,
-) -> None:  # fmt: skip
-    """Show what a fix makes of the chosen records, as the application declares their stream now.
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A fix of the chosen records of a stream, as an application declares it. fix: a function; edits: by key, value."""
 
-    replay: why those that fit now are to count; None only shows them. again: those fixed before are left out; instead:
-    they get new bytes.
-    by: who decided.
+    app: str
+    stream: str
+    choice: Choice
+    fix: str | None
+    edits: Mapping[str, New]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRequest:
+    """Why, and by whose decision, the records that fit now count from now on.
+
+    again: records that were fixed before are left out; instead: they get new bytes.
     """
+
+    reason: str
+    by: str | None = None
+    again: bool = False
+    instead: bool = False
+
+
+def attempt(settings: Settings, tried: Attempt, replay: ReplayRequest | None, limit: int | None, *, json: bool) -> None:
+    """Show what a fix makes of records; replay those that fit, if `replay` is given."""
     from lakehouse.lake.layout import Layout
     from lakehouse.run.repair.fixes import fixed_records, source_of
     from lakehouse.run.start.application import find_app
 
-    found = find_app(app)
-    how = _how(found, source_of(found.app, stream), fix, edits)
-    made = fixed_records(Layout(settings.lake.path), found.app, stream, choice, how)
+    found = find_app(tried.app)
+    how = _how(found, source_of(found.app, tried.stream), tried.fix, tried.edits)
+    made = fixed_records(Layout(settings.lake.path), found.app, tried.stream, tried.choice, how)
     tick = None
     if replay is not None and made.fixed:
         from lakehouse.run.lake import Lake
 
         tick = Lake(settings=settings).replay(
-            found.app, stream, made.fixed, reason=replay, by=by, again=again, instead=instead
-        )
+            found.app, tried.stream, made.fixed,
+            reason=replay.reason, by=replay.by, again=replay.again, instead=replay.instead,
+        )  # fmt: skip
     if json:
         both: list[Fixed | StillBad] = [*made.fixed, *made.bad]
         for one in sorted(both, key=lambda one: one.was.record.position)[:limit]:

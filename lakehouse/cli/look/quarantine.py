@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakehouse.cli.look.fixes import New, attempt
+from lakehouse.cli.look.fixes import Attempt, New, ReplayRequest, attempt
 from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, shown
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import ConfigOption, DecidedByOption, JsonOption, LakeOption, settings_of
@@ -109,9 +109,8 @@ def quarantine(
     settings = settings_of(config, lake)
     layout = Layout(settings.lake.path)
     if app is not None:
-        attempt(
-            settings, app, stream, choice, fix, edits, limit, json, why if replay else None, again, instead, decided_by
-        )
+        counted = ReplayRequest(why, decided_by, again, instead) if replay else None
+        attempt(settings, Attempt(app, stream, choice, fix, edits), counted, limit, json=json)
     elif by is not None:
         _count(layout, stream, choice, limit, json)
     else:

@@ -16,6 +16,7 @@ from lakehouse.errors import ConfigError
 from lakehouse.settings.config import Settings, load
 
 if TYPE_CHECKING:
+    from lakehouse.airflow.manifest import Schedules
     from lakehouse.airflow.report import Process
 
 HomeOption = Annotated[
@@ -48,7 +49,7 @@ def up(
 
     settings = _settings(config, home)
     if app is not None:
-        manifest, _ = _add(settings, app, name, None, None, None)
+        manifest, _ = _add(settings, app, name)
         show.say(_added(manifest), stderr=True)
     started = time.monotonic()
     running, changed = service.up(settings.airflow, lambda text: show.say(text, stderr=True))
@@ -141,9 +142,10 @@ def add(
     """
     from lakehouse.airflow import service
     from lakehouse.airflow.home import Home
+    from lakehouse.airflow.manifest import Schedules
 
     settings = _settings(config, home)
-    manifest, path = _add(settings, app, name, schedule, backfill_schedule, freshness_minutes)
+    manifest, path = _add(settings, app, name, Schedules(schedule, backfill_schedule, freshness_minutes))
     if (running := service.find(Home(settings.airflow.home))) is not None:
         service.make_pools(running, settings.airflow)
     if json:
@@ -173,12 +175,7 @@ def remove(
 
 
 def _add(
-    settings: Settings,
-    app: str,
-    name: str | None,
-    schedule: str | None,
-    backfill_schedule: str | None,
-    freshness_minutes: int | None,
+    settings: Settings, app: str, name: str | None = None, schedules: Schedules | None = None
 ) -> tuple[dict[str, Any], Path]:
     from lakehouse.airflow import manifest
     from lakehouse.airflow.home import Home
@@ -191,15 +188,8 @@ def _add(
         )
     file = found.file.resolve()
     target = f"{file}:{found.name}" if ":" in app else str(file)
-    made = manifest.of(
-        found.app,
-        target,
-        settings,
-        name if name is not None else manifest.name_of(file),
-        schedule=schedule,
-        backfill_schedule=backfill_schedule,
-        freshness_minutes=freshness_minutes,
-    )
+    name = name if name is not None else manifest.name_of(file)
+    made = manifest.of(found.app, target, settings, name, schedules or manifest.BY_HAND)
     home = Home(settings.airflow.home)
     home.make()
     return made, manifest.write(home.applications, made)

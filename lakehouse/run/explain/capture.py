@@ -26,7 +26,7 @@ from lakehouse.plan.table import Table
 from lakehouse.run.explain.of_key import of_key
 from lakehouse.run.scenario.compare import keys_of, plain
 from lakehouse.run.scenario.scenario import Scenario, on_model, records
-from lakehouse.semantics.position import Identity
+from lakehouse.semantics.position import Identity, order_times
 from lakehouse.semantics.record import Record
 
 
@@ -84,7 +84,7 @@ def _in_order(taken: Iterable[Record]) -> list[Record]:
     placed = []
     for number, record in enumerate(taken):
         place = (record.topic, record.partition)
-        highest[place] = max(record.timestamp, highest.get(place, record.timestamp))
+        [highest[place]] = order_times([record.timestamp], highest.get(place))
         placed.append((highest[place], *place, number, record))
     return [record for *_, record in sorted(placed, key=lambda item: item[:-1])]
 
