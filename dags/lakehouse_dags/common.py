@@ -97,7 +97,7 @@ def decided() -> dict[str, Param]:
     return {
         "dry_run": flag(True, "Dry run", "only say what would change; off: a person is asked, then it is done"),
         "reason": optional(
-            requests.LINE, 300, "Reason", "why; needed when it is no dry run, and kept in the lake's interventions"
+            requests.LINE, 300, "Reason", "why; needed unless it is a dry run, and kept in the lake's interventions"
         ),
     }
 

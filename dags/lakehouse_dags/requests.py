@@ -246,7 +246,7 @@ def _parsed(value: str, name: str) -> datetime:
         found = datetime.fromisoformat(value)
         return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise BadRequest(f"{name} is {value!r}, which is no day or time; expected such as 2013-06-01T18:00Z.") from None
+        raise BadRequest(f"{name} is {value!r}; expected a day or a time, such as 2013-06-01T18:00Z.") from None
 
 
 def _ordered(start: datetime | None, end: datetime | None) -> None:

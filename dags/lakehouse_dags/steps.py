@@ -112,7 +112,7 @@ class Compare(BaseOperator):
         if set(told) != {made["hash"]}:
             raise AirflowFailException(
                 f"table {made['table']} has the hash {made['hash']}, the ways of rebuilding gave {told}. If it was "
-                "made earlier, and late records came since, make another one; else compare: lakehouse past diff."
+                "made earlier, and late records came since, make another one; otherwise compare: lakehouse past diff."
             )
         return {"hash": made["hash"], "rows": made["rows"], "ways": len(told)}
 

@@ -142,7 +142,7 @@ class Stream:
     def _value(self, name: str, what: str) -> str:
         if name not in self.shape.values:
             raise PlanError(
-                f"{self.what}: {what}: {name!r} is no value column. There are: {', '.join(self.shape.values)}."
+                f"{self.what}: {what}: {name!r} is not a value column. There are: {', '.join(self.shape.values)}."
             )
         return name
 

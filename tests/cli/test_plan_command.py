@@ -106,7 +106,7 @@ def test_each_table_is_told_what_its_change_means(lakehouse, folder):
     assert cells[:4] == [
         ["newest", "unchanged"], ["counts", "compatible"], ["hours", "compatible"], ["published", "new"],
     ]  # fmt: skip
-    assert "table 'counts' goes on:" in lines
+    assert "table 'counts' continues:" in lines
     assert "  retention: found none, declared 2592000000 ms; rows of windows" in found.out
 
 

@@ -54,7 +54,7 @@ def plan(app: AppArgument, config: ConfigOption = None, lake: LakeOption = None,
         if sinks:
             show.table("Topics", ("topic", "from", "what"), [tuple(sink.values()) for sink in sinks])
         goes_on = [
-            "\n".join([f"table {of.table.name!r} goes on:", *(f"  {reason}" for reason in of.change.reasons)])
+            "\n".join([f"table {of.table.name!r} continues:", *(f"  {reason}" for reason in of.change.reasons)])
             for of in tables
             if of.change is not None and of.kind == "compatible"
         ]

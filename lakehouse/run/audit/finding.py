@@ -43,7 +43,7 @@ TEXTS = {
     ),
     "decided_in_time": (
         "{n} records were taken in by an intervention and had not come too late", "late records only",
-        "Interventions are only written by `lakehouse repair correct`: something else wrote there. Take its folder "
+        "Interventions are only written by `lakehouse repair correct`: something else wrote there. Restore its folder "
         "from a backup.",
     ),
     "lost": ("{n} records are the last of their keys, and no row shows them", "a row for each", REBUILD),

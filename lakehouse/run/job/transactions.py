@@ -75,6 +75,6 @@ def _full(held: list[ProducerRecord], volume: int, times: int = 1) -> bool:
 
 def _other(after: int) -> StorageError:
     return StorageError(
-        f"the ticks after {after} are published in part, by another declaration than this one: their changes do not go "
-        "on as they began. Run the earlier declaration once, until it has caught up; or publish to another topic."
+        f"the ticks after {after} are published in part, by a declaration other than this one: their changes would not "
+        "continue as they began. Run the earlier declaration once, until it has caught up; or publish to another topic."
     )

@@ -258,9 +258,9 @@ def _refuse_other_logic(opened: OpenTable, to: Cut) -> None:
     swaps = [at for at in interventions.of(opened.lake, opened.name) if at.details.get("changed")]
     if swaps and to.tick < swaps[-1].at:
         raise PlanError(
-            f"table {opened.name!r}: its declaration changed at tick {swaps[-1].at}, and rows from before can't go on "
-            "under the present one. Backfill it with the declaration that it had; or `lakehouse past checkout` makes a "
-            "new table of that moment."
+            f"table {opened.name!r}: its declaration changed at tick {swaps[-1].at}, and rows from before can't "
+            "continue under the present one. Backfill it with the declaration that it had; or `lakehouse past "
+            "checkout` makes a new table of that moment."
         )
 
 

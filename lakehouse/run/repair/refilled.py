@@ -105,7 +105,7 @@ def _check_config(name: str, config: Mapping[str, str | None], source: BronzeRow
         raise ConfigError(
             f"topic {name!r} has {found}: it would not keep the records as they are{oldest}; expected "
             f"{', '.join(f'{key}={MADE[key]}' for key in wrong)}. Set that, or name a topic that does not exist: it is "
-            "made so."
+            "created so."
         )
 
 

@@ -259,7 +259,7 @@ def _rows(
             kept = decode_columns("json", hidden, said.accumulators or b"{}") or {}
             names = decode_columns(key_format(key), key, record.key) or {}
         except Unfit as error:
-            raise NotFound(f"record {said.where} is no row of table {table.name!r}: {error}. {_INSTEAD}") from None
+            raise NotFound(f"record {said.where} is not a row of table {table.name!r}: {error}. {_INSTEAD}") from None
         if going_on and hidden and said.accumulators is None:
             raise StorageError(
                 f"record {said.where} has no accumulators: they have {said.left_out or 0:,} bytes and did not fit, so "

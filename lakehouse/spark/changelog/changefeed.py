@@ -54,7 +54,7 @@ def per_event(
     if cut is not None and not cut.whole and is_final(table):
         raise NotFound(
             f"table {table.name!r} shows final results: what it had shown by an event time, or by offsets, can't be "
-            "told for another table that reads it. Ask for a version or a tick."
+            "computed for another table that reads it. Ask for a version or a tick."
         )
     parts = []
     for at in interventions.of(opened.lake, table.name):

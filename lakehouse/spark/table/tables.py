@@ -180,7 +180,7 @@ def _other_accumulators(spark: SparkSession, place: TablePlace, columns: StructT
 def _of_earlier_release(table: Table, other: list[tuple[str, str, str]]) -> str:
     return "\n".join(
         [
-            f"table {table.name!r} was made by an earlier release of lakehouse, and can't continue under this one:",
+            f"table {table.name!r} was written by an earlier release of lakehouse, and can't continue under this one:",
             *(f"  {name}: found {was}; expected {now}" for name, was, now in other),
             "An earlier release dropped digits of such sums. Declare the table under another name: it is built from "
             f"bronze, while {table.name} stays. Or stop its job, remove the folder silver/{table.name} of the lake and "
