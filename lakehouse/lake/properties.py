@@ -6,3 +6,5 @@ KEY = "lakehouse.key"  # the names of its key columns, joined by commas
 SKIP = "lakehouse.skip"
 RESTORED = "lakehouse.restored"
 CLOCK = "lakehouse.clock"
+# Of a table that reads tables: the tick of the last intervention in the lake when it was created.
+BEGAN = "lakehouse.began"

@@ -14,9 +14,9 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import commits
 from lakehouse.lake.moment.commits import Commit
 from lakehouse.lake.place import TablePlace, places, state_of, visible_of
-from lakehouse.lake.properties import SKIP
+from lakehouse.lake.properties import BEGAN, SKIP
 from lakehouse.plan.table import Table
-from lakehouse.semantics.epoch import Progress
+from lakehouse.semantics.epoch import NO_TICK, Progress
 from lakehouse.spark.transaction import exists, log_of, properties, read_progress
 
 
@@ -132,3 +132,9 @@ class OpenTable:
     def skip(self) -> str | None:
         """Which offsets a restored table holds already, as its property says; None for one built from bronze."""
         return properties(self.spark, self.visible.path).get(SKIP) if self.exists else None
+
+    @property
+    def began(self) -> int:
+        """For a table that reads tables: the tick of the lake's last intervention when it was created; else NO_TICK."""
+        known = properties(self.spark, self.visible.path) if self.table.stream.reads and self.exists else {}
+        return int(known.get(BEGAN, NO_TICK))

@@ -110,8 +110,9 @@ def test_what_is_written_into_the_table_tells_its_topics() -> None:
 
 
 def test_a_capture_of_what_reads_tables_says_what_to_capture() -> None:
-    with pytest.raises(NeedsSpark, match="Capture a key of totals"):
-        capture(Layout("/nowhere"), APP, "app:app", STEPS, "a")
+    for table in (STEPS, DEEP):
+        with pytest.raises(NeedsSpark, match="Capture a key of totals, which reads only topics"):
+            capture(Layout("/nowhere"), APP, "app:app", table, "a")
 
 
 def test_a_changed_join_is_told() -> None:

@@ -52,6 +52,7 @@ def backfill(
 
     Example: lakehouse repair backfill app.py totals --plan
     """
+    from lakehouse.plan.evolution.change import reaches
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
@@ -72,13 +73,16 @@ def backfill(
         done = one.backfill(
             application, application.table(table), of=of, reason=reason, by=decided_by, dry_run=plan, listen=listen
         )  # fmt: skip
+    below = [item.name for item in application.below(application.table(table))] if done.changed else []
     if json:
-        show.as_json(as_object(table, done, plan=plan))
+        show.as_json(as_object(table, done, plan=plan) | ({"read_by": below} if below else {}))
         return
     show.say(f"{done.records:,} records of bronze {'are' if of is not None and plan else 'were'} read.")
     say(app, table, done, plan=plan)
     if plan and of is None:
         show.say("What was built stays beside the table: a backfill continues from it.")
+    if below:
+        show.say(reaches(table, below))
 
 
 def range_of(start: str | None, end: str | None, offsets: str | None) -> Range | None:

@@ -90,14 +90,18 @@ def _print(found: Audit) -> None:
     columns += [name.replace("_", " ") for name in (*fates, *partly, *missing)]
     waiting = f"; {found.waiting:,} records wait" if found.waiting else ""
     title = f"{found.table}: {found.rows:,} rows at tick {found.tick} (bronze: {found.bronze_tick}{waiting})"
-    show.table(title, columns, rows)
+    if rows:
+        show.table(title, columns, rows)
+    else:
+        show.say(title)
     for note in found.notes:
         show.say(f"note: {note}.")
     for number, problem in enumerate(found.problems, 1):
         show.say(f"\nproblem {number}: {problem.found}\n  expected: {problem.expected}\n  do: {problem.do}")
     total = sum(partition.offsets for partition in found.partitions)
     if found.ok:
-        show.say(f"ok: {total:,} offsets, each accounted for{', rows as a refold gives' if found.deep else ''}.")
+        said = [f"{total:,} offsets, each accounted for"] if found.partitions else []
+        show.say(f"ok: {', '.join([*said, *(['rows as a refold gives'] if found.deep else [])])}.")
 
 
 def _missing(partition: PartitionAudit) -> dict[str, int]:

@@ -17,7 +17,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import change_of, refusal
 from lakehouse.plan.operator import Expire, Final
 from lakehouse.plan.table import Table
-from lakehouse.run.audit.finding import REBUILD, Audit, Missing, PartitionAudit, Problem, faults
+from lakehouse.run.audit.finding import BACKFILL, REBUILD, Audit, Missing, PartitionAudit, Problem, faults
 from lakehouse.run.audit.missing import Asked, explained
 from lakehouse.semantics.window import Sliding
 from lakehouse.spark.audit import fates, offsets, refolded
@@ -88,7 +88,7 @@ def audit(
     told = fates.fates(scope)
     listen("missing offsets")
     missing = explained(scope, told, kafka)
-    made = _Audited(scope, told, said)
+    made = _Audited(scope, told, said, is_read=bool(app.below(table)))
     listen("sums")
     rows, sums = made.sums()
     result = Audit(
@@ -110,14 +110,22 @@ def _over_tables(opened: OpenTable, version: int, ticks: tuple[int, int]) -> Aud
     table = opened.table
     path = opened.visible.path
     rows, _ = counted.by_rows(opened.lake, path, version, ())
-    here, there = opened.lake.read(path, version), refolded.refolded(opened, ticks[0])
+    here, do = opened.lake.read(path, version), BACKFILL.format(table=table.name)
+    try:
+        try:
+            there = refolded.refolded(opened, ticks[0])
+        except NotFound as error:  # a table above has other logic since
+            there, do = refolded.rebuilt(opened, ticks[0]), str(error)
+        problems = list(_differing(table, here, there, do))
+    except NotFound as error:
+        problems = [Problem("rows that can't be folded from bronze yet", "rows that can", str(error))]
     names = ", ".join(dict.fromkeys(upstream.name for upstream in table.stream.reads))
     waiting = Input(opened.lake, table.stream).rows(*ticks).count()
     notes = [f"it reads {names}: what became of the records is in the audits of these; here the rows were refolded"]
-    return Audit(table.name, *ticks, waiting, rows, True, [], list(_differing(table, here, there)), notes)
+    return Audit(table.name, *ticks, waiting, rows, True, [], problems, notes)
 
 
-def _differing(table: Table, here: DataFrame, there: DataFrame) -> Iterator[Problem]:
+def _differing(table: Table, here: DataFrame, there: DataFrame, do: str) -> Iterator[Problem]:
     if content(here) == content(there):
         return
     found = difference(table.key, here, there, ROWS_SHOWN)
@@ -125,17 +133,20 @@ def _differing(table: Table, here: DataFrame, there: DataFrame) -> Iterator[Prob
         f"the table has {found.removed + found.changed:,} rows that a refold from bronze does not have"
         + _some((one["key"], one["before"]) for one in found.changes),
         f"{found.added + found.changed:,} others" + _some((one["key"], one["after"]) for one in found.changes),
-        REBUILD.format(table=table.name),
+        do,
     )
 
 
 class _Audited:
     """One table's fates, compared with the other sources: commits, rows, a refold."""
 
-    def __init__(self, scope: Scope, told: list[fates.FateCounts], said: counted.Counted) -> None:
+    def __init__(
+        self, scope: Scope, told: list[fates.FateCounts], said: counted.Counted, *, is_read: bool
+    ) -> None:  # fmt: skip
         self._scope, self._opened, self._lake = scope, scope.opened, scope.opened.lake
         self._table, self._told, self._said = scope.table, told, said
         self._rebuild = REBUILD.format(table=self._table.name)
+        self._refill = BACKFILL.format(table=self._table.name) if is_read else self._rebuild
 
     def partitions(self, missing: dict[int, Missing]) -> list[PartitionAudit]:
         by_part = {told.part: told for told in self._told}
@@ -207,7 +218,7 @@ class _Audited:
             return
         here = self._lake.read(self._opened.visible.path, self._scope.version)
         there = refolded.refolded(self._opened, self._scope.tick)
-        yield from _differing(self._table, here, there)
+        yield from _differing(self._table, here, there, self._refill)
 
     def notes(self) -> Iterator[str]:
         if not self._said.whole:

@@ -1,7 +1,8 @@
 """Recovery drills: a copy of a table is damaged, the damage is detected, and the table is restored in three ways.
 
 The live table is only read. A drill's folder, <lake>/beside/drill-<table>, holds small lakes, each with a copy of the
-table, or an empty one to restore into; their bronze is the live one, through a link, and nothing there writes bronze.
+table, or an empty one to restore into; their bronze, and the tables that the table reads, are the live ones, through
+links, and nothing there writes them.
 
     version     the newest version that is whole and not suspect, then the later records of bronze
     changelog   the published topic alone
@@ -26,12 +27,13 @@ from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.app import App
 from lakehouse.run.drill.logbook import Drill, DrillCase, Recovery, remember
 from lakehouse.run.repair.restore import Published, changelog
+from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.audit import damage
 from lakehouse.spark.audit.inspection import Finding, inspect
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.content import content, difference
-from lakehouse.spark.past import anchors, reading
+from lakehouse.spark.past import anchors, present, reading
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.silver.query import Silver
 
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 CHECKPOINT = "lost checkpoint"
+# The places of a table in a lake.
+OF_TABLE = (Layout.silver, Layout.state, Layout.late, Layout.anchors)
 DAMAGES = ("lost file", "broken log entry", "missing log entry", "flipped bit", "wrong merge", CHECKPOINT)
 
 
@@ -92,7 +96,7 @@ class _Running:
         self._is_restored = opened.skip is not None
         self._copy = self._lake()
         # The visible table comes first: the live writer commits it last, so it is never ahead of the state.
-        for path in (Layout.silver, Layout.state, Layout.late, Layout.anchors):
+        for path in OF_TABLE:
             _copy_table(Path(path(opened.layout, opened.name)), Path(path(self._copy.layout, opened.name)))
         self.tick = self._copy.lake.progress(self._copy.visible).tick
         self._expected = reading.read(opened, AtTick(self.tick))
@@ -145,7 +149,7 @@ class _Running:
         lake, name = self._lake(), self._table.name
         for path in (Layout.silver, Layout.state):
             if (there := Path(path(damaged.layout, name))).exists():
-                Path(path(lake.layout, name)).parent.mkdir(parents=True)
+                Path(path(lake.layout, name)).parent.mkdir(parents=True, exist_ok=True)
                 there.rename(path(lake.layout, name))
         seen = lake.visible.path
         before = {} if finding is None or finding.before is None else {seen: finding.before}
@@ -171,6 +175,7 @@ class _Running:
     def _from_bronze(self, into: OpenTable) -> DataFrame:
         if self._is_restored:
             raise NotFound("the table was restored from a topic: this lake's bronze does not have what came before")
+        present.refuse_other_logic_above(self._opened, NO_TICK, self.tick)
         with Silver(into.lake, self._alone, lambda tick, records: None) as silver:
             silver.catch_up(self.tick)
         return into.lake.read(into.visible.path)
@@ -203,20 +208,25 @@ class _Running:
 
     def _fresh_copy(self) -> OpenTable:
         lake = self._lake()
-        for name in ("silver", "state", "late", "anchors"):
-            if (there := Path(self._copy.layout.root, name)).exists():
-                shutil.copytree(there, Path(lake.layout.root, name))
+        for path in OF_TABLE:
+            if (there := Path(path(self._copy.layout, self._table.name))).exists():
+                shutil.copytree(there, path(lake.layout, self._table.name))
         return lake
 
     def _lake(self) -> OpenTable:
-        """The table in an empty lake, whose bronze, interventions and builds are the live ones."""
+        """The table in a lake of its own, whose bronze, interventions and upstream tables are the live ones."""
         self._made += 1
         root = self._folder / str(self._made)
         root.mkdir(parents=True)
-        for name in ("bronze", "interventions"):
-            if (live := Path(self._opened.layout.root, name).resolve()).exists():
-                (root / name).symlink_to(live, target_is_directory=True)
-        return self._opened.at(Layout(str(root)))
+        live, here = self._opened.layout, Layout(str(root))
+        links = {f"{live.root}/{name}": root / name for name in ("bronze", "interventions")}
+        for upstream in self._table.stream.tables:
+            links |= {path(live, upstream.name): Path(path(here, upstream.name)) for path in OF_TABLE}
+        for there, link in links.items():
+            if Path(there).exists():
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(Path(there).resolve(), target_is_directory=True)
+        return self._opened.at(here)
 
 
 def _copy_table(live: Path, copy: Path) -> None:

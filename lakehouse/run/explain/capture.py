@@ -57,9 +57,10 @@ def capture(
     """
     if table.stream.reads:
         names = ", ".join(upstream.name for upstream in table.stream.reads)
+        first = ", or of ".join(upstream.name for upstream in table.stream.tables if not upstream.stream.reads)
         raise NeedsSpark(
             f"table {table.name!r} reads {names}: only `lakehouse past explain` can tell which records reach a key. "
-            f"Capture a key of {names}."
+            f"Capture a key of {first}, which reads only topics."
         )
     own = {source.topic for source in app.sources if source.own_table}
     found = sorted(of_key(layout, own, table, key, listen), key=lambda record: record.position)

@@ -26,7 +26,7 @@ from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Decision, Kind
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.content import difference
-from lakehouse.spark.past import anchors, reading
+from lakehouse.spark.past import anchors, present, reading
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.writer import latest_complete_tick
@@ -87,6 +87,7 @@ def backfill_range(
     table = opened.table
     applied = _applied(opened)
     _refuse_restored(opened)
+    present.check_declared_above(opened)
     if declared(table)[DECLARATION] != _declaration(opened):
         raise PlanError(
             f"table {table.name!r}: a range can be rebuilt only under the table's own declaration. For new logic "
@@ -124,6 +125,7 @@ def backfill(
     _refuse_restored(opened)
     if (refused := tables.swap_refusal(opened)) is not None:
         raise PlanError(refused)
+    present.check_declared_above(opened)
     with _alone(opened):
         changed = declared(table)[DECLARATION] != _declaration(opened)
         if changed and not dry_run:
@@ -139,7 +141,9 @@ def backfill(
         listen("compare", records, records)
         found = compare(opened, beside)
         applied = _applied(opened)
-        if dry_run or (found.equal and not changed):
+        # Also if no row differs: that the table was rebuilt is recorded for those that look for it.
+        needed = changed or present.is_behind(opened)
+        if dry_run or (found.equal and not needed):
             if not dry_run:
                 folders.remove(opened.spark, beside.layout.tables)
             return Backfilled(found, None, records, applied, changed)

@@ -24,6 +24,7 @@ from lakehouse.plan.app import App
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Kind, Wanted, person
 from lakehouse.spark.open_lake import OpenLake, OpenTable
+from lakehouse.spark.past import present
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.writer import latest_complete_tick
 from lakehouse.spark.transaction import read_progress
@@ -52,8 +53,11 @@ def intervene(lake: OpenLake, app: App, wanted: Wanted) -> int:
     """Decide on an intervention, and bring its tables to it; return its tick.
 
     Raises StorageError if a killed ingest left a tick half written, or if a running job can't read the request;
-    LeaseHeld if another process holds a table and does not reach the tick.
+    LeaseHeld if another process holds a table and does not reach the tick; PlanError if the lake has a table above
+    under another declaration.
     """
+    for name in wanted.tables:
+        present.check_declared_above(lake.open(app.table(name)))
     at = _decide(lake, wanted)
     for name in wanted.tables:
         _bring(lake.open(app.table(name)), at)

@@ -79,10 +79,12 @@ def restore(opened: OpenTable, published: Published) -> int:
             "from bronze: run its application on a lake that has the topic's records."
         )
     if table.stream.reads:
-        names = ", ".join(upstream.name for upstream in table.stream.reads)
+        above = ", ".join(upstream.name for upstream in table.stream.tables)
+        first = ", ".join(upstream.name for upstream in table.stream.tables if not upstream.stream.reads)
         raise PlanError(
-            f"table {table.name!r} reads {names}: what these had is not in its changelog. Restore {names}, and "
-            "run the application: it builds the table from their changes since then; or build all of it from bronze."
+            f"table {table.name!r} is made from {above}: what it had read there is in no changelog. Restore {first}, "
+            "and run the application: it builds the others from what their topics still have. Or build all of it from "
+            "bronze, in a lake that has the topics' records."
         )
     with Lease(opened.layout.lease(f"silver-{table.name}"), f"table {table.name!r}"):
         if opened.exists:

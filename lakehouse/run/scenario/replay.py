@@ -73,7 +73,7 @@ def write_bronze(lake: OpenLake, app: App, records: Iterable[Record]) -> int:
     ordered = sorted(records, key=lambda record: (record.tick, record.topic, record.partition, record.offset))
     known = {topic: stands for topic, stands in state.topics.items() if stands.id in {r.topic_id for r in ordered}}
     new = {record.topic: bronze.TopicState(record.topic_id) for record in ordered}
-    state = replace(state, topics={**new, **known})
+    state = replace(state, topics={**state.topics, **new, **known})
     for tick, group in groupby(ordered, key=lambda record: record.tick):
         rows = list(group)
         ends: dict[str, dict[int, int]] = {}

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 from lakehouse.errors import NotFound
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.spark.open_lake import OpenTable
+from lakehouse.spark.past import present
 from lakehouse.spark.past.moments import Past
 
 
@@ -21,5 +22,13 @@ def refolded(opened: OpenTable, tick: int) -> DataFrame:
             f"table {opened.name!r} was restored from a topic: this lake's bronze does not have its restored rows, so "
             "it can't be folded from bronze."
         )
-    made = Past(opened).visible(Cut(tick), anchored=False)
+    return _shown(Past(opened).visible(Cut(tick), anchored=False))
+
+
+def rebuilt(opened: OpenTable, tick: int) -> DataFrame:
+    """Return the visible rows that a backfill would give, at a tick. Raises NotFound if a table above comes first."""
+    return _shown(Past(present.from_nothing(opened)).visible(Cut(tick), anchored=False))
+
+
+def _shown(made: DataFrame) -> DataFrame:
     return made.select(*[f"`{name}`" for name in made.columns if not name.startswith("_")])

@@ -20,6 +20,7 @@ from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.operator import Having, Operator, Suppress
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.table import Table
+from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Decision
 from lakehouse.spark.changelog.begun import Begun
@@ -32,7 +33,7 @@ from lakehouse.spark.operators.closing import closings
 from lakehouse.spark.operators.content import image
 from lakehouse.spark.operators.shown import is_final, qualifying
 from lakehouse.spark.operators.way import Way, way_of
-from lakehouse.spark.past import counts, past
+from lakehouse.spark.past import counts, past, present
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.table import tables
 from lakehouse.spark.table.input import input_of
@@ -43,12 +44,13 @@ CHANGE_COLUMNS = ("_tombstone", "_event_time_ms", "_position")
 
 def per_event(
     opened: OpenTable, after: int, to: int, *,
-    cut: Cut | None = None, numbered: bool = False,
+    cut: Cut | None = None, numbered: bool = False, rebuilt: bool = False,
 ) -> DataFrame:  # fmt: skip
     """Return the changes of the ticks in (after, to], in position order: key, values, accumulators, CHANGE_COLUMNS.
 
     cut: which records count, if not all do; its tick is ignored. numbered: with `_number`, which counts the changes of
-    one record from 0. Raises NotFound for final results by a cut.
+    one record from 0. rebuilt: as the present logic makes them, see `lakehouse.spark.past.present`. Raises NotFound for
+    final results by a cut, and for a history from the first tick that only earlier logic of a table above could tell.
     """
     table = opened.table
     if cut is not None and not cut.whole and is_final(table):
@@ -56,19 +58,30 @@ def per_event(
             f"table {table.name!r} shows final results: what it had shown by an event time, or by offsets, can't be "
             "computed for another table that reads it. Ask for a version or a tick."
         )
+    if after == NO_TICK and not rebuilt:
+        present.refuse_other_logic_above(opened, after, to)
+    since = present.since(opened) if rebuilt else NO_TICK
     parts = []
-    for at in interventions.of(opened.lake, table.name):
-        if after < at.at <= to:
-            tick = at.at
-            parts += [
-                _Changes(opened, after, tick - 1, cut=cut),
-                _Changes(opened, tick - 1, tick, at, cut=cut),
-            ]
-            after = tick
-    parts.append(_Changes(opened, after, to, cut=cut))
+    if since > after:  # nothing changes at the tick at which the present logic was swapped in
+        parts = _parts(present.always(opened), after, min(to, since - 1), cut, rebuilt=rebuilt)
+        after = min(to, since)
+    parts += _parts(opened, after, to, cut, rebuilt=rebuilt)
     frames = [part.frame(numbered=numbered) for part in parts if part.to > part.after]
     frames = frames or [parts[-1].frame(numbered=numbered)]
     return reduce(DataFrame.unionByName, frames)  # each part is in order, and it is read part by part
+
+
+def _parts(opened: OpenTable, after: int, to: int, cut: Cut | None, *, rebuilt: bool) -> list[_Changes]:
+    """The changes between two ticks, cut at the interventions."""
+    parts = []
+    for at in interventions.of(opened.lake, opened.name):
+        if after < at.at <= to:
+            parts += [
+                _Changes(opened, after, at.at - 1, cut=cut, rebuilt=rebuilt),
+                _Changes(opened, at.at - 1, at.at, at, cut=cut, rebuilt=rebuilt),
+            ]
+            after = at.at
+    return [*parts, _Changes(opened, after, to, cut=cut, rebuilt=rebuilt)]
 
 
 class _Changes:
@@ -85,11 +98,13 @@ class _Changes:
         to: int,
         intervention: Decision | None = None,
         cut: Cut | None = None,
+        *,
+        rebuilt: bool = False,
     ) -> None:
         self._cut = Cut(to) if cut is None else replace(cut, tick=to)
         self._opened, self._table, self._intervention = opened, opened.table, intervention
         self.after, self.to = after, to
-        self._input = input_of(opened)
+        self._input = replace(input_of(opened), rebuilt=rebuilt)
         if not self._cut.whole:
             among = partial(counts.counting, self._cut, table=opened.table)
             self._input = replace(self._input, among=among, cut=self._cut)

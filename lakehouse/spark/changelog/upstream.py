@@ -13,30 +13,43 @@ from lakehouse.spark.changelog.changefeed import per_event
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.operators.aggregates import same_key
 from lakehouse.spark.operators.joined import Tables
+from lakehouse.spark.past import present
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.table.input import input_of
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream(Tables):
-    """The live tables between two ticks, (after, to]. cut: which records count, if not all do."""
+    """The live tables between two ticks, (after, to].
+
+    cut: which records count, if not all do. rebuilt: see `Input`; so is whatever begins from the first tick.
+    """
 
     lake: OpenLake
     after: int
     to: int
     cut: Cut | None = None
+    rebuilt: bool = False
 
     def changes(self, table: Table) -> DataFrame:
         """See `Tables`."""
-        return per_event(self._live(table), self.after, self.to, cut=self.cut, numbered=True)
+        live, rebuilt = self._live(table), self._is_rebuilt
+        return per_event(live, self.after, self.to, cut=self.cut, numbered=True, rebuilt=rebuilt)
 
     def rows(self, table: Table, keys: DataFrame) -> DataFrame | None:
         """See `Tables`."""
-        if self.after == NO_TICK and input_of(self._live(table)).skip is None:
+        opened = self._live(table)
+        if self.after == NO_TICK and input_of(opened).skip is None:
             return None
+        if self._is_rebuilt and self.after < present.since(opened):
+            opened = present.always(opened)
         cut = Cut(self.after) if self.cut is None else replace(self.cut, tick=self.after)
-        rows = Past(self._live(table)).visible(cut).alias("b")
+        rows = Past(opened).visible(cut).alias("b")
         return rows.join(keys.distinct().alias("k"), same_key(table.key, "b", "k"), "left_semi")
+
+    @property
+    def _is_rebuilt(self) -> bool:
+        return self.rebuilt or self.after == NO_TICK or self.lake.layout.beside is not None
 
     def _live(self, table: Table) -> OpenTable:
         """A table that is built beside the live one reads the live ones, as it will when it is swapped in."""

@@ -37,7 +37,7 @@ from lakehouse.spark.operators.content import image
 from lakehouse.spark.operators.fold import rows_after
 from lakehouse.spark.operators.merge import others
 from lakehouse.spark.operators.shown import closed, expired, is_final, is_visible, still_open
-from lakehouse.spark.past import anchors, counts, past, refold
+from lakehouse.spark.past import anchors, counts, past, present, refold
 from lakehouse.spark.past.anchors import Anchor
 from lakehouse.spark.table import tables, travel
 from lakehouse.spark.table.input import input_of
@@ -94,9 +94,9 @@ class Past:
             # Nothing from before the last of them is left.
             tick, state = whole[-1].at, self._decided(state, whole[-1], cut, anchored=anchored)
         for at in [at for at in decisions if at.at > tick]:
-            state = replace(state, rows=self._after(state.rows, tick, at.at - 1, cut))
+            state = replace(state, rows=self._after(state.rows, tick, at.at - 1, cut, anchored=anchored))
             state, tick = self._decided(state, at, cut, anchored=anchored), at.at
-        return replace(state, rows=self._after(state.rows, tick, cut.tick, cut))
+        return replace(state, rows=self._after(state.rows, tick, cut.tick, cut, anchored=anchored))
 
     def changed(self, at: Decision, *, visible: bool, cut: Cut | None = None) -> DataFrame:
         """Return the rows that an intervention changes, with their new values or `_tombstone`: of the state, or of
@@ -217,7 +217,7 @@ class Past:
                 return False
         return True
 
-    def _after(self, rows: DataFrame, after: int, to: int, cut: Cut) -> DataFrame:
+    def _after(self, rows: DataFrame, after: int, to: int, cut: Cut, *, anchored: bool) -> DataFrame:
         if not travel.has_rows(self._opened, after, to):
             return rows
         if later := [at.at for at in self._decisions if at.at > to and at.details.get("changed")]:
@@ -225,17 +225,19 @@ class Past:
                 f"table {self._table.name!r} at tick {to}: it had another declaration until tick {later[-1]}, and no "
                 f"version or anchor of just that tick is left. The nearest one before it is of tick {after}."
             )
-        arrived = self._arrived(after, to, cut, self._clock_at(after))
+        present.refuse_other_logic_above(self._opened, after, to)
+        arrived = self._arrived(after, to, cut, self._clock_at(after), anchored=anchored)
         before = None if rows is self._nothing else rows  # nothing to join with
         return _as(rows_after(self._table, self._forms, before, arrived), self._columns)
 
-    def _arrived(self, after: int, to: int, cut: Cut, clock: ClockState | None) -> DataFrame:
+    def _arrived(self, after: int, to: int, cut: Cut, clock: ClockState | None, *, anchored: bool) -> DataFrame:
         fixed = interventions.fixes(self._lake, self._decisions)
 
         def counting(rows: DataFrame) -> DataFrame:
             return counts.counting(cut, rows if fixed is None else refold.unfixed(rows, fixed), self._table)
 
-        records = replace(self._input, among=counting, cut=cut).records(self._table, self._forms, clock, after, to)
+        source = replace(self._input, among=counting, cut=cut, rebuilt=not anchored)
+        records = source.records(self._table, self._forms, clock, after, to)
         keep = counts.in_time(cut)
         return records if keep is None else records.where(keep)
 
@@ -248,7 +250,7 @@ class Past:
         assert clock is not None
         if not travel.has_rows(self._opened, after, cut.tick):
             return clock.watermark
-        records = self._arrived(after, cut.tick, cut, clock).drop("_horizon", "_watermark", "_tail")
+        records = self._arrived(after, cut.tick, cut, clock, anchored=anchored).drop("_horizon", "_watermark", "_tail")
         ticking = Ticking(clock)
         ticking.watch(timed(self._table, records, clock)).count()
         return ticking.after().watermark

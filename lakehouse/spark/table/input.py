@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
+from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.functions import literal_map
 from lakehouse.spark.open_lake import OpenLake, OpenTable
@@ -36,6 +37,8 @@ class Input:
 
     skip: the offsets that are left out, see `skipped`. among: selects bronze's rows that count: those before a moment,
     or with some of them replaced. cut: the same for the tables that the stream reads; None if all records count.
+    rebuilt: read these tables as their present logic makes them, even for the time before it was swapped in; began: do
+    so up to this tick, see `OpenTable.began`.
     """
 
     lake: OpenLake
@@ -43,6 +46,8 @@ class Input:
     skip: str | None = None
     among: Callable[[DataFrame], DataFrame] = lambda rows: rows
     cut: Cut | None = None
+    rebuilt: bool = False
+    began: int = NO_TICK
 
     def rows(self, after: int, to: int) -> DataFrame:
         """Return bronze's rows between two ticks."""
@@ -61,7 +66,7 @@ class Input:
         So a module above this one is needed here: the recursion ends with the graph, not with the order of the modules.
         """
         upstream = import_module("lakehouse.spark.changelog.upstream")
-        tables: Tables = upstream.Upstream(self.lake, after, to, self.cut)
+        tables: Tables = upstream.Upstream(self.lake, after, to, self.cut, self.rebuilt or after < self.began)
         return tables
 
     def records(
@@ -73,7 +78,7 @@ class Input:
 
 def input_of(opened: OpenTable) -> Input:
     """Return a table's input: for a restored one without the records that its changelog held."""
-    return Input(opened.lake, opened.table.stream, opened.skip)
+    return Input(opened.lake, opened.table.stream, opened.skip, began=opened.began)
 
 
 def not_skipped(rows: DataFrame, skip: str | None) -> DataFrame:

@@ -25,12 +25,13 @@ from pyspark.sql.types import StructField, StructType
 
 from lakehouse.errors import PlanError
 from lakehouse.lake.place import TablePlace
-from lakehouse.lake.properties import KEY
+from lakehouse.lake.properties import BEGAN, KEY
 from lakehouse.plan.evolution.change import change_of, declared, refusal
 from lakehouse.plan.operator import Aggregate, LatestBy
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
+from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.bronze import SCHEMA
 from lakehouse.spark.expressions import column_of
 from lakehouse.spark.folders import remove
@@ -159,6 +160,8 @@ def _create(
     builder = DeltaTable.createIfNotExists(spark).location(place.path).addColumns(columns(spark, table))
     for name, value in _properties(table).items():
         builder = builder.property(name, value)
+    if table.stream.reads:
+        builder = builder.property(BEGAN, str(interventions.decided(opened.lake)))
     builder.execute()
 
 
