@@ -18,7 +18,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lakehouse.plan.expression import Expression
-from lakehouse.plan.functions import names
+from lakehouse.plan.spark_functions import names
 from lakehouse.spark.refused_values import refused
 
 # What does not raise itself; its arguments may. These are names of Spark's classes, and of its functions.

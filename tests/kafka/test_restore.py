@@ -20,7 +20,7 @@ from lakehouse.kafka.headers import DEFLATED, EVENT_TIME, LEFT_OUT, ORIGIN, POSI
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
-from lakehouse.run.repair.fix import replay
+from lakehouse.run.repair.replay import replay
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.past.fixed import FixedBytes

@@ -103,7 +103,7 @@ class World:
             self.remember(table, done.tick, self.of(table, tick))
 
     def fix(self) -> None:
-        from lakehouse.run.repair.fix import replay
+        from lakehouse.run.repair.replay import replay
         from lakehouse.spark.past.fixed import FixedBytes
 
         bad = {(r.partition, r.offset): r for r in self.came if r.value == BAD and r.key}

@@ -92,7 +92,7 @@ class Bench:
         return done
 
     def fix(self, table: Table, *numbers: int, key: str = "a", n: int = 7, instead: bool = False) -> int | None:
-        from lakehouse.run.repair.fix import replay
+        from lakehouse.run.repair.replay import replay
         from lakehouse.spark.past.fixed import FixedBytes
 
         value = json.dumps({"n": n}).encode()
@@ -237,8 +237,8 @@ def test_every_kind_of_table_is_audited_truly_after_fix_revert_and_correction(be
     ]
     app = lh.app(*tables)
     bench.write(tables[0], history([*LATE[:4], ("a", 2), *LATE[4:]], bad=(0, 5)))
-    from lakehouse.run.repair.fix import replay
     from lakehouse.run.repair.intervene import Why
+    from lakehouse.run.repair.replay import replay
     from lakehouse.spark.past.fixed import FixedBytes
     from lakehouse.spark.silver.query import Silver
 

@@ -112,9 +112,9 @@ class Repairs(Opened):
         fixed: from `lakehouse.run.repair.fixes.fixed_records`. The rows that depend on them are rebuilt, in all tables
         of the application that read the stream; the live job goes on. Raises NotFound, PlanError.
         """
-        from lakehouse.run.repair.fix import replay
         from lakehouse.run.repair.fixes import source_of
         from lakehouse.run.repair.intervene import Why
+        from lakehouse.run.repair.replay import replay
         from lakehouse.spark.past.fixed import FixedBytes
 
         records = [(one.was.record, one) for one in fixed]

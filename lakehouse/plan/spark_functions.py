@@ -1,8 +1,8 @@
 """Spark's functions: those that an expression may use, and those that it may not.
 
-Allowed are functions that give the same result for the same record: no clock, no dice, no look outside the record, no
-function that takes or gives several records. A test compares both lists with the functions of a real session; a
-function in neither list does not exist.
+Allowed are functions that give the same result for the same record: no clock, no random number, nothing outside the
+record, no function that takes or gives several records. A test compares both lists with the functions of a real
+session; a function in neither list does not exist.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path
     from lakehouse.lake.moment.cut import Cut
     from lakehouse.lake.record.quarantine import Choice
     from lakehouse.run.lake import Lake
-    from lakehouse.run.repair.fix import replay
     from lakehouse.run.repair.fixes import fixed_records
+    from lakehouse.run.repair.replay import replay
     from lakehouse.run.scenario.replay import rows_of, write_bronze
     from lakehouse.spark.changelog import changefeed
     from lakehouse.spark.past import reading
