@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.spark_functions import names
+from lakehouse.spark import element_values
 from lakehouse.spark.refused_values import refused
 
 # What does not raise itself; its arguments may. These are names of Spark's classes, and of its functions.
@@ -44,6 +45,7 @@ MOMENTS = {
     "to_utc_timestamp": (0,), "try_to_timestamp": (0,), "unix_micros": (0,), "unix_millis": (0,), "unix_seconds": (0,),
     "TimestampAdd": (1,), "TimestampDiff": (0, 1),  # the parser has nodes of its own for these
 }  # fmt: skip
+BOUND = "_lakehouse_bound"  # a variable that stands for what was computed
 TIME_ALONE = r"^[\x00-\x20]*(T|[+-]?[0-9]+:)"
 
 
@@ -89,17 +91,60 @@ def _guarded(tree: Any) -> Any:
         for place in MOMENTS.get(name or kind, ()):
             if place < len(made):
                 made[place] = _whole_moment(made[place])
+    if len(made) > 2 and element_values.may_double(name, children[2]):
+        made[2] = _measured(made[2], element_values.KEPT)
     if any(new is not old for new, old in zip(made, children, strict=True)):
         tree = tree.withNewChildren(_jvm().PythonUtils.toSeq(made))
     if kind in HARMLESS or (kind == "UnresolvedFunction" and name in HARMLESS_FUNCTIONS):
         return tree
-    tried = _jvm().org.apache.spark.sql.catalyst.expressions.TryEval
     by_interval = name == "sequence" and _is_interval(made[-1])
-    condition = refused(name, len(made), by_interval=by_interval)
-    if condition is None:
-        return tried(tree)
+    conditions, measured = [], []
+    if name in element_values.ENTRIES:
+        conditions = [element_values.together(name, children[-1], len(made))]  # first: others make all its values
+        measured = [_measured(made[-1], element_values.LENGTH)]
+    conditions.append(refused(name or kind, [_text(child) for child in made], by_interval=by_interval))
+    condition = " OR ".join(filter(None, conditions))
+    return _unless(condition, tree, made, measured) if condition else _tried(tree)
+
+
+def _measured(lambda_: Any, form: str) -> Any:
+    """A lambda that gives what a form makes of its value."""
+    function, *variables = _children(lambda_)
+    return lambda_.withNewChildren(_jvm().PythonUtils.toSeq([_filled(form, [function]), *variables]))
+
+
+def _tried(tree: Any) -> Any:
+    return _jvm().org.apache.spark.sql.catalyst.expressions.TryEval(tree)
+
+
+def _unless(condition: str, tree: Any, children: list[Any], more: list[Any]) -> Any:
+    """A call, null where a condition over its arguments, and more, holds. What they compute is computed once."""
+    plain = LEAVES | {"LambdaFunction"}
+    computed = [
+        place for place, child in enumerate(children) if f"`{place}`" in condition and _names(child)[0] not in plain
+    ]
+    bound = dict(zip(computed, _bound(len(computed)), strict=True))
+    values = [bound.get(place, child) for place, child in enumerate(children)]
+    tree = tree.withNewChildren(_jvm().PythonUtils.toSeq(values))
     # Spark moves a TryEval around an IF into its branches: the condition needs its own.
-    return _filled("if(coalesce(`0`, true), null, `1`)", [tried(_filled(condition, made)), tried(tree)])
+    made = _filled("if(coalesce(`0`, true), null, `1`)", [_tried(_filled(condition, [*values, *more])), _tried(tree)])
+    if not computed:
+        return made
+    fields = ", ".join(f"'a{number}', `{number + 1}`" for number in range(len(computed)))
+    form = f"element_at(transform(array(named_struct({fields})), {BOUND} -> `0`), 1)"
+    return _filled(form, [made, *(children[place] for place in computed)])
+
+
+def _bound(count: int) -> list[Any]:
+    """The trees of so many fields, a0, a1, ..., of the variable of a lambda."""
+    fields = ", ".join(f"{BOUND}.a{number}" for number in range(count))
+    (function,) = _children(_parsed(f"f({BOUND} -> array({fields}))"))
+    return _children(_children(function)[0])
+
+
+def _text(tree: Any) -> str | None:
+    """What stands in the declaration; None for what is computed."""
+    return str(tree.value()) if _names(tree)[0] == "Literal" else None
 
 
 def _is_interval(tree: Any) -> bool:
@@ -142,8 +187,10 @@ def _filled(form: str, values: list[Any]) -> Any:
     """The tree of an expression over `0`, `1`, ..., which stand for other trees."""
 
     def filled(tree: Any) -> Any:
-        if tree.getClass().getSimpleName() == "UnresolvedAttribute":
-            return values[int(tree.nameParts().head())]
+        # The parser takes every name in a lambda for a variable.
+        if tree.getClass().getSimpleName() in ("UnresolvedAttribute", "UnresolvedNamedLambdaVariable"):
+            name = tree.nameParts().head()
+            return values[int(name)] if name.isdigit() else tree
         children = [filled(child) for child in _children(tree)]
         return tree.withNewChildren(_jvm().PythonUtils.toSeq(children)) if children else tree
 

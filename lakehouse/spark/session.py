@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from lakehouse.errors import ConfigError
 from lakehouse.settings.config import Settings, jars_folder
 from lakehouse.spark.launch import start_jvm
+from lakehouse.spark.refused_values import STACK_MEGABYTES
 
 # The reason for each setting was measured on 2 cores, see benchmarks/ and ARCHITECTURE.md.
 DEFAULTS = {
@@ -62,6 +63,8 @@ MEANING = (
     "spark.sql.mapKeyDedupPolicy",
 )
 
+# A pattern needs it for a long text. Only what a thread has used of it is memory.
+STACK = f"-Xss{STACK_MEGABYTES}m"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # added to ours; every other setting replaces ours
 
 
@@ -83,6 +86,7 @@ def open_session(settings: Settings) -> SparkSession:
             chosen["spark.driver.extraClassPath"] = os.pathsep.join(jars)
         else:
             chosen["spark.jars"] = ",".join(jars)
+            chosen["spark.executor.extraJavaOptions"] = STACK
         chosen[JAVA_OPTIONS] = f"{_java_options()} {settings.spark.options.get(JAVA_OPTIONS, '')}".strip()
     if settings.spark.master.startswith("local"):
         chosen["spark.sql.shuffle.partitions"] = str(_cores(settings.spark.master))
@@ -116,6 +120,6 @@ def _cores(master: str) -> int:
 
 def _java_options() -> str:
     log4j = Path(__file__).with_name("log4j2.properties")
-    # Out of memory, a JVM may hang for minutes, or for ever; once it has ended, the next start can read in another way.
-    ours = "-Duser.timezone=UTC -Dderby.system.home=/dev/null -XX:+ExitOnOutOfMemoryError"
+    # Without memory a JVM may go on for minutes, or for ever, and do nothing; ended, the next start can read otherwise.
+    ours = f"-Duser.timezone=UTC -Dderby.system.home=/dev/null -XX:+ExitOnOutOfMemoryError {STACK}"
     return f"{ours} -Dlog4j2.configurationFile={log4j.as_uri()}"
