@@ -121,7 +121,9 @@ class _Changes:
         else:
             changes = self._folded()
             changes = self._closed(changes) if self._final else changes
-        for operator in table.behind:
+        # What an intervention does to final results is told by the rows that were visible: they went through all of it,
+        # and none of them stands in the changes, so that a delete would be one of a row that nobody has seen.
+        for operator in () if self._final and self._intervention is not None else table.behind:
             changes = _shown(operator, table, changes)
         order = ["_position", *table.windows[:1]]
         if self._final:
