@@ -1,8 +1,9 @@
 """Delta's own objects, for operations that its public interface does with needless Spark jobs.
 
-A numbered write asks the table's snapshot for the numbers that it holds. The checksum beside every commit lists them,
-but Delta reads the whole log to answer, at each write (half a second, three jobs). So Delta is given the checksum's
-numbers. And a commit without rows needs no job at all. If an object is not as expected here, Delta goes its own way.
+Whoever reads or writes a table asks its snapshot how many files it has, and for the numbers of its writers. The
+checksum beside every commit lists them, but Delta reads the whole log to answer (two or three jobs for each snapshot;
+later versions of Delta ask the checksum). So a snapshot is told what its checksum says. And a commit without rows needs
+no job at all. If an object is not as expected here, Delta goes its own way.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-LONG = 2**31  # py4j passes smaller numbers as another type
-_bits: list[int] = []  # the snapshot's bit for "the numbers are known"; empty until it is looked up, 0 if there is none
+_bits: list[int] = []  # the snapshot's bit for "the state is known"; empty until it is looked up, 0 if there is none
 _lock = threading.Lock()
 
 
 def snapshot(spark: SparkSession, path: str) -> Any:
-    """Return the newest snapshot of the table at `path`: Delta's own Java object."""
+    """Return the newest snapshot of the table at `path`: Delta's own Java object. It knows what its checksum says."""
     none = _none(spark)
-    return _log(spark, path).update(False, none, none)
+    newest = _log(spark, path).update(False, none, none)
+    _tell_state(spark, newest)
+    return newest
 
 
 def numbers(snapshot: Any) -> dict[str, int] | None:
@@ -45,23 +47,6 @@ def number_of(snapshot: Any, app_id: str) -> int | None:
         return known.get(app_id)
     found = snapshot.transactions().get(app_id)
     return int(found.get()) if found.isDefined() else None
-
-
-def tell_numbers(spark: SparkSession, path: str) -> None:
-    """Give the newest snapshot of the table at `path` its numbers, so that a write does not look for them."""
-    newest = snapshot(spark, path)
-    known = numbers(newest)
-    if known is None or any(number < LONG for number in known.values()):
-        return
-    try:
-        bit = _bit(newest)
-        if bit:
-            _field(newest, "transactions").set(newest, _scala_map(spark, known))
-            bitmap = _field(newest, "bitmap$0")
-            bitmap.set(newest, bitmap.get(newest) | bit)
-    except Exception:  # another Delta: it looks for them itself
-        with _lock:
-            _bits[:] = [0]
 
 
 def commit_number(spark: SparkSession, path: str, app_id: str, number: int, text: str) -> None:
@@ -95,24 +80,45 @@ def _none(spark: SparkSession) -> Any:
     return jvm.scala.Option.empty()
 
 
-def _scala_map(spark: SparkSession, values: dict[str, int]) -> Any:
-    jvm: Any = spark._jvm
-    java = jvm.java.util.HashMap()
-    for name, value in values.items():
-        java.put(name, value)
-    return getattr(jvm.scala.collection.immutable.Map, "from")(jvm.scala.jdk.javaapi.CollectionConverters.asScala(java))
+def _tell_state(spark: SparkSession, snapshot: Any) -> None:
+    """Give a snapshot its state, as its checksum has it: all but the removed files, which only checkpoints count."""
+    said = snapshot.checksumOpt()
+    if not said.isDefined():
+        return
+    said = said.get()
+    writers, domains = said.setTransactions(), said.domainMetadata()
+    if not (writers.isDefined() and domains.isDefined()):
+        return
+    try:
+        bitmap, bit = _field(snapshot, "bitmap$0"), _bit(snapshot)
+        if not bit or bitmap.get(snapshot) & bit:
+            return
+        jvm: Any = spark._jvm
+        state = jvm.org.apache.spark.sql.delta.SnapshotState(
+            said.tableSizeBytes(), writers.get().size(), said.numFiles(), 0, said.numDeletedRecordsOpt(),
+            said.numDeletionVectorsOpt(), 1, 1, writers.get(), domains.get(), said.metadata(), said.protocol(),
+            said.fileSizeHistogram(), said.deletedRecordCountsHistogramOpt(),
+        )  # fmt: skip
+        _field(snapshot, "computedState").set(snapshot, state)
+        bitmap.set(snapshot, bitmap.get(snapshot) | bit)
+    except Exception:  # another Delta: it puts the state together itself
+        with _lock:
+            _bits[:] = [0]
 
 
 def _bit(snapshot: Any) -> int:
-    """Which bit of a snapshot says that its lazy `transactions` are known: looked up once, by asking for them."""
+    """Which bit of a snapshot says that its lazy `computedState` is known: looked up once, by asking for the state."""
     with _lock:
-        if not _bits:
-            bitmap = _field(snapshot, "bitmap$0")
-            snapshot.computedState()
-            before = bitmap.get(snapshot)
-            snapshot.transactions()
-            bit = bitmap.get(snapshot) & ~before
-            _bits.append(bit if bit.bit_count() == 1 else 0)
+        if _bits:
+            return _bits[0]
+        if snapshot._computedStateTriggered():
+            return 0
+        snapshot.stateDF()  # what the state is made of has bits of its own
+        bitmap = _field(snapshot, "bitmap$0")
+        before = bitmap.get(snapshot)
+        snapshot.computedState()
+        bit = bitmap.get(snapshot) & ~before
+        _bits.append(bit if bit.bit_count() == 1 else 0)
         return _bits[0]
 
 

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.errors import Fenced
 from lakehouse.lake.commit_log import CommitLog, local_log
 from lakehouse.semantics.epoch import Progress, progress
-from lakehouse.spark.delta_log import commit_number, number_of, snapshot, tell_numbers
+from lakehouse.spark.delta_log import commit_number, number_of, snapshot
 from lakehouse.spark.folders import lines
 
 APP_ID = "spark.databricks.delta.write.txnAppId"
@@ -135,7 +135,6 @@ def numbered(
         for setting, value in settings.items():
             spark.conf.set(setting, value)
         try:
-            tell_numbers(spark, path)
             yield
         finally:
             for setting in settings:
@@ -151,7 +150,6 @@ def append(
     """
     spark, mode = frame.sparkSession, "overwrite" if instead else "append"
     with _checked(spark, path, name, target, metadata) as text:
-        tell_numbers(spark, path)
         writer = frame.write.format("delta").mode(mode).option("userMetadata", text)
         writer.option("txnAppId", app_id(name)).option("txnVersion", str(target.version)).save(path)
 

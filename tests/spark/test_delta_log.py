@@ -26,7 +26,7 @@ def path(tmp_path: Path, spark: SparkSession) -> str:
 
 
 def test_a_numbered_append_does_not_put_the_tables_state_together(spark: SparkSession, path: str) -> None:
-    open_epoch(spark, path, NAME)  # the first one finds out where a snapshot keeps its numbers
+    open_epoch(spark, path, NAME)  # the first one finds out where a snapshot keeps its state
     append(spark.range(3).toDF("x"), path, NAME, Progress(1, 1), {})
     before = delta_log.snapshot(spark, path)
     append(spark.range(3).toDF("x"), path, NAME, Progress(1, 2), {})
@@ -52,12 +52,19 @@ def test_a_commit_without_rows_needs_no_job(spark: SparkSession, path: str) -> N
 
 def test_what_a_snapshot_is_told_is_what_it_would_find(spark: SparkSession, path: str) -> None:
     open_epoch(spark, path, NAME)
+    append(spark.range(3).toDF("x"), path, NAME, Progress(1, 1), {})
     append_nothing(spark, path, "others", Progress(7, 9), {})
-    delta_log.tell_numbers(spark, path)
     newest = delta_log.snapshot(spark, path)
-    told = newest.transactions()
-    found = {one.appId(): one.version() for one in map(newest.setTransactions().apply, range(told.size()))}
-    assert {name: told.apply(name) for name in found} == found == delta_log.numbers(newest)
+    assert not newest._computedStateTriggered()
+    told, found = newest.computedState(), newest.extractComputedState(newest.stateDF())
+    for name in ("sizeInBytes", "numOfSetTransactions", "numOfFiles", "numOfMetadata", "numOfProtocol"):
+        assert getattr(told, name)() == getattr(found, name)() > 0
+    for name in ("setTransactions", "domainMetadata"):
+        assert getattr(told, name)().toSet().equals(getattr(found, name)().toSet())
+    for name in ("metadata", "protocol", "numDeletedRecordsOpt", "numDeletionVectorsOpt"):
+        assert getattr(told, name)().equals(getattr(found, name)())
+    numbers = {one.appId(): one.version() for one in map(found.setTransactions().apply, range(2))}
+    assert {name: newest.transactions().apply(name) for name in numbers} == numbers == delta_log.numbers(newest)
 
 
 def test_an_older_number_without_rows_is_refused(spark: SparkSession, path: str) -> None:
