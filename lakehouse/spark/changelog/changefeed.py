@@ -36,7 +36,7 @@ from lakehouse.spark.operators.way import Way, way_of
 from lakehouse.spark.past import counts, past, present
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.table import tables
-from lakehouse.spark.table.input import input_of
+from lakehouse.spark.table.input import Shared, input_of
 
 # Beside the key and value columns: whether it is a delete, the event time in milliseconds, and what caused it.
 CHANGE_COLUMNS = ("_tombstone", "_event_time_ms", "_position")
@@ -44,13 +44,14 @@ CHANGE_COLUMNS = ("_tombstone", "_event_time_ms", "_position")
 
 def per_event(
     opened: OpenTable, after: int, to: int, *,
-    cut: Cut | None = None, numbered: bool = False, rebuilt: bool = False,
+    cut: Cut | None = None, numbered: bool = False, rebuilt: bool = False, shared: Shared | None = None,
 ) -> DataFrame:  # fmt: skip
     """Return the changes of the ticks in (after, to], in position order: key, values, accumulators, CHANGE_COLUMNS.
 
     cut: which records count, if not all do; its tick is ignored. numbered: with `_number`, which counts the changes of
-    one record from 0. rebuilt: as the present logic makes them, see `lakehouse.spark.past.present`. Raises NotFound for
-    final results by a cut, and for a history from the first tick that only earlier logic of a table above could tell.
+    one record from 0. rebuilt: as the present logic makes them, see `lakehouse.spark.past.present`. shared: see
+    `Shared`. Raises NotFound for final results by a cut, and for a history from the first tick that only earlier logic
+    of a table above could tell.
     """
     table = opened.table
     if cut is not None and not cut.whole and is_final(table):
@@ -63,25 +64,27 @@ def per_event(
     since = present.since(opened) if rebuilt else NO_TICK
     parts = []
     if since > after:  # nothing changes at the tick at which the present logic was swapped in
-        parts = _parts(present.always(opened), after, min(to, since - 1), cut, rebuilt=rebuilt)
+        parts = _parts(present.always(opened), after, min(to, since - 1), cut, rebuilt=rebuilt, shared=shared)
         after = min(to, since)
-    parts += _parts(opened, after, to, cut, rebuilt=rebuilt)
+    parts += _parts(opened, after, to, cut, rebuilt=rebuilt, shared=shared)
     frames = [part.frame(numbered=numbered) for part in parts if part.to > part.after]
     frames = frames or [parts[-1].frame(numbered=numbered)]
     return reduce(DataFrame.unionByName, frames)  # each part is in order, and it is read part by part
 
 
-def _parts(opened: OpenTable, after: int, to: int, cut: Cut | None, *, rebuilt: bool) -> list[_Changes]:
+def _parts(
+    opened: OpenTable, after: int, to: int, cut: Cut | None, *, rebuilt: bool, shared: Shared | None
+) -> list[_Changes]:
     """The changes between two ticks, cut at the interventions."""
     parts = []
     for at in interventions.of(opened.lake, opened.name):
         if after < at.at <= to:
             parts += [
-                _Changes(opened, after, at.at - 1, cut=cut, rebuilt=rebuilt),
+                _Changes(opened, after, at.at - 1, cut=cut, rebuilt=rebuilt, shared=shared),
                 _Changes(opened, at.at - 1, at.at, at, cut=cut, rebuilt=rebuilt),
             ]
             after = at.at
-    return [*parts, _Changes(opened, after, to, cut=cut, rebuilt=rebuilt)]
+    return [*parts, _Changes(opened, after, to, cut=cut, rebuilt=rebuilt, shared=shared)]
 
 
 class _Changes:
@@ -100,14 +103,15 @@ class _Changes:
         cut: Cut | None = None,
         *,
         rebuilt: bool = False,
+        shared: Shared | None = None,
     ) -> None:
         self._cut = Cut(to) if cut is None else replace(cut, tick=to)
         self._opened, self._table, self._intervention = opened, opened.table, intervention
         self.after, self.to = after, to
-        self._input = replace(input_of(opened), rebuilt=rebuilt)
+        self._input = replace(input_of(opened), rebuilt=rebuilt, shared=shared)
         if not self._cut.whole:
             among = partial(counts.counting, self._cut, table=opened.table)
-            self._input = replace(self._input, among=among, cut=self._cut)
+            self._input = replace(self._input, among=among, cut=self._cut, shared=None)
         self._forms = tables.forms(opened.spark, opened.table)
         self._clock = past.clock_at(opened, after)
         begins = replace(self._cut, tick=after)

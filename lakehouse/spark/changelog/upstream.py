@@ -15,7 +15,7 @@ from lakehouse.spark.operators.aggregates import same_key
 from lakehouse.spark.operators.joined import Tables
 from lakehouse.spark.past import present
 from lakehouse.spark.past.moments import Past
-from lakehouse.spark.table.input import input_of
+from lakehouse.spark.table.input import Shared, input_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Upstream(Tables):
     """The live tables between two ticks, (after, to].
 
     cut: which records count, if not all do. rebuilt: see `Input`; so is whatever begins from the first tick.
+    shared: see `Shared`.
     """
 
     lake: OpenLake
@@ -30,11 +31,12 @@ class Upstream(Tables):
     to: int
     cut: Cut | None = None
     rebuilt: bool = False
+    shared: Shared | None = None
 
     def changes(self, table: Table) -> DataFrame:
         """See `Tables`."""
         live, rebuilt = self._live(table), self._is_rebuilt
-        return per_event(live, self.after, self.to, cut=self.cut, numbered=True, rebuilt=rebuilt)
+        return per_event(live, self.after, self.to, cut=self.cut, numbered=True, rebuilt=rebuilt, shared=self.shared)
 
     def rows(self, table: Table, keys: DataFrame) -> DataFrame | None:
         """See `Tables`."""

@@ -48,7 +48,11 @@ def held(frame: DataFrame, names: Iterable[str]) -> Held:
             F.when(whole, edge(f"`{name}`").cast(kind)).alias(f"{edge.__name__} {number}") for edge in (F.min, F.max)
         ]
     frame = frame.observe(seen, *wanted).persist()
-    count = frame.count()
+    try:
+        count = frame.count()
+    except BaseException:
+        frame.unpersist()
+        raise
     found = {name: (seen.get[f"min {n}"], seen.get[f"max {n}"]) for n, name in enumerate(ordered)}
     known = {name: pair for name, pair in found.items() if pair[0] is not None}
     return Held(

@@ -99,6 +99,25 @@ def fold(
     stream: gives the records, counted by source. rows: gives what the table keeps now, if that is needed. clock: the
     table's clock, for a table that has one. emitted: the watermark up to which final results are out.
     """
+    holding: list[DataFrame] = []
+    try:
+        return _folded(table, forms, stream, rows, clock, emitted, holding)
+    except BaseException:
+        for frame in holding:
+            frame.unpersist()
+        raise
+
+
+def _folded(
+    table: Table,
+    forms: list[Form],
+    stream: Callable[[RowCounter], DataFrame],
+    rows: Callable[[], DataFrame],
+    clock: ClockState | None,
+    emitted: int | None,
+    holding: list[DataFrame],
+) -> Folded:
+    """As `fold`. holding: takes what is held in memory on the way."""
     counting, ignored, times = Counting(), Observation(), Observation()
     records = stream(counting)
     records = records.observe(ignored, F.count_if(null_key(table, records)).alias("null_keys"))
@@ -107,7 +126,7 @@ def fold(
     ticking = Ticking(clock) if clock is not None else None
     if ticking is not None:
         arrived = ticking.watch(arrived)
-    folded = Folded(Held(arrived, 0, {}))
+    folded = Folded(Held(arrived, 0, {}), held=holding)
     way = way_of(table)
     bounds: KeyBounds = {}
     if way is Way.PYTHON or needs_watermark(table):

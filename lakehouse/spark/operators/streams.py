@@ -172,26 +172,32 @@ def _quoted(column: PlanColumn) -> str:
 
 
 def stream_frame(
-    stream: Stream, bronze: DataFrame, count: RowCounter | None = None, tables: Tables | None = None
+    stream: Stream,
+    records: Callable[[Source], DataFrame],
+    count: RowCounter | None = None,
+    tables: Tables | None = None,
 ) -> DataFrame:
-    """Return the stream's records over bronze rows of its topics, without the bad ones.
+    """Return the stream's records, without the bad ones.
 
-    count: see `RowCounter`. tables: how upstream tables are read, for a stream that has some.
+    records: gives those of a source, as `decoded` does. count: see `RowCounter`. tables: how upstream tables are read,
+    for a stream that has some.
     """
     match stream.source:
         case Source():
-            rows = decoded(stream.source, bronze.where(F.col("topic") == stream.source.topic))
+            rows = records(stream.source)
             rows = count(stream.source, rows) if count else rows
             rows = rows.where(~F.col("_bad")).drop("_bad")
         case Merge():
-            rows = _merged(stream.source, [stream_frame(part, bronze, count, tables) for part in stream.source.streams])
+            rows = _merged(
+                stream.source, [stream_frame(part, records, count, tables) for part in stream.source.streams]
+            )
         case ChangesOf(table):
             assert tables is not None
             rows = changes_as_records(table, tables.changes(table))
             rows = count(table, rows.withColumn("_bad", F.lit(False))).drop("_bad") if count else rows
         case TableJoin(part):
             assert tables is not None
-            rows = joined(stream.source, stream_frame(part, bronze, count, tables), tables)
+            rows = joined(stream.source, stream_frame(part, records, count, tables), tables)
     done: list[Step] = []
     begins = "\n".join(stream.source.lines())
 

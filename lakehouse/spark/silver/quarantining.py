@@ -14,6 +14,7 @@ from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.silver.shared import Sharing
 from lakehouse.spark.table import quarantine
 from lakehouse.spark.transaction import open_epoch
 
@@ -56,14 +57,15 @@ class Quarantine:
     def __exit__(self, *_: object) -> None:
         self._leases.close()
 
-    def write(self, source: Source, to: int) -> None:
+    def write(self, source: Source, to: int, shared: Sharing | None = None) -> None:
         """Write the stream's bad records up to tick `to`: from the first tick that one of its tables still lacks."""
         lagging = [w for w in self._writers if source in w.table.stream.decodes]
         after = min(writer.applied for writer in lagging)
         rows = bronze.records(self._lake, [source.topic], self._own)
+        records = shared.records(self._lake.spark, source, after, to) if shared is not None else None
         with self._lock:
             epoch = self._epoch(source, lagging)
-            quarantine.write(self._lake, source, rows, epoch, after, to)
+            quarantine.write(self._lake, source, rows, epoch, after, to, records)
 
     def swap(self, source: Source, built: Layout, to: int) -> None:
         """Replace a stream's quarantine with that of a table that is swapped in, up to tick `to`."""

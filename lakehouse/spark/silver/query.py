@@ -9,7 +9,7 @@ import hashlib
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from itertools import groupby
 
@@ -24,6 +24,7 @@ from lakehouse.spark.bronze import bronze
 from lakehouse.spark.failure import Catching, raise_failure
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.quarantining import Quarantine
+from lakehouse.spark.silver.shared import Sharing
 from lakehouse.spark.silver.writer import SilverWriter, latest_complete_tick, own_topics
 from lakehouse.spark.transaction import log_of
 
@@ -121,9 +122,11 @@ class Silver:
         latest = latest_complete_tick(self._lake)
         for tick in self._batches(latest if to is None else min(to, latest)):
             records = 0
-            for level in self._levels:
-                work = [self._pool.submit(writer.apply, tick, self._quarantine) for writer in level]
-                records += sum(job.result() for job in work)
+            with Sharing(self._lake, self.writers, tick) as shared:
+                for level in self._levels:
+                    work = [self._pool.submit(writer.apply, tick, self._quarantine, shared) for writer in level]
+                    wait(work)  # also for the others if one fails: they read what is shared
+                    records += sum(job.result() for job in work)
             self._on_batch(tick, records)
             self._done = tick
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -29,6 +30,7 @@ from lakehouse.spark.past import past
 from lakehouse.spark.past.moments import Past, built
 from lakehouse.spark.silver import visible
 from lakehouse.spark.silver.quarantining import Quarantine
+from lakehouse.spark.silver.shared import Sharing
 from lakehouse.spark.table import counted, late, tables, travel
 from lakehouse.spark.table.input import input_of
 from lakehouse.spark.transaction import append_nothing, check_epoch, log_of, numbered, open_epoch, read_progress
@@ -37,8 +39,8 @@ from lakehouse.spark.transaction import append_nothing, check_epoch, log_of, num
 class BadRecords(Protocol):
     """The keeper of the records that a stream's schema refuses."""
 
-    def write(self, source: Source, to: int) -> None:
-        """Write the stream's bad records up to tick `to`."""
+    def write(self, source: Source, to: int, shared: Sharing | None = None) -> None:
+        """Write the stream's bad records up to tick `to`. shared: what the tables of this batch read."""
 
     def swap(self, source: Source, built: Layout, to: int) -> None:
         """Replace the stream's bad records with those of a table that was built beside this one, up to tick `to`."""
@@ -93,26 +95,37 @@ class SilverWriter:
     def __exit__(self, *_: object) -> None:
         self._lease.release()
 
-    def apply(self, to: int, bad: BadRecords) -> int:
-        """Take in the ticks up to `to`; return the number of records seen. Their bad records are written first."""
+    def in_one_go(self, to: int) -> bool:
+        """Say whether all ticks up to `to` would be taken in at once, and all of their records."""
+        return to > self.applied and self._input.skip is None and not self._decided(to)
+
+    def apply(self, to: int, bad: BadRecords, shared: Sharing | None = None) -> int:
+        """Take in the ticks up to `to`; return the number of records seen. Their bad records are written first.
+
+        shared: what this and other tables read.
+        """
         records = 0
+        for at in self._decided(to):
+            records += self._take_in(at.at - 1, bad, shared)
+            self._decide(at, bad)
+        return records + self._take_in(to, bad, shared)
+
+    def _decided(self, to: int) -> list[Decision]:
+        """The interventions that are not applied yet, up to tick `to`, in their order."""
         if interventions.decided(self._lake) > self.applied:
             self._decisions = interventions.of(self._lake, self.table.name)
-        for at in self._decisions:
-            if self.applied < at.at <= to:
-                records += self._take_in(at.at - 1, bad)
-                self._decide(at, bad)
-        return records + self._take_in(to, bad)
+        return [at for at in self._decisions if self.applied < at.at <= to]
 
-    def _take_in(self, to: int, bad: BadRecords) -> int:
+    def _take_in(self, to: int, bad: BadRecords, shared: Sharing | None) -> int:
         if to <= self.applied:
             return 0
-        stream = partial(self._input.frame, self.applied, to)
+        records = partial(shared.records, self._spark) if shared is not None else None
+        stream = partial(replace(self._input, shared=records).frame, self.applied, to)
         rows = partial(self._lake.read, self._state.path)
         folded = fold.fold(self.table, self._forms, stream, rows, self._clock, self._emitted)
         try:
             for source in folded.bad:
-                bad.write(source, to)
+                bad.write(source, to, shared)
             if folded.late and folded.late_rows is not None:
                 late.write(self._opened, folded.late_rows, self._epoch_of_late(), to)
             # A table that reads others records how far it is, even if none of them changed.

@@ -12,12 +12,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from importlib import import_module
+from typing import Protocol
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lake.moment.cut import Cut
+from lakehouse.plan.origin import Source
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
@@ -28,7 +31,14 @@ from lakehouse.spark.operators.aggregates import Form
 from lakehouse.spark.operators.arrivals import arrivals
 from lakehouse.spark.operators.clock import ClockState
 from lakehouse.spark.operators.joined import Tables
-from lakehouse.spark.operators.streams import RowCounter, stream_frame
+from lakehouse.spark.operators.streams import RowCounter, decoded, stream_frame
+
+
+class Shared(Protocol):
+    """Decoded records that several inputs of a batch read: all that bronze has between two ticks."""
+
+    def __call__(self, source: Source, after: int, to: int) -> DataFrame | None:
+        """Return a source's records as `decoded` does; None if they are not shared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +48,7 @@ class Input:
     skip: the offsets that are left out, see `skipped`. among: selects bronze's rows that count: those before a moment,
     or with some of them replaced. cut: the same for the tables that the stream reads; None if all records count.
     rebuilt: read these tables as their present logic makes them, even for the time before it was swapped in; began: do
-    so up to this tick, see `OpenTable.began`.
+    so up to this tick, see `OpenTable.began`. shared: see `Shared`.
     """
 
     lake: OpenLake
@@ -48,6 +58,7 @@ class Input:
     cut: Cut | None = None
     rebuilt: bool = False
     began: int = NO_TICK
+    shared: Shared | None = None
 
     def rows(self, after: int, to: int) -> DataFrame:
         """Return bronze's rows between two ticks."""
@@ -56,9 +67,14 @@ class Input:
 
     def frame(self, after: int, to: int, count: RowCounter | None = None) -> DataFrame:
         """Return the stream's records between two ticks. count: see `stream_frame`."""
-        if not self.stream.tables:
-            return stream_frame(self.stream, self.rows(after, to), count)
-        return stream_frame(self.stream, self.rows(after, to), count, self._tables(after, to))
+        tables = self._tables(after, to) if self.stream.tables else None
+        rows = cache(partial(self.rows, after, to))
+
+        def records(source: Source) -> DataFrame:
+            held = self.shared(source, after, to) if self.shared is not None and self.skip is None else None
+            return decoded(source, rows().where(F.col("topic") == source.topic)) if held is None else held
+
+        return stream_frame(self.stream, records, count, tables)
 
     def _tables(self, after: int, to: int) -> Tables:
         """How the stream's upstream tables are read. Their changes are derived from their own input.
@@ -66,7 +82,8 @@ class Input:
         So a module above this one is needed here: the recursion ends with the graph, not with the order of the modules.
         """
         upstream = import_module("lakehouse.spark.changelog.upstream")
-        tables: Tables = upstream.Upstream(self.lake, after, to, self.cut, self.rebuilt or after < self.began)
+        rebuilt = self.rebuilt or after < self.began
+        tables: Tables = upstream.Upstream(self.lake, after, to, self.cut, rebuilt, self.shared)
         return tables
 
     def records(

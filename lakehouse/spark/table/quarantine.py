@@ -39,10 +39,13 @@ def create(lake: OpenLake, source: Source) -> None:
         builder.property("delta.dataSkippingStatsColumns", "partition,offset,timestamp,tick,order_time").execute()
 
 
-def bad_records(source: Source, rows: DataFrame) -> DataFrame:
-    """Return those bronze rows of the source's topic that do not fit its schema, with the reason."""
+def bad_records(source: Source, rows: DataFrame, shared: DataFrame | None = None) -> DataFrame:
+    """Return those bronze rows of the source's topic that do not fit its schema, with the reason.
+
+    shared: these rows, and maybe more, `decoded` already.
+    """
     key = ["topic_id", "partition", "offset"]
-    flagged = decoded(source, rows).where("_bad")
+    flagged = (decoded(source, rows) if shared is None else shared).where("_bad")
     flagged = flagged.select("_position.*", F.col("rowtime").alias("ms"), F.col("_tombstone").alias("own"))
     bad = rows.join(flagged.select("partition", "offset", "tick", "ms", "own"), ["partition", "offset", "tick"])
     time = _time_reason(source)(F.struct("ms", "own"))
@@ -82,11 +85,13 @@ def _time_reason(source: Source) -> Callable[[Column], Column]:
     return over_arrow(reason, "string")
 
 
-def write(lake: OpenLake, source: Source, rows: DataFrame, epoch: int, after: int, to: int) -> None:
+def write(
+    lake: OpenLake, source: Source, rows: DataFrame, epoch: int, after: int, to: int, shared: DataFrame | None = None
+) -> None:
     """Append the bad records among the bronze rows with tick in (after, to] that are not in the quarantine yet.
 
     epoch: one that the writer has opened. Written before the tables take the tick in, so a table that has a tick never
-    lacks its quarantine.
+    lacks its quarantine. shared: see `bad_records`.
     """
     path = lake.layout.quarantine(source.name)
     done = read_progress(lake.spark, path, name_of(source))
@@ -94,7 +99,7 @@ def write(lake: OpenLake, source: Source, rows: DataFrame, epoch: int, after: in
         return
     fresh = bronze.between(rows, max(after, done.tick), to)
     number = Progress(epoch, to)
-    append(bad_records(source, fresh), path, name_of(source), number, {"from_tick": max(after, done.tick)})
+    append(bad_records(source, fresh, shared), path, name_of(source), number, {"from_tick": max(after, done.tick)})
 
 
 def swap(lake: OpenLake, built: Layout, source: Source, rows: DataFrame, epoch: int, to: int) -> int:

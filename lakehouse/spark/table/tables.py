@@ -37,7 +37,7 @@ from lakehouse.spark.expressions import column_of
 from lakehouse.spark.folders import remove
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.aggregates import Form, form_of
-from lakehouse.spark.operators.streams import stream_frame
+from lakehouse.spark.operators.streams import decoded, stream_frame
 from lakehouse.spark.transaction import exists, properties, quoted, set_properties
 
 HIDDEN = f"_event_time timestamp, _position {POSITION_TYPE}"
@@ -54,7 +54,8 @@ PROPERTIES = {
 
 def empty_stream(spark: SparkSession, stream: Stream) -> DataFrame:
     """Return a stream's frame without rows, for its types."""
-    return stream_frame(stream, spark.createDataFrame([], SCHEMA), tables=_Empty(spark))
+    nothing = spark.createDataFrame([], SCHEMA)
+    return stream_frame(stream, lambda source: decoded(source, nothing), tables=_Empty(spark))
 
 
 class _Empty:

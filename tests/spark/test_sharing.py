@@ -1,0 +1,212 @@
+"""Tables of one batch that read the same source: it is decoded once, held meanwhile, and nothing stays.
+
+ticks    1 2 | 3 4          each | is a batch
+wide     ####  ####         three tables that stand together: a record is decoded once
+behind   ----  #########    a table that joins later decodes its own, longer range
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import lakehouse as lh
+from lakehouse.formats.decode import decode, decode_columns
+from lakehouse.lake.layout import Layout
+from lakehouse.model import model
+from lakehouse.plan.app import App
+from lakehouse.run.scenario.replay import read_result, write_bronze
+from lakehouse.semantics.record import Record
+from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.operators import streams
+from lakehouse.spark.silver import writer
+from lakehouse.spark.silver.query import Silver
+from lakehouse.spark.silver.shared import Sharing
+
+# CSV is decoded in Python, where it can be seen how often.
+EVENTS = lh.stream("events", key="id string", schema="city string, n bigint", format="delimited")
+OTHERS = lh.stream("others", key="id string", schema="x bigint", format="delimited")
+LATEST = EVENTS.latest("latest")
+COUNTS = EVENTS.filter("n <> 3").group_by("city").agg(rows=lh.count(), n=lh.sum("n")).table("counts")
+HOURS = EVENTS.group_by("id").window(lh.tumbling("1 hour")).agg(n=lh.max("n")).table("hours")
+WIDE = lh.app(LATEST, COUNTS, HOURS)
+TICKS, EACH = 4, 6
+
+
+def history(ticks: int = TICKS, bad: int | None = None) -> list[Record]:
+    """Records of keys a, b, c and of two cities; the one with the number `bad` does not fit."""
+    made = []
+    for n in range(ticks * EACH):
+        text = "Lima,x" if n == bad else f"{'Lima' if n % 2 else 'Rome'},{n}"
+        made.append(
+            Record("events", "id", 0, n, n * 600_000, b"abc"[n % 3 :][:1], text.encode(), n // EACH + 1, n * 600_000)
+        )
+    return made
+
+
+class Bench:
+    """A lake, what was decoded in it, and what Spark holds."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.lake = spark, OpenLake(spark, Layout(str(folder / "lake")))
+        self.log = folder / "decoded"
+        self.held_before = self._held()
+
+    def write(self, app: App, records: list[Record]) -> None:
+        write_bronze(self.lake, app, records)
+
+    def catch_up(self, app: App, *ticks: int) -> None:
+        with Silver(self.lake, app, lambda tick, count: None) as silver:
+            for tick in ticks:
+                silver.catch_up(tick)
+                self.check_nothing_held()
+
+    def check(self, app: App, records: list[Record]) -> None:
+        found, expected = read_result(self.lake, app, records, records[-1].tick), model.run(app, records, decode)
+        assert found.tables == expected.tables
+        assert found.changelogs == expected.changelogs
+        assert [record for record, _ in found.quarantine["events"]] == [r for r, _ in expected.quarantine["events"]]
+
+    def decoded(self) -> list[str]:
+        """The values that were decoded since the last call."""
+        lines = self.log.read_text().split("\n")[:-1] if self.log.exists() else []
+        self.log.unlink(missing_ok=True)
+        return sorted(lines)
+
+    def check_nothing_held(self) -> None:
+        assert self._held() == self.held_before
+
+    def _held(self) -> tuple[int, list[str]]:
+        """The frames that Spark holds, and the RDDs; without those in which Delta keeps a table's log."""
+        jvm_session: Any = self.spark._jsparkSession
+        frames = jvm_session.sharedState().cacheManager().numCachedEntries()
+        rdds = [rdd.toString() for rdd in self.spark.sparkContext._jsc.getPersistentRDDs().values()]
+        return frames, sorted(text for text in rdds if "Delta Table State" not in text)
+
+
+@pytest.fixture
+def bench(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    log = str(tmp_path / "decoded")
+
+    def logged(format: str, columns: Any, data: bytes | None) -> Any:
+        if format == "delimited" and data is not None:
+            with Path(log).open("a") as file:
+                file.write(data.decode() + "\n")
+        return decode_columns(format, columns, data)
+
+    monkeypatch.setattr(streams, "decode_columns", logged)
+    return Bench(spark, tmp_path)
+
+
+def values(records: list[Record]) -> list[str]:
+    return sorted(record.value.decode() for record in records if record.value is not None)
+
+
+@pytest.mark.slow
+def test_a_record_is_decoded_once_for_three_tables(bench: Bench) -> None:
+    records = history()
+    bench.write(WIDE, records)
+    bench.catch_up(WIDE, 2)
+    assert bench.decoded() == values(records[: 2 * EACH])
+    bench.catch_up(WIDE, 3, 4)
+    assert bench.decoded() == values(records[2 * EACH :])
+    bench.check(WIDE, records)
+
+
+@pytest.mark.slow
+def test_a_table_that_lags_behind_decodes_its_own_range(bench: Bench) -> None:
+    records = history()
+    bench.write(WIDE, records)
+    bench.catch_up(lh.app(LATEST, HOURS), 2)
+    bench.decoded()
+    bench.catch_up(WIDE, 4)
+    assert bench.decoded() == sorted(values(records) + values(records[2 * EACH :]))
+    bench.check(WIDE, records)
+
+
+@pytest.mark.slow
+def test_counts_of_each_table_with_a_bad_record_and_a_topic_at_rest(bench: Bench) -> None:
+    """What a table counts on the way is counted for each one, also where a batch has nothing of the source."""
+    beside = lh.app(LATEST, COUNTS, OTHERS.latest("others"))
+    records = history(ticks=2, bad=4)
+    rest = [Record("others", "id-2", 0, n, n, b"a", b"%d" % n, 3, n) for n in range(2)]
+    bench.write(beside, [*records, *rest])
+    bench.catch_up(beside, 2)
+    assert bench.decoded() == values(records)  # also for the quarantine
+    bench.catch_up(beside, 3)
+    bench.check(beside, [*records, *rest])
+    for table in (LATEST, COUNTS):
+        commits = bench.lake.commits(bench.lake.open(table).state)
+        assert sum(commit.said.get("records", 0) for commit in commits) == len(records)
+        assert sum(commit.said.get("bad", 0) for commit in commits) == 1
+
+
+@pytest.mark.slow
+def test_tables_over_tables_read_what_is_shared(bench: Bench) -> None:
+    """The changes of a table are derived from its records: those of the same batch are decoded already."""
+    cities = COUNTS.to_stream().group_by("rows").agg(n=lh.count()).table("cities")
+    app = lh.app(COUNTS, cities)
+    records = history(ticks=2)
+    bench.write(app, records)
+    bench.catch_up(app, 1, 2)
+    assert bench.decoded() == values(records)
+    bench.check(app, records)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["merge", "decode"])
+def test_nothing_is_held_after_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    def failing(name: str) -> Callable[..., None]:
+        def fail(*arguments: object, **named: object) -> None:
+            raise RuntimeError(f"{name} failed")
+
+        return fail
+
+    records = history(ticks=1)
+    bench.write(WIDE, records)
+    with Silver(bench.lake, WIDE, lambda tick, count: None) as silver:
+        with monkeypatch.context() as patched:
+            patched.setattr(*((writer, "merge") if where == "merge" else (streams, "decode_columns")), failing(where))
+            with pytest.raises(Exception, match=f"{where} failed"):
+                silver.catch_up(1)
+            bench.check_nothing_held()
+        silver.catch_up(1)
+    bench.check_nothing_held()
+    bench.check(WIDE, records)
+
+
+class Stands:
+    """The writer of a table, as `Sharing` sees it."""
+
+    def __init__(self, table: Any, applied: int, *, whole: bool = True) -> None:
+        self.table, self.applied, self.whole = table, applied, whole
+
+    def in_one_go(self, to: int) -> bool:
+        return self.whole
+
+
+def test_a_tick_that_ingest_appends_meanwhile_has_nothing_decoded_again(bench: Bench) -> None:
+    records = history(ticks=2)
+    bench.write(WIDE, records[:EACH])
+    with Sharing(bench.lake, [Stands(LATEST, 0), Stands(COUNTS, 0)], 1) as sharing:
+        for later in ([], records[EACH:]):
+            session = bench.spark.newSession()
+            bench.write(WIDE, later)
+            frame = sharing.records(session, EVENTS.source, 0, 1)
+            assert frame is not None
+            assert frame.sparkSession is session
+            assert frame.count() == EACH
+        assert bench.decoded() == values(records[:EACH])
+    bench.check_nothing_held()
+
+
+def test_one_reader_holds_nothing(bench: Bench) -> None:
+    alone = [Stands(LATEST, 2), Stands(COUNTS, 1), Stands(HOURS, 2, whole=False)]
+    with Sharing(bench.lake, alone, 4) as sharing:
+        assert sharing.records(bench.spark, EVENTS.source, 2, 4) is None
+        assert sharing.records(bench.spark, EVENTS.source, 1, 4) is None
+    bench.check_nothing_held()
