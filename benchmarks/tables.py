@@ -18,6 +18,7 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 from unittest.mock import patch
@@ -112,6 +113,7 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--tables", type=int, nargs="+", default=[1, 2, 4])
     chosen = arguments.parse_args()
+    numbers = sorted({1, *chosen.tables})
     seconds: dict[tuple[bool, int], list[list[tuple[float, float]]]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="lakehouse-benchmark-") as name:
         folder = Path(name)
@@ -123,12 +125,10 @@ def main() -> None:
             return batches(spark, folder / "bronze-only", folder / "lake", number, chosen.records + chosen.few)
 
         run(len(TABLES))
-        for _ in range(chosen.rounds):
-            for number in chosen.tables:
-                seconds[True, number].append(run(number))
-                with patch.object(Sharing, "records", lambda *_: None):
-                    seconds[False, number].append(run(number))
-                print({key: times[-1] for key, times in seconds.items()}, flush=True)
+        for round_number, number in product(range(chosen.rounds), numbers):
+            for once in (True, False) if round_number % 2 else (False, True):
+                with nullcontext() if once else patch.object(Sharing, "records", lambda *_: None):
+                    seconds[once, number].append(run(number))
         spark.stop()
     for tick, kind in product((0, 1), (0, 1)):
         count, what = (chosen.records, chosen.few)[tick], ("seconds", "processors' seconds")[kind]
@@ -142,7 +142,7 @@ def main() -> None:
                     "" if number == 1 else f"{(median[once, number] / median[once, 1] - 1) / (number - 1):.2f}"
                     for once in (True, False)
                 ]
-                for number in chosen.tables
+                for number in numbers
             ],
         )
 

@@ -133,7 +133,7 @@ def test_tab_separated_lines() -> None:
 @pytest.mark.parametrize(
     ("line", "part"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("[1]", 'with a "value"'),
         ('{"key": "a"}', 'with a "value"'),
         ('{"value": 1, "time": 2}', "'time'. Did you mean 'timestamp'?"),
