@@ -1,7 +1,7 @@
 """Stream time and watermark: the time for an operator, given by the records, never by a machine's clock.
 
 Stream time is the largest event time of the records that have reached the operator, by partition of the topic, record
-by record, the current one included (rule 13; DESIGN.md, decision 7). A record is judged by that of its own partition:
+by record, the current one included (rule 13). A record is judged by that of its own partition:
 
     event time     10  30  20  40
     stream time    10  30  30  40      20 is late for a window that closes at 25

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 LATEST = EVENTS.latest("latest")
 SUMS = BY_CITY.agg(n=lh.count(), total=lh.sum("amount"), newest=lh.latest("n"), all=lh.collect_list("n")).table("sums")
 BY_TIME = EVENTS.latest("by_time", order_by="rowtime")
-# Their clock goes on when a table goes back (decision 40), so they are not taken back here.
+# Their clock goes on when a table goes back, so they are not taken back here.
 WINDOWS = BY_CITY.window(lh.tumbling("5 milliseconds", grace="60 milliseconds")).agg(n=lh.count("n")).table("windows")
 SESSIONS = BY_CITY.window(lh.session("3 milliseconds", grace="60 milliseconds")).agg(n=lh.count()).table("sessions")
 APP = lh.app(LATEST, SUMS, BY_TIME, WINDOWS, SESSIONS)

@@ -5,7 +5,7 @@ moment lies between versions: the table can be folded from the records that coun
 
     version       itself; the records up to its tick
     commit time   the last version that was committed by then
-    tick          the last version up to it, if no record came and nobody intervened in between (decision 7)
+    tick          the last version up to it, if no record came and nobody intervened in between
     event time T  the version that has every record up to T and none later: its `through` is not after T, the `first`
                   of all that follow is, and nobody intervened since; the records up to T of the ticks that the table
                   has taken in

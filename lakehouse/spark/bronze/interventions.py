@@ -1,4 +1,4 @@
-"""Interventions: what was decided by hand, appended with the tick at which it takes effect (DESIGN.md, decision 1).
+"""Interventions: what was decided by hand, appended with the tick at which it takes effect (ARCHITECTURE.md, 36).
 
 A rebuild folds bronze plus interventions, and nothing else. An intervention has a tick of its own, which holds no
 records, so a table at the tick before it is the table without it. Kinds:
