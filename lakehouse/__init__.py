@@ -7,6 +7,8 @@ totals = orders.group_by("customer").agg(orders=lh.count(), total=lh.sum("amount
 app = lh.app(totals)
 """
 
+from typing import TYPE_CHECKING, NoReturn
+
 from lakehouse.errors import LakehouseError
 from lakehouse.plan.aggregates import (
     Aggregation,
@@ -28,11 +30,18 @@ from lakehouse.plan.aggregates import (
 )  # fmt: skip
 from lakehouse.plan.app import App, app
 from lakehouse.plan.build import stream
+from lakehouse.plan.refused.near import near
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Changes, Grouped, Sink, Table
 from lakehouse.plan.text import describe
 from lakehouse.plan.windows import hopping, session, sliding, tumbling
 from lakehouse.run.lake import Lake
+
+if not TYPE_CHECKING:  # a type checker knows which names there are
+
+    def __getattr__(name: str) -> NoReturn:
+        raise AttributeError(f"lakehouse has no {name}.{near(name, __all__)}")
+
 
 __all__ = [
     "Aggregation", "App", "Changes", "Grouped", "Lake", "LakehouseError", "Sink", "Stream", "Table", "aggregate",

@@ -4,6 +4,7 @@
      +-- ConfigError            a setting, a flag or an environment variable is wrong
      +-- PlanError              a declaration is impossible
      |    +-- ExpressionError   an expression of a declaration can't be used
+     |    +-- NoSuchStep        a declaration has no such step; an AttributeError, too
      |    +-- NeedsSpark        the model has no Python form of an expression; Spark has one
      +-- BrokerError            the embedded Kafka broker
      +-- AirflowError           the Airflow that `lakehouse airflow` runs
@@ -36,6 +37,10 @@ class PlanError(LakehouseError):
 
 class ExpressionError(PlanError):
     """An expression of a declaration can't be parsed, names no column, or could give another result on a replay."""
+
+
+class NoSuchStep(PlanError, AttributeError):
+    """A stream, a table or another declaration has no step of this name; the message says what to write instead."""
 
 
 class NeedsSpark(PlanError):

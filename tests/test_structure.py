@@ -21,7 +21,7 @@ PROJECT = ROOT.parent
 ROOMS = (
     "errors", "durable",
     "semantics/aggregate", "semantics", "semantics/operators",
-    "plan", "plan/evolution", "model", "formats", "settings", "kafka",
+    "plan/refused", "plan", "plan/evolution", "model", "formats", "settings", "kafka",
     "lake", "lake/moment", "lake/record", "lake/row",
     "spark", "spark/bronze", "spark/operators", "spark/table", "spark/past", "spark/changelog", "spark/silver",
     "spark/audit",

@@ -55,7 +55,10 @@ def named_aggregation(name: str, item: Aggregation, columns: Iterable[Column], w
     made = NamedAggregation(name, item.kind, argument, item.options)
     kind = expression_type(argument, columns) if argument is not None else ""
     if kind is not None:
-        bind(made, kind)
+        try:
+            bind(made, kind)
+        except PlanError as error:
+            raise PlanError(f"{what}: {error}") from error
     return made
 
 

@@ -15,13 +15,15 @@ from dataclasses import dataclass, field
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.origin import Source
+from lakehouse.plan.refused.near import near
+from lakehouse.plan.refused.steps import Declaration, needed, shown
 from lakehouse.plan.schema import check_distinct
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
 
 
-@dataclass(frozen=True, slots=True)
-class App:
+@dataclass(frozen=True, slots=True, repr=False)
+class App(Declaration):
     """An application: the tables that are kept, and the topics that are published."""
 
     tables: tuple[Table, ...]
@@ -33,9 +35,8 @@ class App:
         for item in self.tables:
             if item.name == name:
                 return item
-        raise PlanError(
-            f"table {name!r} is not in this application. There are: {', '.join(t.name for t in self.tables)}."
-        )
+        names = [item.name for item in self.tables]
+        raise PlanError(f"table {name!r} is not in this application.{near(name, names)} There are: {', '.join(names)}.")
 
     def below(self, table: Table) -> tuple[Table, ...]:
         """Return the tables that are made from a table, directly or through others: each after those that it reads."""
@@ -63,10 +64,7 @@ def app(*parts: Table | Sink) -> App:
                 raise PlanError(f"topic {part.topic!r} is written by two sinks. Give one of them another topic.")
             sinks[part.topic] = part
         elif not isinstance(part, Table):
-            raise PlanError(
-                f"app({part!r}): expected tables and sinks. A stream alone keeps nothing: "
-                "give it .latest(...), .group_by(...).agg(...).table(...) or .to_topic(...)."
-            )
+            raise PlanError(f"app(): found {shown(part)}, expected tables and sinks. {needed(part)}")
         target = part.of if isinstance(part, Sink) else part
         stream = target if isinstance(target, Stream) else target.stream
         for table in (*stream.tables, *([target] if isinstance(target, Table) else [])):

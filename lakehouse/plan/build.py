@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import expression, expression_type
 from lakehouse.plan.origin import Source
+from lakehouse.plan.refused.near import near
 from lakehouse.plan.schema import Column, base_type, check_distinct, check_name, check_topic, parse_schema
 from lakehouse.plan.stream import Stream
 
@@ -77,7 +78,9 @@ def _key_columns(key: str, value: tuple[Column, ...], what: str) -> tuple[Column
 def _format(name: str, known: tuple[str, ...], what: str) -> str:
     lowered = FORMAT_ALIASES.get(str(name).lower(), str(name).lower())
     if lowered not in known:
-        raise PlanError(f"{what}={name!r}: expected one of {', '.join((*known, *FORMAT_ALIASES))}.")
+        raise PlanError(
+            f"{what}={name!r}: expected one of {', '.join((*known, *FORMAT_ALIASES))}.{near(str(name), known)}"
+        )
     return lowered
 
 

@@ -18,6 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from lakehouse.errors import ExpressionError
 from lakehouse.plan import typed
+from lakehouse.plan.refused.near import near
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, check_name
 from lakehouse.plan.spark_functions import ALLOWED, WORDS, is_refused, similar
 
@@ -88,9 +89,7 @@ def _parse(text: str) -> exp.Expression:
             f"expression {text[:80]!r}... is nested too deeply. Split it into several columns."
         ) from error
     except sqlglot.errors.SqlglotError as error:
-        raise ExpressionError(
-            f"expression {text!r} can't be parsed as Spark SQL: {str(error).splitlines()[0]}"
-        ) from error
+        raise ExpressionError(f"expression {text!r} can't be parsed as Spark SQL{_place(error)}.") from error
     select = trees[0] if trees else None
     extra = [
         key for key, value in (select.args if select else {}).items() if value and key not in ("expressions", "kind")
@@ -103,6 +102,15 @@ def _parse(text: str) -> exp.Expression:
             raise _not_kept(text, node.sql("spark"))
     _check_functions(text)
     return tree
+
+
+def _place(error: sqlglot.errors.SqlglotError) -> str:
+    """Return ", at 'word'" for a parser's error, as far as it knows; without its own words, which name its classes."""
+    found = error.errors[0] if isinstance(error, sqlglot.errors.ParseError) and error.errors else {}
+    word = str(found.get("highlight") or "").strip()
+    if found and not str(found.get("end_context") or "").strip():
+        return f": something is missing after {word!r}, or a parenthesis or a quote is not closed"
+    return f", at {word!r}" if word else ": a parenthesis or a quote is not closed"
 
 
 def _not_kept(text: str, part: str) -> ExpressionError:
@@ -149,9 +157,16 @@ def name_text(name: str) -> str:
     return name if isinstance(tree, exp.Column) else f"`{name}`"
 
 
+def _parsed(text: str, what: str) -> exp.Expression:
+    try:
+        return _parse(text)
+    except ExpressionError as error:
+        raise ExpressionError(f"{what}: {error}") from error
+
+
 def expression(text: str, columns: Iterable[Column], what: str) -> Expression:
     """Return `text` as an expression over `columns` (and the pseudo columns); ExpressionError if it is not one."""
-    columns, tree = list(columns), _parse(text)
+    columns, tree = list(columns), _parsed(text, what)
     if isinstance(tree, exp.Alias):
         raise ExpressionError(f"{what}: {text!r} names a column with AS, where only a value is expected.")
     _check(tree, columns, what, text)
@@ -168,7 +183,7 @@ def predicate(text: str, columns: Iterable[Column], what: str) -> Expression:
 
 def named(text: str, columns: Iterable[Column], what: str) -> Named:
     """Return "expression AS name" as a named expression; a plain column keeps its name."""
-    tree = _parse(text)
+    tree = _parsed(text, what)
     _check(tree, list(columns), what, text)
     if isinstance(tree, exp.Alias):
         return Named(check_name(tree.alias, what), Expression(_unnamed(text)))
@@ -188,10 +203,10 @@ def _check(tree: exp.Expression, columns: list[Column], what: str, text: str) ->
     lowered = {name.lower() for name in known} | set(PSEUDO_COLUMNS)
     lowered |= {item.name.lower() for function in tree.find_all(exp.Lambda) for item in function.expressions}
     for column in tree.find_all(exp.Column):
-        if root_name(column).lower() not in lowered:
+        if (name := root_name(column)).lower() not in lowered:
             raise ExpressionError(
-                f"{what}: {text!r} reads {root_name(column)!r}, which does not exist. There are: "
-                f"{', '.join([*known, *PSEUDO_COLUMNS])}."
+                f"{what}: {text!r} reads {name!r}, which does not exist.{near(name, [*known, *PSEUDO_COLUMNS])} "
+                f"There are: {', '.join([*known, *PSEUDO_COLUMNS])}."
             )
     typed.check(tree, columns, what, text)
 

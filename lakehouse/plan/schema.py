@@ -11,6 +11,7 @@ import sqlglot
 from sqlglot import exp
 
 from lakehouse.errors import PlanError
+from lakehouse.plan.refused.near import near
 
 Item = TypeVar("Item")
 
@@ -30,6 +31,14 @@ PRIMITIVE_TYPES = (
     "timestamp",
 )  # fmt: skip
 NESTED_TYPES = ("struct", "array", "map")
+# Types of other systems -> Spark's.
+OTHER_TYPES = {
+    "varchar": "string", "char": "string", "text": "string", "str": "string", "uuid": "string", "integer": "int",
+    "int64": "bigint", "long": "bigint", "int32": "int", "short": "smallint", "byte": "tinyint", "real": "float",
+    "numeric": "decimal(10, 2)", "bool": "boolean", "bytes": "binary", "bytea": "binary", "datetime": "timestamp",
+    "timestamptz": "timestamp", "timestamp_ntz": "timestamp", "time": "string", "json": "string",
+    "list": "array<string>", "record": "struct<a: int>",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,7 @@ def parse_schema(text: str, what: str) -> tuple[Column, ...]:
     try:
         tree = sqlglot.parse_one(f"CREATE TABLE t ({text})", read="spark")
     except sqlglot.errors.SqlglotError as error:
-        raise PlanError(f"{what}: {text!r} can't be read as a schema. {right}") from error
+        raise PlanError(f"{what}: {text!r} can't be read as a schema{_wrong_part(text)} {right}") from error
     schema = tree.this if isinstance(tree, exp.Create) else None
     if not isinstance(schema, exp.Schema) or tree.args.get("expression") is not None:
         raise PlanError(f"{what}: {text!r} is not a schema. {right}")
@@ -100,6 +109,27 @@ def parse_schema(text: str, what: str) -> tuple[Column, ...]:
     return tuple(columns)
 
 
+def _wrong_part(text: object) -> str:
+    """Return what of a schema's text can't be read: the first column whose type, or a word in it, is none."""
+    if not isinstance(text, str):
+        return ": it is no text."
+    for part in re.split(r",(?![^<(]*[>)])", text):
+        name, _, kind = part.strip().replace("`", "").partition(" ")
+        for word in re.findall(r"[A-Za-z_]\w*(?!\w*\s*:)", kind):
+            if word.lower() not in (*PRIMITIVE_TYPES, *NESTED_TYPES):
+                return f": column {name!r}: unknown type {word!r}.{_near_type(word)}"
+    for opened, closed in ("()", "<>"):
+        if text.count(opened) != text.count(closed):
+            return f": it has {text.count(opened)} {opened!r} and {text.count(closed)} {closed!r}."
+    return "."
+
+
+def _near_type(word: str) -> str:
+    """Return what may be meant by an unknown type: one of another system, or a near word."""
+    other = OTHER_TYPES.get(word.lower())
+    return f" Did you mean {other!r}?" if other else near(word, (*PRIMITIVE_TYPES, *NESTED_TYPES))
+
+
 def type_text(kind: exp.Expression, what: str) -> str:
     """Return a parsed type as Spark SQL text; PlanError for a type that Spark does not have."""
     if not isinstance(kind, exp.DataType):
@@ -108,7 +138,9 @@ def type_text(kind: exp.Expression, what: str) -> str:
         base = part.sql("spark").lower().split("<")[0].split("(")[0]
         if base not in PRIMITIVE_TYPES and base not in NESTED_TYPES:
             right = ", ".join((*PRIMITIVE_TYPES, *NESTED_TYPES))
-            raise PlanError(f"{what}: unknown type {part.sql('spark')!r}. Expected one of {right}.")
+            raise PlanError(
+                f"{what}: unknown type {part.sql('spark').lower()!r}.{_near_type(base)} Expected one of {right}."
+            )
     text = kind.sql("spark")
     # Type words become lower case; the names of struct fields stay as they were written.
     words = "|".join((*PRIMITIVE_TYPES, *NESTED_TYPES))

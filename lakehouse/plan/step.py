@@ -96,8 +96,11 @@ class Select(Step):
     columns: tuple[Named, ...]
 
     @classmethod
-    def declared(cls, shape: Shape, columns: Sequence[str], renamed: Mapping[str, str]) -> tuple[Select, Shape]:
-        what = f"{shape.what}: select"
+    def declared(
+        cls, shape: Shape, columns: Sequence[str], renamed: Mapping[str, str], *, step: str = "select"
+    ) -> tuple[Select, Shape]:
+        """Check a select, or what is one under another name: `step`, for messages."""
+        what = f"{shape.what}: {step}"
         items = [named(text, shape.columns, what) for text in columns]
         items += [Named(check_name(n, what), expression(text, shape.columns, what)) for n, text in renamed.items()]
         keys = {name.lower() for name in shape.key}

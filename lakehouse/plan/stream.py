@@ -3,14 +3,17 @@ before it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import Expression, Json, expression, expression_type, name_text, named
 from lakehouse.plan.expression import predicate as condition
 from lakehouse.plan.origin import How, Merge, Origin, Source, TableJoin
+from lakehouse.plan.refused.near import near
+from lakehouse.plan.refused.steps import Declaration, shown
 from lakehouse.plan.schema import Column, check_distinct, check_pseudo, check_topic, distinct, parse_schema
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Shape, Step
 from lakehouse.plan.table import Grouped, Sink, Table, check_partitions, latest_table
@@ -19,8 +22,8 @@ from lakehouse.plan.table import Grouped, Sink, Table, check_partitions, latest_
 ORDINAL_LEVELS_MAX = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+@dataclass(frozen=True, slots=True, repr=False)
+class Stream(Declaration):
     """A stream: its origin and the stateless steps after it. `columns` are the columns that a next step can read."""
 
     source: Origin
@@ -118,31 +121,38 @@ class Stream:
         """Return the stream with these columns added or replaced: with_columns(town="upper(city)")."""
         lowered = {name.lower() for name in made}
         kept = [name_text(name) for name in self.shape.values if name.lower() not in lowered]
-        return self.select(*kept, **made)
+        return self._select("with_columns", kept, made)
+
+    def _select(self, step: str, columns: Iterable[str], made: Mapping[str, str] = MappingProxyType({})) -> Stream:
+        return self._then(*Select.declared(self.shape, tuple(columns), made, step=step))
 
     def rename(self, **names: str) -> Stream:
         """Return the stream with value columns under new names: rename(city="town") makes city the column town."""
         for name in names:
             self._value(name, "rename")
-        shown = {name: name_text(name) for name in self.shape.values}
-        return self.select(*[f"{text} AS `{names[n]}`" if n in names else text for n, text in shown.items()])
+        texts = {name: name_text(name) for name in self.shape.values}
+        return self._select("rename", [f"{t} AS `{names[n]}`" if n in names else t for n, t in texts.items()])
 
     def cast(self, **types: str) -> Stream:
         """Return the stream with value columns of other types: cast(amount="decimal(10, 2)"); null if a cast fails."""
         for name, kind in types.items():
             self._value(name, "cast")
             parse_schema(f"`{name}` {kind}", f"{self.what}: cast")
-        return self.with_columns(**{name: f"cast({name_text(name)} AS {kind})" for name, kind in types.items()})
+        kept = [name_text(name) for name in self.shape.values if name not in types]
+        return self._select("cast", kept, {n: f"cast({name_text(n)} AS {kind})" for n, kind in types.items()})
 
     def drop(self, *names: str) -> Stream:
         """Return the stream without these value columns."""
         gone = {self._value(name, "drop") for name in names}
-        return self.select(*[name_text(name) for name in self.shape.values if name not in gone])
+        return self._select("drop", [name_text(name) for name in self.shape.values if name not in gone])
 
     def _value(self, name: str, what: str) -> str:
         if name not in self.shape.values:
+            meant = "" if name in self.key else near(name, self.shape.values)
             raise PlanError(
-                f"{self.what}: {what}: {name!r} is not a value column. There are: {', '.join(self.shape.values)}."
+                f"{self.what}: {what}: {name!r} is not a value column"
+                f"{', it is in the key' if name in self.key else ''}.{meant} There are: "
+                f"{', '.join(self.shape.values)}."
             )
         return name
 
@@ -191,7 +201,7 @@ class Stream:
         """Return this stream and others with the same columns as one (Kafka Streams' merge; SQL's UNION ALL)."""
         for other in others:
             if not isinstance(other, Stream):
-                raise PlanError(f"{self.what}: merge({other!r}): expected streams.")
+                raise PlanError(f"{self.what}: merge: found {shown(other)}, expected streams.")
         shape = replace(self.shape, what=f"{self.what}: merge")
         return self.beginning(Merge.declared((self, *others)), shape)
 
@@ -214,7 +224,7 @@ class Stream:
         """
         if not isinstance(table, Table):
             raise PlanError(
-                f"{self.what}: join: found {table!r}, expected a table, such as planes = stream.latest('planes')."
+                f"{self.what}: join: found {shown(table)}, expected a table, such as planes = stream.latest('planes')."
             )
         return self.beginning(*TableJoin.declared(self, table, (on,) if isinstance(on, str) else on, how, prefix))
 

@@ -24,6 +24,7 @@ from lakehouse.plan.operator import (
     Suppress,
 )
 from lakehouse.plan.origin import ChangesOf
+from lakehouse.plan.refused.steps import Declaration, shown
 from lakehouse.plan.schema import Column, check_distinct, check_name, check_pseudo, check_topic
 from lakehouse.plan.step import Shape
 from lakehouse.plan.windows import Declared
@@ -37,8 +38,8 @@ Emit = Literal["changes", "final"]
 OperatorType = TypeVar("OperatorType", bound=Operator)
 
 
-@dataclass(frozen=True, slots=True)
-class Grouped:
+@dataclass(frozen=True, slots=True, repr=False)
+class Grouped(Declaration):
     """A stream and its grouping columns, and the window if there is one."""
 
     stream: Stream
@@ -49,20 +50,26 @@ class Grouped:
         """Return the groups cut into windows of event time: lh.tumbling, lh.hopping, lh.sliding or lh.session."""
         what = f"{self.stream.what}: window"
         if not isinstance(window, Declared):
-            raise PlanError(f'{what}: {window!r} is not a window. Write lh.tumbling("1 hour", grace="10 minutes").')
+            raise PlanError(
+                f'{what}: {shown(window)} is not a window. Write lh.tumbling("1 hour", grace="10 minutes").'
+            )
         check_distinct([*(item.name for item in self.by), *WINDOW_COLUMNS], what)
         return replace(self, declared=window)
 
-    def agg(self, **aggregations: Aggregation) -> Aggregated:
+    def agg(self, *unnamed: object, **aggregations: Aggregation) -> Aggregated:
         """Return the aggregates, each under its own name: agg(n=lh.count(), total=lh.sum("amount"))."""
         what = f"{self.stream.what}: agg"
+        if unnamed:
+            raise PlanError(f"{what}: found {unnamed[0]!s:.80} without a name. Name each aggregate: n=lh.count().")
         if not aggregations:
             raise PlanError(f"{what}: expected at least one aggregate, such as n=lh.count().")
         bound = []
         for name, item in aggregations.items():
             check_name(name, what)
             if not isinstance(item, Aggregation):
-                raise PlanError(f"{what}: {name}={item!r} is not an aggregate. Write {name}=lh.count() or lh.sum(...).")
+                raise PlanError(
+                    f"{what}: {name}={shown(item)} is not an aggregate. Write {name}=lh.count() or lh.sum(...)."
+                )
             made = named_aggregation(name, item, self.stream.columns, what)
             if self.declared is not None and isinstance(self.declared.window, Session) and not item.can_merge:
                 raise PlanError(
@@ -76,8 +83,8 @@ class Grouped:
         return Aggregated(self, tuple(bound))
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregated:
+@dataclass(frozen=True, slots=True, repr=False)
+class Aggregated(Declaration):
     """Aggregates that still need a table's name."""
 
     grouped: Grouped
@@ -147,8 +154,8 @@ class Aggregated:
         return Table(name, self.grouped.stream, fold.key, fold, tuple(item for item in behind if item is not None))
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+@dataclass(frozen=True, slots=True, repr=False)
+class Table(Declaration):
     """A keyed table: a stream, the operator that folds its records, and the operators after that.
 
     `key` are the columns that tell rows apart; those of a windowed table end with window_start and window_end.
@@ -246,8 +253,8 @@ def latest_table(stream: Stream, name: str, order_by: str | None, retention: str
     return Table(name, stream, stream.key, fold, (Suppress(),) if suppress else ())
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+@dataclass(frozen=True, slots=True, repr=False)
+class Changes(Declaration):
     """A table's changelog."""
 
     table: Table
@@ -258,8 +265,8 @@ class Changes:
         return Sink(check_topic(topic), self.table, "net" if self.net else "event", check_partitions(partitions, topic))
 
 
-@dataclass(frozen=True, slots=True)
-class Sink:
+@dataclass(frozen=True, slots=True, repr=False)
+class Sink(Declaration):
     """A topic to which a stream, or a table's changelog, is published. `partitions` is for creating the topic."""
 
     topic: str

@@ -75,7 +75,7 @@ def test_explodes_and_merges_are_counted() -> None:
         (lambda: orders.merge(others.rekey("word")), "the columns differ. Found key word"),
         (lambda: orders.branch(), "branch: expected at least one predicate"),
         (lambda: orders.branch("nowhere = 1"), "'nowhere', which does not exist"),
-        (lambda: orders.rename(id="name"), "rename: 'id' is not a value column. There are: n, word"),
+        (lambda: orders.rename(id="name"), "rename: 'id' is not a value column, it is in the key. There are: n, word"),
         (lambda: orders.rename(n="word"), "are the same name, since case is ignored"),
         (lambda: orders.cast(nowhere="int"), "cast: 'nowhere' is not a value column"),
         (lambda: orders.cast(n="varchar(3)"), "unknown type"),

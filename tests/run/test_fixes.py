@@ -205,12 +205,12 @@ def test_functions_are_found_by_name(tmp_path: Path) -> None:
     assert load_function(f"{tmp_path / 'app.py'}:repair", of)(record(0, b"")) == b"{}"
     assert load_function("json:loads", of)("1") == 1
     for target, error, said in (
-        ("app", ConfigError, "function 'app': found App, expected a function"),
-        ("missing", ConfigError, "found NoneType, expected a function 'missing' in .*app.py"),
+        ("app", ConfigError, "function 'app': found an application, expected a function"),
+        ("missing", ConfigError, "app.py has no 'missing', expected a function"),
         ("no_such:fix", ConfigError, "function 'no_such:fix': No module named"),
         ("missing.py:fix", ConfigError, "function 'missing.py:fix': no such file"),
         ("a b:fix", ConfigError, "function 'a b:fix': expected a Python file"),
-        (f"{tmp_path / 'fixes.py'}:fix", PlanError, "ModuleNotFoundError while it was loaded"),
+        (f"{tmp_path / 'fixes.py'}:fix", PlanError, "fixes.py:1: ModuleNotFoundError: No module"),
     ):
         with pytest.raises(error, match=said):
             load_function(target, of)

@@ -14,6 +14,10 @@ from typing import Any
 
 from lakehouse.errors import ConfigError, LakehouseError, PlanError
 from lakehouse.plan.app import App
+from lakehouse.plan.refused.near import near
+from lakehouse.plan.refused.steps import shown
+from lakehouse.plan.table import Table
+from lakehouse.run.start.wrong_line import message, place
 
 MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
@@ -45,22 +49,32 @@ def find_app(target: str) -> Found:
     """Return the application that `target` names, with its place; see `load_app`."""
     where, _, name = target.rpartition(":") if ":" in target else (target, "", "")
     module = _load(where, f"application {target!r}")
+    # An application under two names is one.
+    apps = {id(value): Found(value, where, n, module) for n, value in vars(module).items() if isinstance(value, App)}
     if name:
         found = getattr(module, name, None)
         if not isinstance(found, App):
-            raise ConfigError(
-                f"{target}: {name!r} is {type(found).__name__}, expected an application: {name} = lh.app(...)."
-            )
+            raise ConfigError(f"{target}: {_no_app(module, where, name, [one.name for one in apps.values()])}")
         return Found(found, where, name, module)
-    # An application under two names is one.
-    apps = {
-        id(value): Found(value, where, name, module) for name, value in vars(module).items() if isinstance(value, App)
-    }
-    if len(apps) != 1:
+    if not apps:
+        tables = [n for n, value in vars(module).items() if isinstance(value, Table)]
         raise ConfigError(
-            f"{target}: found {len(apps)} applications, expected one: app = lh.app(...). Name one with {where}:NAME."
+            f"{target}: declares no application. Add a line such as app = lh.app({', '.join(tables) or 'table'})."
         )
+    if len(apps) > 1:
+        names = " or ".join(f"{where}:{one.name}" for one in apps.values())
+        raise ConfigError(f"{target}: declares {len(apps)} applications. Name one: {names}.")
     return next(iter(apps.values()))
+
+
+def _no_app(module: ModuleType, where: str, name: str, apps: list[str]) -> str:
+    """Say what a name that is no application is, and which ones there are."""
+    there = f"The application there is {' or '.join(f'{where}:{one}' for one in apps)}." if apps else ""
+    if name in vars(module):
+        said = f"{name!r} is {shown(vars(module)[name])}, expected an application: {name} = lh.app(...)."
+        return f"{said} {there}".strip()
+    meant = "" if apps else near(name, [one for one in vars(module) if not one.startswith("_")])
+    return f"{where} has no {name!r}.{meant} {there or 'Declare one: app = lh.app(...).'}"
 
 
 def load_function(target: str, of: Found) -> Callable[..., Any]:
@@ -72,8 +86,10 @@ def load_function(target: str, of: Found) -> Callable[..., Any]:
     module = _load(where, f"function {target!r}") if where else of.module
     found = getattr(module, name, None)
     if not callable(found):
+        there = f"found {shown(found)}" if name in vars(module) else f"{where or of.where} has no {name!r}"
+        functions = [n for n, value in vars(module).items() if callable(value) and not n.startswith("_")]
         raise ConfigError(
-            f"function {target!r}: found {type(found).__name__}, expected a function {name!r} in {where or of.where}. "
+            f"function {target!r}: {there}, expected a function.{near(name, functions)} "
             "Name it as FILE.py:NAME, MODULE:NAME, or NAME for one of the application's file."
         )
     function: Callable[..., Any] = found
@@ -99,11 +115,15 @@ def _load_file(where: str, what: str) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except LakehouseError:
-        raise
     except Exception as error:
-        raise PlanError(f"{where}: {type(error).__name__} while it was loaded: {error}") from error
+        raise _where(error) from error
     return module
+
+
+def _where(error: Exception) -> LakehouseError:
+    """Return an error of an application's file with its place, as an error of lakehouse."""
+    kind = type(error) if isinstance(error, LakehouseError) else PlanError
+    return kind(message(error))
 
 
 def _import(where: str, what: str) -> ModuleType:
@@ -114,4 +134,8 @@ def _import(where: str, what: str) -> ModuleType:
     try:
         return importlib.import_module(where)
     except ModuleNotFoundError as error:
+        if place(error) is not None:
+            raise _where(error) from error
         raise ConfigError(f"{what}: {error}. Expected a Python file (flights.py) or an importable module.") from error
+    except Exception as error:
+        raise _where(error) from error

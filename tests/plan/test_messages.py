@@ -1,0 +1,115 @@
+"""A wrong declaration is told by its word, its step, and what to write instead."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.errors import NoSuchStep, PlanError
+
+ORDERS: Any = lh.stream("orders", key="id string", schema="customer string, amount decimal(10, 2), city string")
+LAST: Any = ORDERS.latest("last")
+GROUPED: Any = ORDERS.group_by("city")
+AGGREGATED: Any = GROUPED.agg(n=lh.count())
+
+
+def typed(schema: str) -> Callable[[], object]:
+    return lambda: lh.stream("o", key="id string", schema=schema)
+
+
+WORDS = (
+    (typed("a string, b timestmp"), r"column 'b': unknown type 'timestmp'. Did you mean 'timestamp'\?"),
+    (typed("a strnig b int"), r"column 'a': unknown type 'strnig'. Did you mean 'string'\?"),
+    (typed("a string, b array<intt>"), r"column 'b': unknown type 'intt'. Did you mean 'int'\?"),
+    (typed("a struct<x: int, y: txt>, b int"), r"column 'a': unknown type 'txt'"),
+    (typed("a decimal(10, 2), b varchar(10)"), r"column 'b': unknown type 'varchar\(10\)'. Did you mean 'string'\?"),
+    (typed("a string, b decimal(10, 2"), r"it has 1 '\(' and 0 '\)'"),
+    (lambda: lh.stream("o", key="id strng", schema="a int"), r"key: .*unknown type 'strng'. Did you mean 'string'\?"),
+    (lambda: lh.stream("o", key="id string", schema="a int", format="jsn"), r"Did you mean 'json'\?"),
+    (lambda: ORDERS.filter("amuont > 3"), r"reads 'amuont', which does not exist. Did you mean 'amount'\?"),
+    (lambda: ORDERS.filter("amount >"), "orders': filter: .*something is missing after '>'"),
+    (lambda: ORDERS.filter("uppr(city) = 'a'"), "orders': filter: .*no function 'uppr'. Did you mean upper"),
+    (lambda: ORDERS.with_columns(x="citty"), r"orders': with_columns: .*Did you mean 'city'\?"),
+    (lambda: ORDERS.with_columns(id="upper(id)"), "orders': with_columns: 'id' is the key"),
+    (lambda: ORDERS.rename(city="amount"), "orders': rename: 'amount' and 'amount' are the same name"),
+    (lambda: ORDERS.cast(citty="int"), r"orders': cast: .*Did you mean 'city'\?"),
+    (lambda: ORDERS.cast(city="itn"), r"orders': cast: .*column 'city': unknown type 'itn'. Did you mean 'int'\?"),
+    (lambda: ORDERS.drop("customer", "amount", "city"), "orders': drop: no column is left"),
+    (lambda: GROUPED.agg(n=lh.sum("city")), "orders': agg: sum.city. AS n sums a string"),
+    (lambda: GROUPED.agg(lh.count()), r"found count\(\*\) without a name. Name each aggregate: n=lh.count"),
+    (lambda: lh.app(LAST).table("lst"), r"Did you mean 'last'\?"),
+)
+
+
+@pytest.mark.parametrize(("declare", "said"), WORDS, ids=[said for _, said in WORDS])
+def test_the_wrong_word_and_its_step_are_named(declare: Callable[[], object], said: str) -> None:
+    with pytest.raises(PlanError, match=said):
+        declare()
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        (ORDERS, "found stream 'orders', expected tables and sinks. A stream alone keeps nothing"),
+        (GROUPED, "found stream 'orders', grouped, .* add .agg"),
+        (AGGREGATED, "found aggregates of stream 'orders', .* add .table.\"name\""),
+        (LAST.changes(), "found changelog of table 'last', .*to_topic"),
+        ([LAST], r"found \[<table 'last'>\], .*one by one: lh.app\(one, another\)"),
+        ("orders", "found 'orders', expected tables and sinks"),
+    ],
+    ids=["stream", "groups", "aggregates", "changelog", "list", "text"],
+)
+def test_what_is_no_part_of_an_application_is_named_shortly(part: Any, said: str) -> None:
+    with pytest.raises(PlanError, match=said) as refused:
+        lh.app(part)
+    assert len(str(refused.value)) < 200, "not the whole declaration"
+
+
+@pytest.mark.parametrize("use", [lambda: ORDERS.join(ORDERS), lambda: ORDERS.merge(LAST)], ids=["join", "merge"])
+def test_an_argument_that_does_not_fit_is_named_shortly(use: Callable[[], object]) -> None:
+    with pytest.raises(PlanError, match=r"found (stream|table) '") as refused:
+        use()
+    assert len(str(refused.value)) < 200
+
+
+STEPS = (
+    (lambda: LAST.filter("x"), r"table 'last' has no filter\(\). .*table.to_stream\(\).filter\(...\)"),
+    (lambda: LAST.group_by("city"), r"each of which counts as a record: table.to_stream\(\).group_by"),
+    (lambda: LAST.to_topic("x"), r"table.changes\(\).to_topic"),
+    (lambda: LAST.join(LAST), r"A stream joins a table: stream.join\(table\)"),
+    (lambda: ORDERS.agg(n=lh.count()), "stream 'orders' has no agg.*Group it first"),
+    (lambda: ORDERS.changes(), "A stream has no changelog, a table has"),
+    (lambda: ORDERS.window(lh.tumbling("1 hour")), r"stream.group_by\(\"city\"\).window"),
+    (lambda: ORDERS.where("x"), r"Did you mean filter\?"),
+    (lambda: ORDERS.groupBy("x"), r"Did you mean group_by\?"),
+    (lambda: ORDERS.fliter("x"), r"Did you mean 'filter'\?"),
+    (lambda: GROUPED.table("x"), r"The aggregates come first: .agg\(n=lh.count\(\)\)"),
+    (lambda: GROUPED.sum("amount"), r".agg\(n=lh.sum\(...\)\)"),
+    (lambda: AGGREGATED.to_topic("x"), r'.table\("name"\).changes\(\).to_topic\("topic"\)'),
+    (lambda: LAST.changes().filter("x"), r"table.to_stream\(\).filter"),
+    (lambda: lh.app(LAST).run(), r"lake.run\(app\)"),  # type: ignore[attr-defined]
+    (lambda: LAST.nothing_like_this(), "There are: changes, to_stream"),
+)
+
+
+@pytest.mark.parametrize(("use", "said"), STEPS, ids=[said for _, said in STEPS])
+def test_a_step_that_there_is_not_says_what_to_write_instead(use: Callable[[], object], said: str) -> None:
+    with pytest.raises(NoSuchStep, match=said):
+        use()
+
+
+def test_a_missing_step_is_an_attribute_error_too() -> None:
+    """So `hasattr`, copies and pickles of declarations work as of any value."""
+    assert not hasattr(LAST, "filter")
+    assert not hasattr(LAST, "_repr_html_")
+    assert copy.deepcopy(LAST) == LAST == pickle.loads(pickle.dumps(LAST))
+
+
+def test_a_name_that_the_package_does_not_have_is_told_with_a_near_one() -> None:
+    with pytest.raises(AttributeError, match=r"lakehouse has no strem. Did you mean 'stream'\?"):
+        lh.strem("orders")  # type: ignore[attr-defined]

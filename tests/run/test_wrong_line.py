@@ -1,0 +1,66 @@
+"""An error of an application's file names the user's own line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakehouse.errors import ConfigError, LakehouseError, PlanError
+from lakehouse.run.start.application import load_app
+
+HEAD = 'import lakehouse as lh\norders = lh.stream("orders", key="id string", schema="city string")\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('bad = lh.stream("o", key="id string", schema="b timestmp")', "app.py:3: stream 'o': .*\n    bad = lh.stream"),
+        ('(\n    orders.filter("city > \'a\'")\n    .group_by("citty")\n)', "app.py:5: .*\n    .group_by"),
+        ('orders.latest("last").filter("x")', "app.py:3: table 'last' has no filter"),
+        ('lh.stream("o", key="id string", shema="a int")', "app.py:3: TypeError: .*'shema'. Did you mean 'schema'"),
+        ('orders.latest("last", retain="1 day")', r"app.py:3: TypeError: .*'retain'.* There are: name, order_by"),
+        ("lh.app(", "app.py:3: SyntaxError: '.' was never closed\n    lh.app"),
+        ("import no_such_module", "app.py:3: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("1 / 0", "app.py:3: ZeroDivisionError: division by zero\n    1 / 0"),
+    ],
+)
+def test_the_users_line_is_named(text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("app.py").write_text(HEAD + text + "\n")
+    with pytest.raises(PlanError, match=f"^{said}"):
+        load_app("app.py")
+
+
+def test_the_line_of_a_module_that_the_application_imports_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path("shared_streams.py").write_text(HEAD + 'orders.drop("twon")\n')
+    Path("app_of_it.py").write_text("import shared_streams\n")
+    for target in ("app_of_it.py", "app_of_it"):
+        with pytest.raises(LakehouseError, match=r"^shared_streams.py:3: stream 'orders': drop: 'twon'"):
+            load_app(target)
+
+
+APP = HEAD + 'last = orders.latest("last")\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "said"),
+    [
+        (APP + "app = lh.app(last)", "app.py:nope", "app.py has no 'nope'. The application there is app.py:app."),
+        (APP + "app = lh.app(last)", "app.py:last", "'last' is table 'last', expected an application: last = lh.app"),
+        (APP, "app.py:lats", r"app.py has no 'lats'. Did you mean 'last'\? Declare one: app = lh.app"),
+        (APP, "app.py", r"declares no application. Add a line such as app = lh.app\(last\)."),
+        (APP + "a, b = lh.app(last), lh.app(last, orders.to_topic('x'))", "app.py", "Name one: app.py:a or app.py:b."),
+    ],
+)
+def test_an_application_that_is_not_there_is_told_with_those_that_are(
+    text: str, target: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("app.py").write_text(text + "\n")
+    with pytest.raises(ConfigError, match=said):
+        load_app(target)
