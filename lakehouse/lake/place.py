@@ -1,4 +1,7 @@
-"""The Delta tables behind a table: what people see, and beside it the state, if that is more."""
+"""The Delta tables with numbered commits, of a table, a stream or the lake: their paths, and their names in the log.
+
+A table has one for what people see, one for its state, if that is more, and one for its late records.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from dataclasses import dataclass
 
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.table import Table
+
+INGEST = "ingest"  # the name of bronze's progress in its log
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +34,28 @@ def state_of(layout: Layout, table: Table) -> TablePlace:
 def places(layout: Layout, table: Table) -> tuple[TablePlace, ...]:
     """Return a table's one or two places: the visible table, and the state."""
     return tuple(dict.fromkeys((visible_of(layout, table), state_of(layout, table))))
+
+
+def late_of(layout: Layout, table: str) -> TablePlace:
+    """Return the place of the records that came too late for a table."""
+    return TablePlace(layout.late(table), f"late.{table}")
+
+
+def quarantine_of(layout: Layout, stream: str) -> TablePlace:
+    """Return the place of the records that did not fit a stream's schema."""
+    return TablePlace(layout.quarantine(stream), f"quarantine.{stream}")
+
+
+def bronze_of(layout: Layout) -> TablePlace:
+    """Return the place of bronze's shared table, whose commits complete the ticks."""
+    return TablePlace(layout.records, INGEST)
+
+
+def own_of(layout: Layout, topic: str) -> TablePlace:
+    """Return the place of a topic's own table of bronze."""
+    return TablePlace(layout.own_records(topic), INGEST)
+
+
+def log_of_interventions(layout: Layout) -> TablePlace:
+    """Return the place of the log of what was decided by hand."""
+    return TablePlace(layout.interventions, "interventions")

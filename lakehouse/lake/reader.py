@@ -20,6 +20,7 @@ from deltalake.exceptions import TableNotFoundError
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.lake.commit_log import covers, local_log
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.place import INGEST
 from lakehouse.lake.properties import KEY
 from lakehouse.lake.sql import answer, engine, register
 from lakehouse.semantics.epoch import NO_TICK, Progress, progress
@@ -27,7 +28,6 @@ from lakehouse.semantics.epoch import NO_TICK, Progress, progress
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
-INGEST = "ingest"
 LAYERS = ("bronze", "silver", "quarantine", "late", "state")
 GLANCE = 100  # commits: nearly always only the newest are asked for
 

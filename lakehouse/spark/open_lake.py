@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import commits
 from lakehouse.lake.moment.commits import Commit
-from lakehouse.lake.place import TablePlace, places, state_of, visible_of
+from lakehouse.lake.place import TablePlace, bronze_of, places, state_of, visible_of
 from lakehouse.lake.properties import BEGAN, SKIP
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK, Progress
@@ -40,6 +40,11 @@ class OpenLake:
         """The lake of the live tables, even if this one holds tables that are built beside them."""
         return self if self.layout.beside is None else self.at(replace(self.layout, beside=None))
 
+    @property
+    def bronze(self) -> TablePlace:
+        """The place of bronze's shared table, whose commits complete the ticks."""
+        return bronze_of(self.layout)
+
     def own_session(self) -> OpenLake:
         """Return the lake through a session of its own: a commit's metadata is a setting of the session."""
         return replace(self, spark=self.spark.newSession())
@@ -57,7 +62,7 @@ class OpenLake:
 
     def progress(self, place: TablePlace) -> Progress:
         """Return how far a table is; epoch 0, tick 0 if nothing was ever applied. Its Delta table must exist."""
-        return read_progress(self.spark, place.path, place.name)
+        return read_progress(self.spark, place)
 
     def commits(self, place: TablePlace, back_to: int | None = None, up_to: int | None = None) -> list[Commit]:
         """Return a table's commits by lakehouse that Delta's log still has, oldest first.

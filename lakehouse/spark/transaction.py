@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.errors import Fenced
 from lakehouse.lake.commit_log import CommitLog, local_log
+from lakehouse.lake.place import TablePlace
 from lakehouse.semantics.epoch import Progress, progress
 from lakehouse.spark.delta_log import commit_number, number_of, snapshot
 from lakehouse.spark.folders import lines
@@ -34,9 +35,9 @@ def app_id(name: str) -> str:
     return f"lakehouse.{name}"
 
 
-def read_progress(spark: SparkSession, path: str, name: str) -> Progress:
-    """Return how far the table at `path` is; epoch 0, tick 0 if nothing was ever applied."""
-    number = number_of(snapshot(spark, path), app_id(name))
+def read_progress(spark: SparkSession, place: TablePlace) -> Progress:
+    """Return how far a table is; epoch 0, tick 0 if nothing was ever applied."""
+    number = number_of(snapshot(spark, place.path), app_id(place.name))
     return Progress(0, 0) if number is None else progress(number)
 
 
@@ -50,11 +51,11 @@ def table_id(spark: SparkSession, path: str) -> str:
     return str(snapshot(spark, path).metadata().id())
 
 
-def standing(spark: SparkSession, path: str, name: str) -> tuple[int, Progress]:
-    """Return the newest version of the table at `path`, and how far it is in that version."""
+def standing(spark: SparkSession, place: TablePlace) -> tuple[int, Progress]:
+    """Return the newest version of a table, and how far it is in that version."""
     while True:
-        version, done = int(snapshot(spark, path).version()), read_progress(spark, path, name)
-        if int(snapshot(spark, path).version()) == version:
+        version, done = int(snapshot(spark, place.path).version()), read_progress(spark, place)
+        if int(snapshot(spark, place.path).version()) == version:
             return version, done
 
 
@@ -108,30 +109,28 @@ def _commit_text(name: str, target: Progress, nonce: str, metadata: Mapping[str,
 
 
 @contextmanager
-def _checked(spark: SparkSession, path: str, name: str, target: Progress, metadata: Mapping[str, Any]) -> Iterator[str]:
+def _checked(spark: SparkSession, place: TablePlace, target: Progress, metadata: Mapping[str, Any]) -> Iterator[str]:
     """Give the user metadata for the block's one numbered commit; then check that the table has it, and not another's.
 
     Raises Fenced if another writer has taken the table over.
     """
     nonce = uuid.uuid4().hex
     try:
-        yield _commit_text(name, target, nonce, metadata)
+        yield _commit_text(place.name, target, nonce, metadata)
     except ConcurrentTransactionException as error:
-        raise _fenced(spark, path, name, target) from error
-    check_progress(spark, path, name, target, nonce)
+        raise _fenced(spark, place, target) from error
+    check_progress(spark, place, target, nonce)
 
 
 @contextmanager
-def numbered(
-    spark: SparkSession, path: str, name: str, target: Progress, metadata: Mapping[str, Any]
-) -> Iterator[None]:
+def numbered(spark: SparkSession, place: TablePlace, target: Progress, metadata: Mapping[str, Any]) -> Iterator[None]:
     """Give every Delta write in the block the number of one progress; then check that the table has it.
 
     Used around one MERGE on a session that nothing else uses: a second write under the same number would be skipped
     silently. Raises Fenced if another writer has taken the table over.
     """
-    with _checked(spark, path, name, target, metadata) as text:
-        settings = {APP_ID: app_id(name), APP_VERSION: str(target.version), METADATA: text}
+    with _checked(spark, place, target, metadata) as text:
+        settings = {APP_ID: app_id(place.name), APP_VERSION: str(target.version), METADATA: text}
         for setting, value in settings.items():
             spark.conf.set(setting, value)
         try:
@@ -142,58 +141,59 @@ def numbered(
 
 
 def append(
-    frame: DataFrame, path: str, name: str, target: Progress, metadata: Mapping[str, Any], *, instead: bool = False
+    frame: DataFrame, place: TablePlace, target: Progress, metadata: Mapping[str, Any], *, instead: bool = False
 ) -> None:
-    """Append rows to the table at `path` in one numbered commit, and check that it was ours.
+    """Append rows to a table in one numbered commit, and check that it was ours.
 
     instead: replace the rows that it has.
     """
     spark, mode = frame.sparkSession, "overwrite" if instead else "append"
-    with _checked(spark, path, name, target, metadata) as text:
+    with _checked(spark, place, target, metadata) as text:
         writer = frame.write.format("delta").mode(mode).option("userMetadata", text)
-        writer.option("txnAppId", app_id(name)).option("txnVersion", str(target.version)).save(path)
+        writer.option("txnAppId", app_id(place.name)).option("txnVersion", str(target.version)).save(place.path)
 
 
-def append_nothing(spark: SparkSession, path: str, name: str, target: Progress, metadata: Mapping[str, Any]) -> None:
+def append_nothing(spark: SparkSession, place: TablePlace, target: Progress, metadata: Mapping[str, Any]) -> None:
     """Make a numbered commit without rows: it only says how far the table is, and under which epoch."""
-    with _checked(spark, path, name, target, metadata) as text:
-        commit_number(spark, path, app_id(name), target.version, text)
+    with _checked(spark, place, target, metadata) as text:
+        commit_number(spark, place.path, app_id(place.name), target.version, text)
 
 
-def open_epoch(spark: SparkSession, path: str, name: str, epoch: int | None = None) -> Progress:
+def open_epoch(spark: SparkSession, place: TablePlace, epoch: int | None = None) -> Progress:
     """Open the next epoch of a table, or a given later one; return the progress.
 
     Whatever an older writer still sends is then skipped. A writer that owns the table already gives the epoch after its
     own: the next one could be a successor's. Raises Fenced if another writer has opened that epoch, or a later one.
     """
-    last = read_progress(spark, path, name)
+    last = read_progress(spark, place)
     target = Progress(last.epoch + 1 if epoch is None else epoch, last.tick)
-    append_nothing(spark, path, name, target, {"operation": "open epoch"})
+    append_nothing(spark, place, target, {"operation": "open epoch"})
     return target
 
 
-def check_progress(spark: SparkSession, path: str, name: str, target: Progress, nonce: str) -> None:
+def check_progress(spark: SparkSession, place: TablePlace, target: Progress, nonce: str) -> None:
     """Raise Fenced when the table's number is not the one just written, or when another commit has that number."""
-    if read_progress(spark, path, name) != target or _last_nonce(spark, path, name) != nonce:
-        raise _fenced(spark, path, name, target)
+    if read_progress(spark, place) != target or _last_nonce(spark, place) != nonce:
+        raise _fenced(spark, place, target)
 
 
-def check_epoch(spark: SparkSession, path: str, name: str, epoch: int) -> None:
+def check_epoch(spark: SparkSession, place: TablePlace, epoch: int) -> None:
     """Raise Fenced when the table is in another epoch than this: before a write that has no number in it."""
-    if (found := read_progress(spark, path, name)).epoch != epoch:
-        raise _fenced(spark, path, name, Progress(epoch, found.tick))
+    if (found := read_progress(spark, place)).epoch != epoch:
+        raise _fenced(spark, place, Progress(epoch, found.tick))
 
 
-def _last_nonce(spark: SparkSession, path: str, name: str) -> str | None:
-    """The nonce of the newest numbered commit of an app id; others' commits (OPTIMIZE, an UPDATE) may follow it."""
-    mine = (said.metadata for said in log_of(spark, path).back() if said.metadata.get("app") == app_id(name))
-    return next((said[NONCE] for said in mine if NONCE in said), None)
+def _last_nonce(spark: SparkSession, place: TablePlace) -> str | None:
+    """The nonce of the newest numbered commit of a table; others' commits (OPTIMIZE, an UPDATE) may follow it."""
+    said = (commit.metadata for commit in log_of(spark, place.path).back())
+    mine = (one for one in said if one.get("app") == app_id(place.name))
+    return next((one[NONCE] for one in mine if NONCE in one), None)
 
 
-def _fenced(spark: SparkSession, path: str, name: str, target: Progress) -> Fenced:
-    found = read_progress(spark, path, name)
+def _fenced(spark: SparkSession, place: TablePlace, target: Progress) -> Fenced:
+    found = read_progress(spark, place)
     return Fenced(
-        f"{name}: committed epoch {target.epoch}, tick {target.tick}, but the table is at epoch {found.epoch}, "
+        f"{place.name}: committed epoch {target.epoch}, tick {target.tick}, but the table is at epoch {found.epoch}, "
         f"tick {found.tick}{', by another commit' if found == target else ''}. Another writer has taken it over; this "
         "one stops. Nothing was written twice."
     )

@@ -17,8 +17,8 @@ import lakehouse as lh
 from lakehouse.errors import Fenced, LeaseHeld
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
+from lakehouse.lake.place import bronze_of
 from lakehouse.run.job.job import Job
-from lakehouse.spark.bronze import bronze as bronze_table
 from lakehouse.spark.bronze.ingest import Ingest
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.writer import SilverWriter
@@ -114,7 +114,7 @@ def test_a_zombie_writer_of_bronze_is_fenced(lake, cluster, send, latest, bronze
             query = zombie.start(available_now=True)
             with pytest.raises(Fenced, match="Another writer has taken it over"):
                 finish(query, zombie)
-            assert read_progress(spark, layout.records, bronze_table.NAME).tick == 1
+            assert read_progress(spark, bronze_of(layout)).tick == 1
             query = successor.start(available_now=True)
             finish(query, successor)
     assert [(row["tick"], row["offset"], row["value"]) for row in bronze(one)] == [(1, 0, b"1"), (2, 1, b"2")]

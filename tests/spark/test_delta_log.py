@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.errors import Fenced
 from lakehouse.lake import reader
+from lakehouse.lake.place import TablePlace
 from lakehouse.semantics.epoch import Progress
 from lakehouse.spark import delta_log
 from lakehouse.spark.transaction import append, append_nothing, numbered, open_epoch, read_progress
@@ -19,42 +20,42 @@ NAME = "things"
 
 
 @pytest.fixture
-def path(tmp_path: Path, spark: SparkSession) -> str:
+def things(tmp_path: Path, spark: SparkSession) -> TablePlace:
     made = DeltaTable.createIfNotExists(spark).location(str(tmp_path / "t")).addColumn("x", "bigint")
     made.property("delta.enableInCommitTimestamps", "true").execute()
-    return str(tmp_path / "t")
+    return TablePlace(str(tmp_path / "t"), NAME)
 
 
-def test_a_numbered_append_does_not_put_the_tables_state_together(spark: SparkSession, path: str) -> None:
-    open_epoch(spark, path, NAME)  # the first one finds out where a snapshot keeps its state
-    append(spark.range(3).toDF("x"), path, NAME, Progress(1, 1), {})
-    before = delta_log.snapshot(spark, path)
-    append(spark.range(3).toDF("x"), path, NAME, Progress(1, 2), {})
+def test_a_numbered_append_does_not_put_the_tables_state_together(spark: SparkSession, things: TablePlace) -> None:
+    open_epoch(spark, things)  # the first one finds out where a snapshot keeps its state
+    append(spark.range(3).toDF("x"), things, Progress(1, 1), {})
+    before = delta_log.snapshot(spark, things.path)
+    append(spark.range(3).toDF("x"), things, Progress(1, 2), {})
     assert not before._computedStateTriggered()
-    with numbered(spark, path, NAME, Progress(1, 3), {}):
-        spark.range(1).toDF("x").write.format("delta").mode("append").save(path)
-    assert read_progress(spark, path, NAME) == Progress(1, 3)
+    with numbered(spark, things, Progress(1, 3), {}):
+        spark.range(1).toDF("x").write.format("delta").mode("append").save(things.path)
+    assert read_progress(spark, things) == Progress(1, 3)
 
 
-def test_a_commit_without_rows_needs_no_job(spark: SparkSession, path: str) -> None:
-    open_epoch(spark, path, NAME)
+def test_a_commit_without_rows_needs_no_job(spark: SparkSession, things: TablePlace) -> None:
+    open_epoch(spark, things)
     context = spark.sparkContext
     context.setJobGroup("without rows", "")
     try:
-        append_nothing(spark, path, NAME, Progress(1, 1), {"operation": "nothing", "records": 0})
+        append_nothing(spark, things, Progress(1, 1), {"operation": "nothing", "records": 0})
         spark.range(1).collect()
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type, unused-ignore]
     assert len(context.statusTracker().getJobIdsForGroup("without rows")) == 1  # that of the range
-    said = reader.user_metadata(next(iter(reader.open_table(path, path).history(1))))
+    said = reader.user_metadata(next(iter(reader.open_table(things.path, things.path).history(1))))
     assert (said["epoch"], said["tick"], said["operation"], said["records"]) == (1, 1, "nothing", 0)
 
 
-def test_what_a_snapshot_is_told_is_what_it_would_find(spark: SparkSession, path: str) -> None:
-    open_epoch(spark, path, NAME)
-    append(spark.range(3).toDF("x"), path, NAME, Progress(1, 1), {})
-    append_nothing(spark, path, "others", Progress(7, 9), {})
-    newest = delta_log.snapshot(spark, path)
+def test_what_a_snapshot_is_told_is_what_it_would_find(spark: SparkSession, things: TablePlace) -> None:
+    open_epoch(spark, things)
+    append(spark.range(3).toDF("x"), things, Progress(1, 1), {})
+    append_nothing(spark, TablePlace(things.path, "others"), Progress(7, 9), {})
+    newest = delta_log.snapshot(spark, things.path)
     assert not newest._computedStateTriggered()
     told, found = newest.computedState(), newest.extractComputedState(newest.stateDF())
     for name in ("sizeInBytes", "numOfSetTransactions", "numOfFiles", "numOfMetadata", "numOfProtocol"):
@@ -67,17 +68,17 @@ def test_what_a_snapshot_is_told_is_what_it_would_find(spark: SparkSession, path
     assert {name: newest.transactions().apply(name) for name in numbers} == numbers == delta_log.numbers(newest)
 
 
-def test_an_older_number_without_rows_is_refused(spark: SparkSession, path: str) -> None:
-    open_epoch(spark, path, NAME, 2)
+def test_an_older_number_without_rows_is_refused(spark: SparkSession, things: TablePlace) -> None:
+    open_epoch(spark, things, 2)
     with pytest.raises(Fenced, match="Another writer has taken it over"):
-        append_nothing(spark, path, NAME, Progress(1, 5), {})
-    assert read_progress(spark, path, NAME) == Progress(2, 0)
+        append_nothing(spark, things, Progress(1, 5), {})
+    assert read_progress(spark, things) == Progress(2, 0)
 
 
 def test_two_commits_without_rows_of_one_table_at_once_are_a_conflict(
-    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, things: TablePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_epoch(spark, path, NAME)
+    open_epoch(spark, things)
     real = delta_log.numbers
     calls = []
 
@@ -86,23 +87,23 @@ def test_two_commits_without_rows_of_one_table_at_once_are_a_conflict(
         known = real(snapshot)
         if not calls:
             calls.append(1)
-            delta_log.commit_number(spark, path, f"lakehouse.{NAME}", Progress(1, 8).version, "{}")
+            delta_log.commit_number(spark, things.path, f"lakehouse.{NAME}", Progress(1, 8).version, "{}")
         return known
 
     monkeypatch.setattr(delta_log, "numbers", numbers)
     with pytest.raises(ConcurrentTransactionException):
-        delta_log.commit_number(spark, path, f"lakehouse.{NAME}", Progress(1, 9).version, "{}")
-    assert read_progress(spark, path, NAME) == Progress(1, 8)
+        delta_log.commit_number(spark, things.path, f"lakehouse.{NAME}", Progress(1, 9).version, "{}")
+    assert read_progress(spark, things) == Progress(1, 8)
 
 
 def test_another_delta_finds_its_numbers_itself(
-    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, things: TablePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def field(snapshot: object, name: str) -> object:
         raise RuntimeError(f"java.lang.NoSuchFieldException: {name}")
 
     monkeypatch.setattr(delta_log, "_field", field)
     monkeypatch.setattr(delta_log, "_bits", [])
-    open_epoch(spark, path, NAME)
-    append(spark.range(3).toDF("x"), path, NAME, Progress(1, 1), {})
-    assert read_progress(spark, path, NAME) == Progress(1, 1)
+    open_epoch(spark, things)
+    append(spark.range(3).toDF("x"), things, Progress(1, 1), {})
+    assert read_progress(spark, things) == Progress(1, 1)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakehouse as lh
+from lakehouse.lake.place import bronze_of
 from lakehouse.plan.app import App
 from lakehouse.plan.operator import Having
 from lakehouse.plan.table import Table
@@ -137,7 +138,7 @@ def test_interventions_are_steps_and_bronze_is_laid_out_by_key(spark: SparkSessi
 
     from lakehouse.run.repair.correct import correct
     from lakehouse.run.repair.intervene import Why
-    from lakehouse.spark.bronze import bronze, compaction
+    from lakehouse.spark.bronze import compaction
     from lakehouse.spark.transaction import METADATA, read_progress
 
     lake = Lake(layout.root)
@@ -159,7 +160,7 @@ def test_interventions_are_steps_and_bronze_is_laid_out_by_key(spark: SparkSessi
     assert (len(before.file_uris()), len(after.file_uris())) == (3, 1)
     last = after.history(1)[0]
     assert (last["operation"], last.get("userMetadata")) == ("OPTIMIZE", None)
-    assert read_progress(spark, layout.records, bronze.NAME).tick == 3
+    assert read_progress(spark, bronze_of(layout)).tick == 3
     assert spark.read.format("delta").load(layout.records).count() == len(SENT)
 
     assert "late" in [step.did for row in lake.explain(LATE, "a") for step in row.steps]

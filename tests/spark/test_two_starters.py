@@ -16,10 +16,11 @@ import lakehouse as lh
 from lakehouse.errors import Fenced, LeaseHeld
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
+from lakehouse.lake.place import bronze_of, visible_of
 from lakehouse.run.scenario.replay import KAFKA_SCHEMA, write_bronze
 from lakehouse.semantics.record import Record
 from lakehouse.spark import transaction
-from lakehouse.spark.bronze import bronze, interventions
+from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Wanted
 from lakehouse.spark.bronze.tick import append_tick
 from lakehouse.spark.open_lake import OpenLake
@@ -88,9 +89,9 @@ def test_two_writers_of_bronze_do_not_hold_one_epoch(
     at_once(monkeypatch, lambda: states.append(interventions.take_over(OpenLake(spark, layout))))
     with pytest.raises(Fenced, match="Another writer has taken it over"):
         # It read the number before, and opens the epoch after the other one has.
-        transaction.open_epoch(spark, layout.records, bronze.NAME)
+        transaction.open_epoch(spark, bronze_of(layout))
     monkeypatch.undo()
-    check_epoch(spark, layout.records, bronze.NAME, states[0].epoch)
+    check_epoch(spark, bronze_of(layout), states[0].epoch)
 
 
 def test_a_swap_or_a_revert_does_not_open_an_epoch_for_a_writer_that_has_lost_the_table(
@@ -103,10 +104,10 @@ def test_a_swap_or_a_revert_does_not_open_an_epoch_for_a_writer_that_has_lost_th
         state = interventions.take_over(OpenLake(spark, layout))
         interventions.decide(OpenLake(spark, layout), state, Wanted("revert", ("counted",), {"cut": None}))
         with successor:
-            before = read_progress(spark, layout.silver("counted"), "counted")
+            before = read_progress(spark, visible_of(layout, COUNTED))
             with pytest.raises(Fenced):
                 zombie._decide(interventions.of(OpenLake(spark, layout), "counted")[0], NoneBad())
-            assert read_progress(spark, layout.silver("counted"), "counted") == before
+            assert read_progress(spark, visible_of(layout, COUNTED)) == before
 
 
 def test_who_has_lost_bronze_gives_no_tick_a_reason(spark: SparkSession, layout: Layout) -> None:

@@ -145,7 +145,6 @@ def test_few_files_and_every_version_as_before(
     from lakehouse.cli.main import main
     from lakehouse.spark.silver import upkeep
     from lakehouse.spark.silver.query import Silver
-    from lakehouse.spark.transaction import read_progress
 
     bench.add(5)
     path = bench.layout.silver("sums")
@@ -190,7 +189,7 @@ def test_few_files_and_every_version_as_before(
         silver.check(query)
     assert seen == []
     bench.add(1)
-    assert read_progress(bench.spark, path, "sums").tick == 6
+    assert bench.lake.open(SUMS).progress.tick == 6
     assert bench.rows(SUMS) == bench.expected(SUMS, 6)
     assert bench.rows(OFTEN) == bench.expected(OFTEN, 6)
     later = bench.streamed(tmp_path / "checkpoint")

@@ -15,6 +15,7 @@ from lakehouse.lake.moment import files, offsets, subject
 from lakehouse.lake.moment.subject import Subject
 from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.lake.moment.version import Version
+from lakehouse.lake.place import INGEST
 from lakehouse.lake.properties import KEY
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, Offsets, written
@@ -38,7 +39,7 @@ class History:
             case "silver":
                 return subject.visible(self.layout, self.name)
             case "bronze":
-                return Subject(self.name, self.what, self.path, reader.INGEST)
+                return Subject(self.name, self.what, self.path, INGEST)
             case _:
                 return Subject(self.name, self.what, self.path, f"{self.layer}.{self.name}")
 

@@ -29,6 +29,7 @@ from lakehouse.lake.moment.files import Files
 from lakehouse.lake.moment.history import History
 from lakehouse.lake.moment.subject import Reads, Subject
 from lakehouse.lake.moment.timeline import Timeline
+from lakehouse.lake.place import INGEST
 from lakehouse.lake.sql import answer, check_select, engine, register
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, moment
 
@@ -105,7 +106,7 @@ def _before(layout: Layout, topic: str, at: AtOffsets) -> object:
     """The rows of a topic before offsets; those of an earlier topic of its name came before all of them."""
     import pyarrow.dataset as ds
 
-    subject = Subject(topic, f"bronze.{topic}", layout.records, reader.INGEST, None, Reads(frozenset({topic})))
+    subject = Subject(topic, f"bronze.{topic}", layout.records, INGEST, None, Reads(frozenset({topic})))
     cut = Timeline(Files(layout), subject).cut(at)
     parts = [(ds.field("partition") == p) & (ds.field("offset") < n) for p, n in at.offsets.get(topic, {}).items()]
     return reduce(or_, parts, ds.field("topic_id") != (cut.ids or {}).get(topic, ""))

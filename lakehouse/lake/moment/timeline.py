@@ -32,11 +32,10 @@ from lakehouse.lake.moment.offsets import OffsetBounds
 from lakehouse.lake.moment.source import LakeFacts, TableLog
 from lakehouse.lake.moment.subject import Reads, Subject, reads_of
 from lakehouse.lake.moment.version import Version, versions
+from lakehouse.lake.place import INGEST
 from lakehouse.lake.properties import SKIP
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, written
-
-INGEST = "ingest"  # the name of bronze's progress in its log
 
 
 class Timeline:

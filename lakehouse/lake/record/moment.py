@@ -12,6 +12,7 @@ from lakehouse.errors import ConfigError, NotFound
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.files import Files
+from lakehouse.lake.place import INGEST
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, moment, written
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def chosen(layout: Layout, topic: str, at: At | None, from_tick: int | None) -> 
             f"{at}: versions are of tables; for a topic, expected a tick, a time, or offsets. `lakehouse past log "
             f"bronze.{topic}` lists the ticks."
         )
-    complete = reader.read_progress(reader.open_table(layout.records, "bronze"), reader.INGEST).tick
+    complete = reader.read_progress(reader.open_table(layout.records, "bronze"), INGEST).tick
     first, last = from_tick or 0, complete
     if isinstance(at, AtTick | AtCommit):
         last = at.tick if isinstance(at, AtTick) else _tick_at(layout, at)

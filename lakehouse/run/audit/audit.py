@@ -65,7 +65,7 @@ def audit(
     change = change_of(properties(opened.spark, seen.path), table)
     if not change.can_go_on:
         raise PlanError(refusal(table.name, change))
-    version, progress = standing(opened.spark, seen.path, seen.name)
+    version, progress = standing(opened.spark, seen)
     tick, complete = progress.tick, latest_complete_tick(opened.lake)
 
     if table.stream.tables:
@@ -200,7 +200,7 @@ class _Audited:
         if not names or partial or self._scope.skip or self._scope.put_right:
             return rows, []
         kept = self._opened.state
-        version, progress = standing(self._lake.spark, kept.path, kept.name)
+        version, progress = standing(self._lake.spark, kept)
         if progress.tick != self._scope.tick:  # the job went on meanwhile
             version = travel.version_at_tick(self._opened, self._scope.tick, kept)
         _, sums = counted.by_rows(self._lake, kept.path, version, names)

@@ -15,6 +15,7 @@ from lakehouse.formats.written import key_bytes
 from lakehouse.lake import reader
 from lakehouse.lake.keys import columns_of
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.place import INGEST
 from lakehouse.model import model
 from lakehouse.model.event import hashable, unhashable
 from lakehouse.plan.app import App
@@ -109,7 +110,7 @@ def bronze(layout: Layout, own: set[str], topic: str, key: bytes | None = None) 
     import pyarrow.dataset as ds
 
     reader.local_root(layout)
-    last = reader.read_progress(reader.open_table(layout.records, "bronze"), reader.INGEST).tick
+    last = reader.read_progress(reader.open_table(layout.records, "bronze"), INGEST).tick
     rows = reader.dataset(layout.own_records(topic) if topic in own else layout.records)
     wanted = (ds.field("topic") == topic) & (ds.field("tick") <= last)
     if key is not None:

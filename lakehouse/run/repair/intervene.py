@@ -27,7 +27,6 @@ from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.past import present
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.writer import latest_complete_tick
-from lakehouse.spark.transaction import read_progress
 
 POLL_SECONDS = 0.5
 STANDSTILL_SECONDS = 600.0
@@ -126,9 +125,8 @@ def _ask(path: Path, wanted: Wanted) -> None:
 def _bring(opened: OpenTable, at: int) -> None:
     table = opened.table
     alone = App((table,), (), table.stream.sources)
-    place = opened.visible
     stands, since = -1, time.monotonic()
-    while (tick := read_progress(opened.spark, place.path, place.name).tick) < at:
+    while (tick := opened.lake.progress(opened.visible).tick) < at:
         if tick > stands:
             stands, since = tick, time.monotonic()
         try:

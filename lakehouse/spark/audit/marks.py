@@ -29,9 +29,8 @@ from pyspark.sql import functions as F
 
 from lakehouse.lake.in_effect import in_effect
 from lakehouse.lake.moment.cut import Cut, cut_of
-from lakehouse.lake.place import TablePlace
+from lakehouse.lake.place import TablePlace, quarantine_of
 from lakehouse.plan.operator import WINDOW_COLUMNS, Latest, LatestBy
-from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.window import Hopping, Session, Sliding
@@ -48,7 +47,7 @@ from lakehouse.spark.operators.streams import decoded
 from lakehouse.spark.past import past, refold
 from lakehouse.spark.past.counts import in_time
 from lakehouse.spark.past.moments import Past
-from lakehouse.spark.table import late, quarantine, tables
+from lakehouse.spark.table import late, tables
 from lakehouse.spark.table.input import Input, not_skipped, skipped
 
 KINDS = (
@@ -138,22 +137,22 @@ class _Marks:
     def bad(self) -> Iterator[DataFrame]:
         """The records that do not fit, and those in the quarantines of the stream's sources."""
         for source in self._table.stream.sources:
-            path = self._lake.layout.quarantine(source.name)
-            begins = self._quarantine_begins(source, path)
+            place = quarantine_of(self._lake.layout, source.name)
+            begins = self._quarantine_begins(place)
             flagged = decoded(source, self._own.where(F.col("topic") == source.topic)).where("_bad")
             before = F.col("_position.tick") <= begins
             yield self._of_positions(flagged, F.when(before, _code("bad_before")).otherwise(_code("bad")))
-            if self._lake.exists(path):
-                rows = self._lake.read(path).where(F.col("tick") <= self._scope.tick)
+            if self._lake.exists(place.path):
+                rows = self._lake.read(place.path).where(F.col("tick") <= self._scope.tick)
                 yield self._of_rows(not_skipped(rows, self._scope.skip), "quarantined")
         if (fixed := self._decided_records("fixed", self._scope.in_effect)) is not None:
             yield self._of_rows(fixed, "fixed")
 
-    def _quarantine_begins(self, source: Source, path: str) -> int:
+    def _quarantine_begins(self, place: TablePlace) -> int:
         """The tick after which a quarantine has the stream's bad records; an earlier name's quarantine has the rest."""
-        if not self._scope.redeclared or not self._lake.exists(path):
+        if not self._scope.redeclared or not self._lake.exists(place.path):
             return NO_TICK
-        commits = self._lake.commits(TablePlace(path, quarantine.name_of(source)))
+        commits = self._lake.commits(place)
         return min((commit.from_tick for commit in commits if "from_tick" in commit.said), default=NO_TICK)
 
     def seen(self) -> Iterator[DataFrame]:

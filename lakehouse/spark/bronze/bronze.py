@@ -21,13 +21,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.lake.commit_log import covers
+from lakehouse.lake.place import own_of
 from lakehouse.plan.stream import Stream
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.folders import names
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.transaction import log_of, open_epoch, read_progress
+from lakehouse.spark.transaction import log_of, open_epoch
 
-NAME = "ingest"
 SCHEMA = (
     "topic string, topic_id string, partition int, offset bigint, timestamp timestamp, timestamp_type int, "
     "headers array<struct<key: string, value: binary>>, key binary, value binary, tick bigint, order_time timestamp"
@@ -108,23 +108,23 @@ def own_tables(lake: OpenLake) -> list[str]:
 def half_written(lake: OpenLake, tick: int) -> list[str]:
     """Return the topics whose own table has a tick after the last complete one: a killed ingest left it."""
     own = own_tables(lake)
-    return [topic for topic in own if read_progress(lake.spark, lake.layout.own_records(topic), NAME).tick > tick]
+    return [topic for topic in own if lake.progress(own_of(lake.layout, topic)).tick > tick]
 
 
 def take_over(lake: OpenLake) -> BronzeState:
     """Open the next epoch of bronze and of its own tables; return the state that the new writer goes on from."""
     own = own_tables(lake)
-    paths = [*map(lake.layout.own_records, own), lake.layout.records]
+    places = [*(own_of(lake.layout, topic) for topic in own), lake.bronze]
     # One number for all of them, whichever tables a killed writer had opened: a tick is written under one epoch.
-    epoch = 1 + max(read_progress(lake.spark, path, NAME).epoch for path in paths)
-    for path in paths:
-        open_epoch(lake.spark, path, NAME, epoch)
+    epoch = 1 + max(lake.progress(place).epoch for place in places)
+    for place in places:
+        open_epoch(lake.spark, place, epoch)
     return replace(read_state(lake, own), epoch=epoch)
 
 
 def read_state(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
     """Return how far bronze is, from the last tick's commit, or from the rows if the log no longer has it."""
-    progress = read_progress(lake.spark, lake.layout.records, NAME)
+    progress = lake.progress(lake.bronze)
     if progress.tick == NO_TICK:
         return BronzeState(progress.epoch)
     covers = last_covers(lake.spark, lake.layout.records, progress.tick)
@@ -160,7 +160,7 @@ def with_order_times(rows: DataFrame, state: BronzeState) -> BronzeState:
 
 def state_from_rows(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
     """Derive the state from the rows alone; they don't show offsets at a tick's end that held no record."""
-    tick = read_progress(lake.spark, lake.layout.records, NAME).tick
+    tick = lake.progress(lake.bronze).tick
     rows = rows_of_all(lake, own).where(F.col("tick") <= tick)
     groups = rows.groupBy("topic", "topic_id", "partition").agg(
         F.max("offset").alias("offset"), F.max("tick").alias("tick"), F.unix_millis(F.max("order_time")).alias("order")

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from delta.tables import DeltaTable
 
-from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.bronze import BronzeState, TopicState
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import check_epoch
@@ -127,5 +126,5 @@ def record(lake: OpenLake, gaps: list[Gap], state: BronzeState) -> None:
     rows = [(g.topic, g.topic_id, g.partition, g.from_offset, g.to_offset, g.reason, state.tick, moment) for g in gaps]
     if rows:
         # Written twice they would say the same; but a writer that lost bronze may know gaps its successor does not.
-        check_epoch(lake.spark, lake.layout.records, bronze.NAME, state.epoch)
+        check_epoch(lake.spark, lake.bronze, state.epoch)
         lake.spark.createDataFrame(rows, SCHEMA).coalesce(1).write.format("delta").mode("append").save(lake.layout.gaps)

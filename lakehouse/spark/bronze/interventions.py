@@ -28,13 +28,13 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lakehouse.errors import StorageError
+from lakehouse.lake.place import log_of_interventions
 from lakehouse.semantics.epoch import NO_TICK, Progress
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.bronze import BronzeState
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.transaction import append, append_nothing, check_epoch, open_epoch, quoted, read_progress
+from lakehouse.spark.transaction import append, append_nothing, check_epoch, open_epoch, quoted
 
-NAME = "interventions"
 Kind = Literal["late", "fixed", "refold", "revert", "swap"]
 LOG = (
     "at bigint, id string, table string, kind string, reason string, decided_at timestamp, details string, "
@@ -100,8 +100,8 @@ def decide(lake: OpenLake, state: BronzeState, wanted: Wanted) -> BronzeState:
     frame = lake.spark.createDataFrame(rows, LOG).coalesce(1)
     # Under bronze's epoch, as its owner: a tick of another writer must not get a reason afterwards. Checked once the
     # log exists: from now on, a writer that takes bronze over opens the log's epoch as well.
-    check_epoch(lake.spark, lake.layout.records, bronze.NAME, state.epoch)
-    append(frame, lake.layout.interventions, NAME, Progress(state.epoch, at), {"kind": wanted.kind})
+    check_epoch(lake.spark, lake.bronze, state.epoch)
+    append(frame, log_of_interventions(lake.layout), Progress(state.epoch, at), {"kind": wanted.kind})
     return _append_tick(lake, state)
 
 
@@ -109,7 +109,7 @@ def decided(lake: OpenLake) -> int:
     """Return the tick of the last intervention in any table; 0 if there is none."""
     if not lake.exists(lake.layout.interventions):
         return NO_TICK
-    return read_progress(lake.spark, lake.layout.interventions, NAME).tick
+    return lake.progress(log_of_interventions(lake.layout)).tick
 
 
 def tick_of(lake: OpenLake, id: str) -> int | None:
@@ -124,7 +124,7 @@ def take_over(lake: OpenLake) -> BronzeState:
     """Open the next epoch of bronze, as `bronze.take_over`; append an intervention's tick that a crash left out."""
     state = bronze.take_over(lake)
     if lake.exists(lake.layout.interventions):
-        open_epoch(lake.spark, lake.layout.interventions, NAME, state.epoch)
+        open_epoch(lake.spark, log_of_interventions(lake.layout), state.epoch)
     last = decided(lake)
     while state.tick < last:
         state = _append_tick(lake, state)
@@ -201,9 +201,7 @@ def _append_tick(lake: OpenLake, state: BronzeState) -> BronzeState:
     """Append a tick without records; return bronze's state after it."""
     after = replace(state, tick=state.tick + 1)
     number = Progress(after.epoch, after.tick)
-    append_nothing(
-        lake.spark, lake.layout.records, bronze.NAME, number, {**after.covers(), "operation": "intervention"}
-    )
+    append_nothing(lake.spark, lake.bronze, number, {**after.covers(), "operation": "intervention"})
     return after
 
 

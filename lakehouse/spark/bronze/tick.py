@@ -16,6 +16,7 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from lakehouse.errors import StorageError
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.place import bronze_of, own_of
 from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.moment import Offsets
 from lakehouse.semantics.years import FIRST_MS
@@ -145,9 +146,9 @@ def _write(
     orders: list[Any] = []
     rows = bytes_ = 0
     skipped = False
-    parts = [(layout.own_records(topic), F.col("topic") == topic) for topic in own]
-    parts.append((layout.records, ~F.col("topic").isin(own) if own else F.lit(True)))
-    for path, condition in parts:
+    parts = [(own_of(layout, topic), F.col("topic") == topic) for topic in own]
+    parts.append((bronze_of(layout), ~F.col("topic").isin(own) if own else F.lit(True)))
+    for place, condition in parts:
         observation = Observation()
         part = stamped.where(condition) if own else stamped
         seen = part.observe(
@@ -156,8 +157,8 @@ def _write(
             F.count(F.lit(1)).alias("rows"),
             F.sum(size).alias("bytes"),
         )
-        if path == layout.records or read_progress(stamped.sparkSession, path, bronze.NAME).tick < number.tick:
-            append(seen.select(*bronze.COLUMNS), path, bronze.NAME, number, metadata)
+        if place == bronze_of(layout) or read_progress(stamped.sparkSession, place).tick < number.tick:
+            append(seen.select(*bronze.COLUMNS), place, number, metadata)
             orders += observation.get["orders"]
             rows += observation.get["rows"]
             bytes_ += observation.get["bytes"] or 0

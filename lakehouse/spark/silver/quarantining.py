@@ -9,6 +9,7 @@ from typing import Protocol
 
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
+from lakehouse.lake.place import quarantine_of
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
@@ -78,6 +79,6 @@ class Quarantine:
         if source.name not in self._epochs:
             for writer in writers:
                 writer.prove()
-            path, name = self._lake.layout.quarantine(source.name), quarantine.name_of(source)
-            self._epochs[source.name] = open_epoch(self._lake.spark, path, name).epoch
+            place = quarantine_of(self._lake.layout, source.name)
+            self._epochs[source.name] = open_epoch(self._lake.spark, place).epoch
         return self._epochs[source.name]

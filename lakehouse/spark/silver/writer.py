@@ -11,14 +11,14 @@ from lakehouse.errors import LeaseHeld, PlanError
 from lakehouse.lake.failed import FAILED, by_log
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
-from lakehouse.lake.place import TablePlace
+from lakehouse.lake.place import TablePlace, late_of
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import DECLARATION, declared
 from lakehouse.plan.origin import Source
 from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.failures import Failed, added
 from lakehouse.spark import folders
-from lakehouse.spark.bronze import bronze, interventions
+from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Decision
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.operators import fold
@@ -33,7 +33,7 @@ from lakehouse.spark.silver.quarantining import Quarantine
 from lakehouse.spark.silver.shared import Sharing
 from lakehouse.spark.table import counted, late, tables, travel
 from lakehouse.spark.table.input import input_of
-from lakehouse.spark.transaction import append_nothing, check_epoch, log_of, numbered, open_epoch, read_progress
+from lakehouse.spark.transaction import append_nothing, check_epoch, log_of, numbered, open_epoch
 
 
 class BadRecords(Protocol):
@@ -74,7 +74,7 @@ class SilverWriter:
         try:
             self._decisions = interventions.of(self._lake, self.table.name)
             tables.create(self._opened, swapped=self._to_be_swapped())
-            kept = open_epoch(self._spark, self._state.path, self._state.name)
+            kept = open_epoch(self._spark, self._state)
             self._epoch, self.applied = kept.epoch, kept.tick
             self._forms = tables.forms(self._spark, self.table)
             self._input = input_of(self._opened)
@@ -84,7 +84,7 @@ class SilverWriter:
             self._emitted: int | None = None
             self._late_epoch: int | None = None
             if self._state != self._visible:
-                seen = open_epoch(self._spark, self._visible.path, self._visible.name)
+                seen = open_epoch(self._spark, self._visible)
                 self._visible_epoch, self._visible_tick = seen.epoch, seen.tick
                 self._show(self.applied)
         except BaseException:
@@ -143,15 +143,15 @@ class SilverWriter:
 
     def prove(self) -> None:
         """Raise Fenced when another writer has taken the table over."""
-        check_epoch(self._spark, self._state.path, self._state.name, self._epoch)
+        check_epoch(self._spark, self._state, self._epoch)
 
     def _epoch_of_late(self) -> int:
         """The epoch of the late table, which this writer opens when it first writes into it."""
         if self._late_epoch is None:
             late.create(self._opened)
             self.prove()
-            path, name = self._opened.late, late.name_of(self.table.name)
-            self._late_epoch = open_epoch(self._spark, path, name).epoch
+            place = late_of(self._opened.layout, self.table.name)
+            self._late_epoch = open_epoch(self._spark, place).epoch
         return self._late_epoch
 
     def _keep(self, folded: fold.Folded, to: int) -> None:
@@ -179,9 +179,9 @@ class SilverWriter:
         metadata = {"from_tick": after, "run": self._run, **said}
         if batch is None or batch.count == 0:
             # Records came but none touched a row: the table still records how far it is.
-            append_nothing(self._spark, place.path, place.name, target, metadata)
+            append_nothing(self._spark, place, target, metadata)
         else:
-            with numbered(self._spark, place.path, place.name, target, metadata):
+            with numbered(self._spark, place, target, metadata):
                 merge(self._spark, place.path, self.table, batch, forms, fresh=fresh, decided=decided)
 
     def _decide(self, at: Decision, bad: BadRecords) -> None:
@@ -193,7 +193,7 @@ class SilverWriter:
             )
         if at.kind in ("swap", "revert"):
             # The one after its own: the next free one might belong to a writer that has taken the table over.
-            self._epoch = open_epoch(self._spark, self._state.path, self._state.name, self._epoch + 1).epoch
+            self._epoch = open_epoch(self._spark, self._state, self._epoch + 1).epoch
         said: dict[str, Any] = {"operation": at.kind, "records": 0}
         if at.kind == "swap":
             said[counted.SEEN] = self._bring_along(at, bad)
@@ -286,4 +286,4 @@ def _failed(functions: tuple[Failed, ...]) -> dict[str, Any]:
 
 def latest_complete_tick(lake: OpenLake) -> int:
     """Return bronze's last complete tick."""
-    return read_progress(lake.spark, lake.layout.records, bronze.NAME).tick
+    return lake.progress(lake.bronze).tick

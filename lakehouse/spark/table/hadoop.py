@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.lake.commit_log import CommitLog
 from lakehouse.lake.moment.source import Ends
+from lakehouse.lake.place import TablePlace
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.open_lake import OpenLake
@@ -30,7 +31,7 @@ class DeltaFolder:
         return properties(self._spark, self._path)
 
     def tick(self, name: str) -> int:
-        return read_progress(self._spark, self._path, name).tick
+        return read_progress(self._spark, TablePlace(self._path, name)).tick
 
     def oldest_readable(self) -> int:
         return self.log.oldest()  # only Delta knows which files exist, and it tells when they are read

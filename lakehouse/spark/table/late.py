@@ -17,12 +17,13 @@ from pyspark.sql import functions as F
 from lakehouse.lake.keys import without_window
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.commits import before_swap
+from lakehouse.lake.place import late_of
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.moment import time_ms
 from lakehouse.spark.key_column import is_key
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.transaction import append, log_of, read_progress
+from lakehouse.spark.transaction import append, log_of
 
 SCHEMA = (
     "tick bigint, topic string, partition int, offset bigint, ordinal bigint, key string, window_start timestamp, "
@@ -30,11 +31,6 @@ SCHEMA = (
 )
 TIMES = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 PLACE = ("tick", "topic", "partition", "offset", "ordinal")
-
-
-def name_of(table: str) -> str:
-    """Return the name of a late table's progress in its log."""
-    return f"late.{table}"
 
 
 def chosen(opened: OpenTable, key: str | None, start: datetime | None, end: datetime | None) -> DataFrame:
@@ -69,8 +65,8 @@ def write(opened: OpenTable, rows: DataFrame, epoch: int, to: int) -> None:
     the tick in, so a table that has a tick never lacks its late records.
     """
     table = opened.table
-    path = opened.late
-    done = read_progress(opened.spark, path, name_of(table.name))
+    place = late_of(opened.layout, table.name)
+    done = opened.lake.progress(place)
     if done.tick >= to:
         return
     names = without_window(table.key)
@@ -80,7 +76,7 @@ def write(opened: OpenTable, rows: DataFrame, epoch: int, to: int) -> None:
         *[F.col(f"_position.{name}") for name in PLACE], key,
         *[column.alias(name) for column, name in zip(windows, WINDOW_COLUMNS, strict=True)],
     )  # fmt: skip
-    append(found.coalesce(1), path, name_of(table.name), Progress(epoch, to), {"from_tick": done.tick})
+    append(found.coalesce(1), place, Progress(epoch, to), {"from_tick": done.tick})
 
 
 def swap(opened: OpenTable, built: Layout, epoch: int, at: int) -> None:
@@ -88,14 +84,13 @@ def swap(opened: OpenTable, built: Layout, epoch: int, at: int) -> None:
 
     In one commit, before the table's, under an epoch that the writer has opened; a repetition after a crash is skipped.
     """
-    table = opened.table
-    path, made = opened.late, built.late(table.name)
-    if read_progress(opened.spark, path, name_of(table.name)).tick < at:
+    place, made = late_of(opened.layout, opened.name), built.late(opened.name)
+    if opened.lake.progress(place).tick < at:
         comes = opened.lake.exists(made)
-        rows = opened.lake.read(made if comes else path)
+        rows = opened.lake.read(made if comes else place.path)
         rows = (rows if comes else rows.limit(0)).coalesce(1)
         said = {"from_tick": at - 1, "operation": "swap"}
-        append(rows, path, name_of(table.name), Progress(epoch, at), said, instead=True)
+        append(rows, place, Progress(epoch, at), said, instead=True)
 
 
 def rows_at(opened: OpenTable, tick: int, swaps: Iterable[int]) -> DataFrame | None:
@@ -103,10 +98,10 @@ def rows_at(opened: OpenTable, tick: int, swaps: Iterable[int]) -> DataFrame | N
 
     swaps: the ticks at which a table was swapped in: one that the table has not reached yet may have left its records.
     """
-    path = opened.late
-    if not opened.lake.exists(path):
+    place = late_of(opened.layout, opened.name)
+    if not opened.lake.exists(place.path):
         return None
     version = None
     if any(at > tick for at in swaps):
-        version = before_swap(log_of(opened.spark, path), name_of(opened.name), tick)
-    return opened.lake.read(path, version).where(F.col("tick") <= tick)
+        version = before_swap(log_of(opened.spark, place.path), place.name, tick)
+    return opened.lake.read(place.path, version).where(F.col("tick") <= tick)

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.unfit import Unfit
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.place import quarantine_of
 from lakehouse.model.model import EVENT_TIME, time_refusal
 from lakehouse.plan.origin import Source
 from lakehouse.semantics.epoch import Progress
@@ -20,14 +21,9 @@ from lakehouse.spark.bronze import bronze
 from lakehouse.spark.functions import over_arrow
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.operators.streams import decoded
-from lakehouse.spark.transaction import append, read_progress
+from lakehouse.spark.transaction import append
 
 SCHEMA = f"{bronze.SCHEMA}, reason string"
-
-
-def name_of(source: Source) -> str:
-    """Return the name of a quarantine's progress in its log."""
-    return f"quarantine.{source.name}"
 
 
 def create(lake: OpenLake, source: Source) -> None:
@@ -93,13 +89,13 @@ def write(
     epoch: one that the writer has opened. Written before the tables take the tick in, so a table that has a tick never
     lacks its quarantine. shared: see `bad_records`.
     """
-    path = lake.layout.quarantine(source.name)
-    done = read_progress(lake.spark, path, name_of(source))
+    place = quarantine_of(lake.layout, source.name)
+    done = lake.progress(place)
     if done.tick >= to:
         return
     fresh = bronze.between(rows, max(after, done.tick), to)
     number = Progress(epoch, to)
-    append(bad_records(source, fresh, shared), path, name_of(source), number, {"from_tick": max(after, done.tick)})
+    append(bad_records(source, fresh, shared), place, number, {"from_tick": max(after, done.tick)})
 
 
 def swap(lake: OpenLake, built: Layout, source: Source, rows: DataFrame, epoch: int, to: int) -> int:
@@ -108,14 +104,14 @@ def swap(lake: OpenLake, built: Layout, source: Source, rows: DataFrame, epoch: 
     Nothing happens if both have the same records. rows: bronze's; if another table was ahead, the rest comes from them.
     In one commit, under the epoch after the writer's; a repetition after a crash has the same result. Return the epoch.
     """
-    path = lake.layout.quarantine(source.name)
+    place = quarantine_of(lake.layout, source.name)
     new = lake.read(built.quarantine(source.name)).where(F.col("tick") <= to)
-    there = lake.read(path).where(F.col("tick") <= to)
+    there = lake.read(place.path).where(F.col("tick") <= to)
     if new.exceptAll(there).isEmpty() and there.exceptAll(new).isEmpty():
         return epoch
-    done = read_progress(lake.spark, path, name_of(source))
+    done = lake.progress(place)
     if done.tick > to:
         new = new.unionByName(bad_records(source, bronze.between(rows, to, done.tick)))
     number = Progress(epoch + 1, max(done.tick, to))
-    append(new, path, name_of(source), number, {"from_tick": 0, "operation": "swap"}, instead=True)
+    append(new, place, number, {"from_tick": 0, "operation": "swap"}, instead=True)
     return number.epoch

@@ -12,10 +12,8 @@ from lakehouse.lake.place import TablePlace
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import AtTick
-from lakehouse.spark.bronze import bronze
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.table.hadoop import Hadoop
-from lakehouse.spark.transaction import read_progress
 
 
 def line_of(opened: OpenTable, place: TablePlace | None = None) -> Timeline:
@@ -61,5 +59,5 @@ def common_tick(lake: OpenLake, tables: Iterable[Table]) -> int:
     tables = list(tables)
     if not all(lake.exists(lake.layout.silver(table.name)) for table in tables):
         return NO_TICK
-    complete = read_progress(lake.spark, lake.layout.records, bronze.NAME).tick
+    complete = lake.progress(lake.bronze).tick
     return timeline.common_tick([line_of(lake.open(table)) for table in tables], complete)
