@@ -39,7 +39,7 @@ def driver() -> ModuleType:
 
 
 class World:
-    """The two topics, what was produced into them, and the children that ran over them."""
+    """The two topics, the records produced into them, and the child processes."""
 
     def __init__(self, broker: Broker, folder: Path, driver: ModuleType) -> None:
         self.servers, self.folder, self.driver = broker.bootstrap_servers, folder, driver
@@ -52,7 +52,7 @@ class World:
         self.cluster.create(driver.OWN, partitions=2)
 
     def send(self, count: int) -> None:
-        """Produce so many records to each topic; one of eight is a tombstone."""
+        """Produce `count` records to each topic; one in eight is a tombstone."""
         orders, own = [], []
         for _ in range(count):
             n = self._random.randrange(1000)

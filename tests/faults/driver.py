@@ -1,9 +1,9 @@
-"""A process that runs the faults' application, and kills itself where it is told to.
+"""A process that runs the faults' application, and kills itself at a given point.
 
     driver.py LAKE SERVERS [POINT:before|after:N] [--stay | --damage --backfill | --revert]
 
 It kills itself (SIGKILL) before or after the N-th call at the point; without a point it ends when it has caught up.
---small: few records in a transaction. --damage, --backfill, --revert: then it damages the table by_id, makes it anew,
+--small: few records in a transaction. --damage, --backfill, --revert: it then damages the table by_id, rebuilds it,
 takes it back to tick 1.
 The points are wrapped from here: the engine knows nothing of them.
 """

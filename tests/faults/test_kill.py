@@ -1,6 +1,6 @@
 """SIGKILL at each commit point, and at any moment: nothing lost, nothing doubled. Real processes, a real broker.
 
-Every child begins with what the one before left behind, so each kill is also a recovery from the last one.
+Every child starts from what the previous one left, so each kill also tests the recovery from the one before.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def test_killed_at_each_commit_point(world, killed, lake) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_killed_between_the_transactions_of_one_tick_and_inside_of_them(world, killed, lake) -> None:
-    """A changelog that was published in part goes on where it ended: no change is lost, none comes twice."""
+def test_killed_between_and_inside_the_transactions_of_one_tick(world, killed, lake) -> None:
+    """A changelog that was published in part goes on where it ended: no change is lost or comes twice."""
     for point in ("part:before:3", "part:after:1", "sent:before:20", "transaction:before:4", "part:after:2"):
         world.send(60)
         killed(point, "--small")
@@ -71,7 +71,7 @@ def test_killed_between_the_transactions_of_one_tick_and_inside_of_them(world, k
     world.check(one)
 
 
-# It is written down before the point "decision", which makes its tick complete.
+# It is recorded before the point "decision", which completes its tick.
 DECIDED = ("decision:before:1", "decision:after:1", "applied:before:1", "applied:after:1", "asked:after:1")
 STEPS = ("anchor:before:1", "anchor:after:1", "asked:before:1", *DECIDED)
 
@@ -79,7 +79,7 @@ STEPS = ("anchor:before:1", "anchor:after:1", "asked:before:1", *DECIDED)
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_backfill_killed_at_every_step(world, killed, lake) -> None:
-    """Decided, it is applied by the next run, and nobody has to ask again; before that the table is as it was."""
+    """Once decided, the next run applies it, without another request; until then the table stays as it was."""
     world.send(60)
     app = world.driver.application()
     for point in ("build:before:1", "build:after:1", "compare:after:1", *STEPS):
@@ -132,7 +132,7 @@ def test_killed_at_random_moments_while_records_come(world, lake) -> None:
         for _ in range(5):
             child = world.start("--stay")
             assert child.stdout is not None
-            for line in child.stdout:  # the first commit: from here on any moment will do
+            for line in child.stdout:  # the first commit: any moment after it will do
                 if not line.startswith("ready"):
                     break
             else:

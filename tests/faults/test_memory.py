@@ -24,7 +24,7 @@ SIZE = 300 << 20
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_value_larger_than_sparks_memory_does_not_stop_everything_for_ever(broker: Broker, tmp_path: Path) -> None:
+def test_a_value_larger_than_sparks_memory_does_not_stop_everything_forever(broker: Broker, tmp_path: Path) -> None:
     Cluster(broker.bootstrap_servers).create("memory", partitions=1)
     settings = {"bootstrap.servers": broker.bootstrap_servers, "compression.type": "zstd", "log_level": 0}
     producer = Producer({**settings, "message.max.bytes": 1_000_000_000})

@@ -99,7 +99,7 @@ def test_refuses(kind: str, text: str) -> None:
         b'{"a":1}\x00', b'{"b":' + b"[" * 100_000 + b"}",
     ],
 )  # fmt: skip
-def test_what_is_no_object_is_refused(data: bytes) -> None:
+def test_what_is_not_an_object_is_refused(data: bytes) -> None:
     with pytest.raises(Unfit, match="expected"):
         decode(data, (Column("a", "int"),))
 
@@ -220,7 +220,7 @@ def test_a_double_as_java_writes_it_is_that_double(value: float) -> None:
     assert ("E" in text) == (value != 0 and not 1e-3 <= abs(value) < 1e7)
 
 
-def test_half_a_surrogate_pair_can_be_written() -> None:
+def test_half_of_a_surrogate_pair_can_be_written() -> None:
     assert no_surrogates("a\ud800b") == "a?b"
 
 

@@ -1,4 +1,4 @@
-"""A key as text: no two keys have one text, and what is written is read as it was."""
+"""A key as text: no two keys share a text, and a written key is read back unchanged."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def test_two_keys_that_joined_by_commas_were_one_text() -> None:
+def test_two_keys_that_would_be_one_text_if_joined_by_commas() -> None:
     one, other = ("a,b", "c"), ("a", "b,c")
     assert (write_key(one), write_key(other)) == ('"a,b",c', 'a,"b,c"')
     assert parse_key('"a,b",c', TWO) == one
@@ -40,12 +40,12 @@ def test_two_keys_that_joined_by_commas_were_one_text() -> None:
 
 
 @given(key=st.tuples(TEXTS, TEXTS))
-def test_every_key_of_several_is_read_as_it_was(key: tuple[str | None, str | None]) -> None:
+def test_a_key_of_several_columns_is_read_back_unchanged(key: tuple[str | None, str | None]) -> None:
     assert parse_key(write_key(key), TWO) == key
 
 
 @given(data=st.data())
-def test_values_of_every_type_are_read_as_they_were(data: st.DataObject) -> None:
+def test_values_of_every_type_are_read_back_unchanged(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=3))
     columns = [Column(f"c{n}", kind) for n, kind in enumerate(kinds)]
     key = tuple(data.draw(VALUES[kind]) for kind in kinds)
@@ -91,7 +91,7 @@ def test_a_value_may_be_spelled_otherwise() -> None:
         ("[1", "s array<int>", "s: "),
     ],
 )
-def test_what_is_no_key_is_refused_and_says_the_form(text: str, schema: str, said: str) -> None:
+def test_a_text_that_is_no_key_is_refused_with_the_expected_form(text: str, schema: str, said: str) -> None:
     with pytest.raises(ConfigError) as refused:
         parse_key(text, parse_schema(schema, "key"))
     assert said in str(refused.value)

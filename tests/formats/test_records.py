@@ -45,7 +45,7 @@ def test_a_json_key_may_be_null_or_have_nulls() -> None:
     assert decode(PAIR, record(b"{}", b"{}")) == Decoded({"x": None, "y": None}, {"a": None})
 
 
-def test_what_spark_hands_over_one_by_one() -> None:
+def test_records_that_spark_hands_over_one_by_one() -> None:
     columns = (Column("a", "int"), Column("b", "string"))
     assert decode_columns("delimited", columns, b"1,x") == {"a": 1, "b": "x"}
     assert decode_columns("delimited", columns, None) is None

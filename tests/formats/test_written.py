@@ -1,4 +1,4 @@
-"""Keys and values as a person writes them down: to bytes, back, and what has no such form."""
+"""Keys and values as a person writes them: to bytes and back, and bytes that have no such text."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_value(source, value, data):
         (JSON, {"a": "x", "c": 1}, "found 'c', expected a, b"),
     ],
 )
-def test_a_key_that_can_not_be_written(source, key, said):
+def test_a_key_that_cannot_be_written(source, key, said):
     with pytest.raises(Unfit, match=said):
         key_bytes(source, key)
 
@@ -71,12 +71,12 @@ def test_a_key_that_can_not_be_written(source, key, said):
     [
         b"\xff",  # no text
         b"no JSON",
-        b'{"s": 1e5}',  # a text of 100000.0, which 100000, as JSON is written here, is not
+        b'{"s": 1e5}',  # read as the text 100000.0; the number would be written as 100000
         b'{"s": "x"} {"s": "y"}',
         b'{"d": NaN}',
     ],
 )
-def test_bytes_that_their_text_would_not_give_again(data):
+def test_bytes_that_would_not_come_back_from_their_text(data):
     with pytest.raises(Unfit):
         written_value(JSON, data)
 

@@ -1,4 +1,4 @@
-"""What the tests of ingest and publishing share: records in, bronze's rows and a topic's records out."""
+"""Helpers of the tests of ingest and publishing: send records, read bronze's rows and a topic's records."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 @pytest.fixture
 def latest() -> Callable[..., lh.App]:
-    """latest(*topics): the latest value of each key, a table a topic; what the topics hold is a word."""
+    """latest(*topics): an application with a table for each topic: the latest word of each key."""
 
     def make(*topics: str, own_table: bool = False) -> lh.App:
         tables = [
@@ -84,7 +84,7 @@ def bronze() -> Callable[..., Rows]:
 
 @pytest.fixture
 def bronze_of(broker: Broker, tmp_path: Path) -> Callable[..., Lake]:
-    """bronze_of(records): a lake whose bronze has them."""
+    """bronze_of(records): a lake whose bronze has these records."""
 
     def make(records: list[Record], **more: Any) -> Lake:
         from lakehouse.run.lake import Lake
@@ -103,7 +103,7 @@ def records(cluster: Cluster) -> Callable[[str], list[Message]]:
 
 @pytest.fixture
 def ingest() -> Callable[[Lake, lh.App], list[tuple[int, int]]]:
-    """ingest(lake, app): run until caught up; the ticks: (tick, rows)."""
+    """ingest(lake, app): run until caught up, and return the ticks: (tick, rows)."""
 
     def run(lake: Lake, app: lh.App) -> list[tuple[int, int]]:
         ticks: list[tuple[int, int]] = []
@@ -123,7 +123,7 @@ def running() -> Callable[..., AbstractContextManager[Callable[[int], None]]]:
 def _running(
     lake: Lake, app: lh.App, parts: tuple[str, ...] = INGEST, kind: str = "tick"
 ) -> Iterator[Callable[[int], None]]:
-    """Run in a thread; gives a function that waits until events of a kind have brought so many records."""
+    """Run in a thread; give a function that waits until events of a kind have brought a number of records."""
     stop, came, rows = threading.Event(), threading.Condition(), 0
     failure: list[BaseException] = []
 

@@ -1,4 +1,4 @@
-"""What the tests of rehydrate share: records for a bronze, and what a topic must hold of them."""
+"""Helpers of the rehydrate tests: records for a bronze, and the records that a topic must then hold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = 1_700_000_000_000
 
 
 def history(topic: str, ticks: int = 3, each: int = 40, partitions: int = 3) -> list[Record]:
-    """Ticks of records, by turns over the partitions; keys, values and headers of every kind."""
+    """Ticks of records, spread over the partitions in turns; keys, values and headers of every kind."""
     following = dict.fromkeys(range(partitions), 0)
     made = []
     for n in range(ticks * each):
@@ -31,7 +31,7 @@ def arrived(messages: list[Message]) -> list[tuple[Any, ...]]:
 
 
 def expected(records: list[Record], partition: int) -> list[tuple[Any, ...]]:
-    """What a partition of the topic must hold: times of type CreateTime (1)."""
+    """The records that a partition of the topic must hold, with times of type CreateTime (1)."""
     of = [record for record in sorted(records, key=lambda record: record.position) if record.partition == partition]
     return [(partition, (1, r.timestamp), r.key, r.value, list(r.headers)) for r in of]
 

@@ -1,4 +1,4 @@
-"""One record stops nothing: any timestamp, any size; and a tick is bounded in bytes, and read from Kafka once."""
+"""One record of any timestamp and size stops nothing; a tick is bounded in bytes, and read from Kafka once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INGEST = ("ingest",)
 
 @pytest.fixture
 def send_any(broker: Broker):
-    """send_any(topic, (value, timestamp), ...): also what our own producer refuses, compressed as well as it goes."""
+    """send_any(topic, (value, timestamp), ...): also what our own producer refuses; with the best compression."""
 
     def send(topic: str, *records: tuple[bytes, int], partition: int = 0) -> None:
         producer = Producer(
@@ -54,7 +54,7 @@ def raw(offset: int, size: int, partition: int = 0) -> Raw:
     return Raw("t", partition, offset, T, 0, (), None, b"x" * size)
 
 
-def test_pieces_are_bounded_by_records_and_by_bytes_and_what_is_too_large_stands_alone() -> None:
+def test_pieces_are_bounded_by_records_and_bytes_and_a_larger_record_is_alone() -> None:
     records = [raw(0, 4), raw(1, 4), raw(2, 4), raw(3, 100), raw(4, 1), raw(5, 1), raw(6, 1), raw(7, 9)]
     found = list(pieces(records, {"t": {0: 9}}, records_max=2, bytes_max=10, record_max=20))
     assert [([r.offset for r in piece.records], piece.ends) for piece in found] == [
@@ -87,7 +87,7 @@ def test_a_timestamp_that_is_no_time_stops_no_topic_and_moves_no_clock(lake, clu
     }
     assert found == {"any_time": [("k", 2)], "any_other": [("k", 1)]}
     quarantine = one.spark.read.format("delta").load(Layout(one.settings.lake.path).quarantine("any_time"))
-    bad = quarantine.select("offset", "reason").collect()  # in Berlin the last time in UTC lies in the year 10000
+    bad = quarantine.select("offset", "reason").collect()  # Berlin is in the year 10000 by then
     assert sorted(row.offset for row in bad) == [1, 2, 3]
     assert all("outside the years 1 to 9999" in row.reason for row in bad)
     assert any("(nanoseconds? then it is 2023-11-14T22:13:20Z)" in row.reason for row in bad)
@@ -113,7 +113,7 @@ def test_a_record_that_is_too_large_is_named_and_left_out_when_accepted(
     assert [row["offset"] for row in bronze(one)] == [0, 2, 3]
 
 
-def test_ticks_hold_so_many_bytes_as_a_sample_and_the_ticks_before_let_expect(
+def test_a_sample_and_earlier_ticks_decide_how_many_records_a_tick_takes(
     lake, cluster, send_any, bronze, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(careful, "FIRST_RECORDS", 5)
@@ -125,7 +125,7 @@ def test_ticks_hold_so_many_bytes_as_a_sample_and_the_ticks_before_let_expect(
     for partition in (0, 1):
         send_any("any-bytes", *[(b"y" * 999, T)] * 15, partition=partition)
     one.run(app, until="caught_up", parts=INGEST, listen=lambda event: ticks.append((event.tick, event.records)))
-    # Ten of a thousand bytes, in equal parts of both partitions; also in the first one, whose records were looked at.
+    # Ten records of a thousand bytes, equally from both partitions; also in the first tick, because of the sample.
     assert ticks == [(2, 10), (3, 10), (4, 10)]
     rows = bronze(one)
     assert sorted((row["partition"], row["offset"]) for row in rows) == [
@@ -133,7 +133,7 @@ def test_ticks_hold_so_many_bytes_as_a_sample_and_the_ticks_before_let_expect(
     ]  # fmt: skip
 
 
-def test_what_ended_sparks_process_is_read_record_by_record_at_the_next_start(
+def test_a_batch_that_ended_sparks_process_is_read_record_by_record_at_the_next_start(
     lake, cluster, send_any, bronze, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.create("any-memory", partitions=2)
@@ -145,7 +145,7 @@ def test_what_ended_sparks_process_is_read_record_by_record_at_the_next_start(
     ticks: list[int] = []
     one.run(app, until="caught_up", parts=INGEST, listen=lambda event: ticks.append(event.records))
     assert sum(ticks) == 10
-    assert max(ticks) == 2  # no tick has more bytes than it may have
+    assert max(ticks) == 2  # no tick is larger than its limit in bytes
     assert sorted((row["partition"], row["offset"]) for row in bronze(one)) == [
         (p, n) for p in (0, 1) for n in range(5)
     ]
@@ -166,7 +166,7 @@ def test_a_tick_reads_kafka_once_however_many_tables_it_goes_to(
                 lines.write(f"{batch.num_rows}\n")
             yield batch
 
-    # Each time that Spark makes the rows, it has read them from Kafka.
+    # Spark makes the rows each time it reads them from Kafka.
     monkeypatch.setattr(
         tick, "stamp", lambda frame, *rest: stamp(frame.mapInArrow(counted_rows, frame.schema), *rest)
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The embedded broker's life: start, stop, and everything that may be left over from a start before."""
+"""The embedded broker: start, stop, and whatever an earlier start may have left."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_kill_loses_no_record_and_the_identity_stays(tmp_path: Path) -> None:
         time.sleep(0.02)
     assert find(folder) is None
     with Broker(folder) as again:
-        assert again.bootstrap_servers == address  # clients find it where it was
+        assert again.bootstrap_servers == address  # clients find it at the same address
         cluster = Cluster(again.bootstrap_servers)
         assert cluster.topics(["kept"]) == before
         assert cluster.offsets([("kept", 0)]) == {("kept", 0): (0, 100)}
@@ -79,7 +79,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("created", ["the stranger's own", "another"])
-def test_a_stranger_with_the_pid_of_the_state_file_is_left_alone(tmp_path: Path, created: str) -> None:
+def test_another_process_with_the_pid_of_the_state_file_is_left_alone(tmp_path: Path, created: str) -> None:
     process = stranger()
     try:
         start = psutil.Process(process.pid).create_time() - (0 if created == "the stranger's own" else 1000)
@@ -94,12 +94,12 @@ def test_a_stranger_with_the_pid_of_the_state_file_is_left_alone(tmp_path: Path,
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}', '{"pid": "x", "created": 0, "port": 0}'])
-def test_a_broken_state_file_counts_as_none(tmp_path: Path, text: str) -> None:
+def test_a_broken_state_file_is_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / "broker.json").write_text(text)
     assert find(tmp_path) is None
 
 
-def test_a_broker_that_can_not_start_shows_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_cannot_start_shows_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakehouse.kafka.server.SETTINGS", "process.roles=broker,controller\nnode.id=many\n")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "meta.properties").touch()
@@ -116,7 +116,7 @@ def test_a_foreign_data_folder_is_not_touched(tmp_path: Path) -> None:
     assert (tmp_path / "data" / "mine").exists()
 
 
-def test_no_java_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(BrokerError, match=r"JAVA_HOME.*Java 17"):
         Broker(tmp_path).start()

@@ -1,7 +1,7 @@
 """Two topics, one application, while it runs: tables read at one tick are consistent with each other.
 
 An order is written to its topic first and then, once or twice, to the topic of its shipments. A tick may hold an order
-without its shipments, or the other way round; what every reader must see is one and the same tick of both.
+without its shipments, or shipments without the order; every reader must see the same tick of both.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def test_tables_read_at_one_tick_are_consistent_while_the_job_runs(lake, broker,
         threads[0].join(WAIT_SECONDS)
     assert not failure
     assert len(seen) >= READS // 2, "the job stood still while it was read"
-    # What was read then reads the same now, and a run to the end in another lake gives the same tables.
+    # A second read gives the same, and a whole run in another lake gives the same tables.
     rows = bronze(one)
     for tick in sorted(seen)[:2]:
         assert read(one, app, tick) == folded(rows, tick)

@@ -1,4 +1,4 @@
-"""What Kafka lost before bronze had it: found, said with the exact range, never skipped in silence."""
+"""Records that Kafka lost before bronze had them: found, reported with the exact range, never skipped in silence."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def places(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
     return [(row["partition"], row["offset"]) for row in rows]
 
 
-def test_expired_offsets_are_named_then_written_down_once(
+def test_expired_offsets_are_named_and_recorded_once(
     lake, cluster, send, latest, bronze, expire, spark: SparkSession, ingest
 ) -> None:
     cluster.create("dl-expired", partitions=2)
@@ -64,13 +64,13 @@ def test_expired_offsets_are_named_then_written_down_once(
     assert written(spark, one) == [gap]
     assert sorted(places(bronze(one))) == [(0, n) for n in (0, 1, 2, 3, 6, 7)] + [(1, n) for n in range(8)]
 
-    expire("dl-expired", 1, 8)  # what bronze has may go
-    assert ingest(one, app) == []  # accepted: it is not found again
+    expire("dl-expired", 1, 8)  # what bronze has may expire
+    assert ingest(one, app) == []  # accepted: it is not reported again
     assert written(spark, one) == [gap]
 
 
 @pytest.mark.slow
-def test_a_gap_that_was_accepted_and_has_grown_is_found_from_where_it_ended(
+def test_an_accepted_gap_that_has_grown_is_reported_from_its_old_end(
     lake, cluster, send, latest, expire, spark: SparkSession, ingest
 ) -> None:
     cluster.create("dl-grown")
@@ -103,9 +103,7 @@ def test_what_expired_before_the_first_run_is_no_loss(lake, cluster, send, lates
     assert ingest(one, app) == []
 
 
-def test_a_topic_created_anew_is_another_topic(
-    lake, cluster, send, latest, bronze, spark: SparkSession, ingest
-) -> None:
+def test_a_recreated_topic_is_another_topic(lake, cluster, send, latest, bronze, spark: SparkSession, ingest) -> None:
     cluster.create("dl-anew")
     old = cluster.topics(["dl-anew"])["dl-anew"].id
     send("dl-anew", [("k", f"old {n}", T + 100) for n in range(2)])
@@ -123,7 +121,7 @@ def test_a_topic_created_anew_is_another_topic(
     assert ingest(accepting, app) == [(2, 4)]
     assert written(spark, one) == [("dl-anew", old, 0, 2, None, 1)]
     rows = [(row["topic_id"], row["offset"], row["value"], row["order_time"].timestamp()) for row in bronze(one)]
-    # Another topic: offsets, and order times too, begin anew.
+    # Another topic: offsets and order times begin again.
     assert rows == [
         *[(old, n, f"old {n}".encode(), T / 1000 + 0.1) for n in range(2)],
         *[(new, n, f"new {n}".encode(), T / 1000) for n in range(4)],
@@ -133,7 +131,7 @@ def test_a_topic_created_anew_is_another_topic(
 
 
 @pytest.mark.slow
-def test_a_topic_created_anew_while_running_is_found(lake, cluster, send, latest, bronze) -> None:
+def test_a_topic_recreated_while_the_job_runs_is_found(lake, cluster, send, latest, bronze) -> None:
     cluster.create("dl-live")
     old = cluster.topics(["dl-live"])["dl-live"].id
     send("dl-live", [("k", "old", T)] * 2)
@@ -163,7 +161,7 @@ def test_a_topic_created_anew_while_running_is_found(lake, cluster, send, latest
 
 
 @pytest.mark.slow
-def test_a_topic_of_a_pattern_that_is_gone_is_named(lake, cluster, send, latest, monkeypatch, broker, ingest) -> None:
+def test_a_deleted_topic_of_a_pattern_is_named(lake, cluster, send, latest, monkeypatch, broker, ingest) -> None:
     monkeypatch.setenv("LAKEHOUSE_KAFKA_TOPIC_PATTERN", r"dl-pattern-\d")
     monkeypatch.setenv("LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
     one, app = Lake(lake("pattern").settings.lake.path), latest("dl-listed")

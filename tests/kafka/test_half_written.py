@@ -1,4 +1,4 @@
-"""A tick that a crash left half written: topics with a table of their own have it, the main table has not."""
+"""A tick that a crash left half written: tables of single topics have it, the main table does not."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_another_applications_intervention_does_not_double_a_half_written_tick(
     mend()
     with pytest.raises(StorageError, match="topic 'half-own' has tick 2, which is not complete"):
         intervene(OpenLake(spark, layout), other, NOBODYS)
-    # Nor does an ingest of the other application make another tick of that number: it completes this one.
+    # Nor does ingest of the other application make another tick of that number: it completes this one.
     send("half-other", [("a", "x", T)])
     one.run(other, until="caught_up", parts=("ingest",))
     one.run(app, until="caught_up", parts=("ingest",))
@@ -71,7 +71,7 @@ def test_another_applications_intervention_does_not_double_a_half_written_tick(
     assert intervene(OpenLake(spark, layout), other, NOBODYS) == 4
 
 
-def test_a_half_written_tick_of_a_topic_that_was_made_anew_swallows_none_of_the_new_records(
+def test_a_half_written_tick_of_a_recreated_topic_swallows_none_of_the_new_records(
     lake, cluster, send, bronze, crash
 ) -> None:
     fail, mend = crash

@@ -50,7 +50,7 @@ def test_markers_and_aborted_records_are_kafkas_own(asked: Holes, topic: str) ->
     assert asked.explain(topic, 1, []) == HoleCounts()
 
 
-def test_a_record_that_kafka_has_is_a_loss(asked: Holes, topic: str) -> None:
+def test_a_record_that_kafka_has_and_bronze_lacks_is_a_loss(asked: Holes, topic: str) -> None:
     found = asked.explain(topic, 1, [(1, 6), (7, 9)])
     assert found == HoleCounts(aborted=2, own=3, there=2, first_there=1)
 
@@ -60,7 +60,7 @@ def test_offsets_after_the_end_are_beyond(asked: Holes, topic: str) -> None:
     assert asked.explain(topic, 0, [(0, 3)]) == HoleCounts(beyond=3)
 
 
-def test_many_holes_are_read_in_stretches(asked: Holes, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_holes_are_read_in_parts(asked: Holes, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = asked.explain(topic, 1, [(0, 1), (2, 3), (4, 5), (8, 9)])
     monkeypatch.setattr(holes, "HOLES_AT_ONCE", 1)
     assert asked.explain(topic, 1, [(0, 1), (2, 3), (4, 5), (8, 9)]) == whole
@@ -69,7 +69,7 @@ def test_many_holes_are_read_in_stretches(asked: Holes, topic: str, monkeypatch:
     assert whole == HoleCounts(aborted=1, own=2, there=1, first_there=0)
 
 
-def test_what_kafka_does_not_have_is_said(asked: Holes, topic: str, broker: Broker) -> None:
+def test_a_missing_partition_or_broker_is_reported(asked: Holes, topic: str, broker: Broker) -> None:
     with pytest.raises(NotFound, match="no partition 7"):
         asked.explain(topic, 7, [(0, 1)])
     with Holes(Cluster("127.0.0.1:1", {}, 0.5), {}) as nobody, pytest.raises(KafkaUnavailable):

@@ -1,4 +1,4 @@
-"""Kafka to bronze: every committed record once, with its position, whatever the ticks were and whatever was lost."""
+"""Kafka to bronze: every committed record once, with its position, under any ticks and after any loss."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_row_is_the_record_as_kafka_has_it(lake, broker, cluster, latest, bron
     ]  # fmt: skip
 
 
-def test_several_topics_are_one_commit_a_tick_and_a_run_without_news_makes_none(
+def test_several_topics_are_one_commit_a_tick_and_a_run_without_new_records_makes_none(
     lake, cluster, send, latest, bronze, spark: SparkSession, ingest
 ) -> None:
     for topic, partitions in (("in-many-a", 2), ("in-many-b", 1)):
@@ -117,7 +117,7 @@ def test_order_time_is_the_largest_timestamp_so_far_over_ticks_and_restarts(
 
 
 @pytest.mark.slow
-def test_ticks_hold_so_many_records_at_the_most(lake, cluster, send, latest, bronze, ingest) -> None:
+def test_ticks_hold_a_limited_number_of_records(lake, cluster, send, latest, bronze, ingest) -> None:
     cluster.create("in-split", partitions=2)
     send("in-split", [("k", str(n), T - n, n % 2) for n in range(20)])
     one = lake(max_records_per_tick="6")

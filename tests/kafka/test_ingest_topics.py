@@ -46,7 +46,7 @@ def test_new_partitions_are_read_from_their_first_record(
         cluster.offsets(("in-grow", p) for p in range(partitions))
 
     def send_to(partition: int, *values: str) -> None:
-        # A new producer: one that is kept learns of new partitions minutes later.
+        # A new producer: an existing one learns of new partitions minutes later.
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
         for value in values:
             producer.produce("in-grow", value=value, key="k", partition=partition)
@@ -96,7 +96,7 @@ def test_aborted_records_never_come_and_markers_make_no_tick_of_their_own(
     assert ingest(one, app) == [(1, 2)]
     assert ingest(one, app) == []
     transaction(["3", "4"], commit=False)
-    ingest(one, app)  # nothing but what was aborted: a tick may say so, and then no other does
+    ingest(one, app)  # only aborted records: one tick may say so, and then no other
     layout = Layout(one.settings.lake.path)
     assert bronze_table.read_state(OpenLake(spark, layout)).topics["in-txn"].order == {0: T}
     assert ingest(one, app) == []
@@ -164,7 +164,7 @@ def test_a_topic_with_a_table_of_its_own_shares_the_ticks(
 
 
 @pytest.mark.slow
-def test_silver_follows_when_only_tables_of_their_own_grow(lake, cluster, send, latest, running) -> None:
+def test_silver_follows_when_only_the_tables_of_single_topics_grow(lake, cluster, send, latest, running) -> None:
     cluster.create("in-alone")
     send("in-alone", [("a", "1", T)])
     one, app = lake(), latest("in-alone", own_table=True)
@@ -191,12 +191,12 @@ def test_a_compacted_topic_with_holes(lake, cluster: Cluster, send, latest, bron
         "max.compaction.lag.ms": "100", "delete.retention.ms": "100",
     }  # fmt: skip
     cluster.create("in-compact", config=config)
-    now = time.time_ns() // 1_000_000  # the cleaner goes by the records' own time
+    now = time.time_ns() // 1_000_000  # Kafka's log cleaner goes by the records' times
     send("in-compact", [("a", str(n), now) for n in range(50)])
     one, app = lake(), latest("in-compact")
     deadline = time.monotonic() + WAIT_SECONDS
     while len(records("in-compact")) > 40:
-        # A segment is closed by a record that is younger than it, and cleaned when the cleaner comes by.
+        # A newer record closes a segment; the next run of the cleaner compacts it.
         assert time.monotonic() < deadline, "the broker did not compact the topic"
         send("in-compact", [("b", "x", time.time_ns() // 1_000_000)])
         time.sleep(0.2)

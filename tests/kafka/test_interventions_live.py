@@ -1,4 +1,4 @@
-"""A job runs, and a table is backfilled and reverted from elsewhere: the job goes on, only what differs is published.
+"""A table is backfilled and reverted while its job runs: the job goes on, and only what differs is published.
 
 the job          6 records | wrong UPDATE of a | swap: a is right again | 2 records | revert   | 1 record
 the changelog    6         |                   | 1 (a)                  | 2         | a, c     | 1
@@ -23,7 +23,7 @@ T = 1_700_000_000_000
 
 
 def replayed(messages: list[Any]) -> dict[str, Any]:
-    """The table that a changelog makes."""
+    """The table that a changelog gives."""
     table: dict[str, Any] = {}
     for message in messages:
         key = message.key().decode()
@@ -65,7 +65,7 @@ def test_a_table_is_backfilled_and_reverted_while_its_job_runs(lake, cluster, se
         wait(9)
         assert rows() == {"a": {"n": 5, "total": 22}, "b": {"n": 2, "total": 6}, "c": {"n": 1, "total": 8}}
 
-        # By its number: the tick is the table with the wrong UPDATE.
+        # By its number: at the tick the table has the wrong UPDATE.
         assert rows(tick=tick)["a"]["total"] == 99
         reverted = other.revert(app, sums, good)
         assert (reverted.differing, reverted.before) == (Difference(0, 1, 1), reverted.tick - 1)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 T = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
 
 
-# The cases of Kafka's own UtilsTest.testMurmur2, whose numbers are signed.
+# The cases of Kafka's own UtilsTest.testMurmur2, which has signed numbers.
 @pytest.mark.parametrize(
     ("text", "signed"),
     [

@@ -1,4 +1,4 @@
-"""Producing: every record arrives where Java's producer would put it, and text lines become records."""
+"""Producing: each record goes to the partition that Java's producer would choose; text lines become records."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_more_records_than_the_client_queues(broker: Broker) -> None:
     assert [message.value() for message in read(broker, "many", count)] == [b"%d" % i for i in range(count)]
 
 
-def test_failures_are_raised_with_their_number(broker: Broker) -> None:
+def test_an_error_names_the_record_or_how_many_failed(broker: Broker) -> None:
     cluster = Cluster(broker.bootstrap_servers)
     with pytest.raises(NotFound):
         produce(broker.bootstrap_servers, {}, "absent", [ProducerRecord(b"k", b"v")])
@@ -115,7 +115,7 @@ def test_a_value_goes_through_as_it_stands_with_all_its_digits(value: str) -> No
     assert found == ProducerRecord(None, text.encode(), 5, (("h", text.encode()),))
 
 
-def test_a_key_has_one_form_whatever_blanks_its_line_has() -> None:
+def test_a_key_has_one_form_whatever_the_blanks_in_its_line() -> None:
     lines = ['{"key": {"id": 1.10, "a": "x y"}, "value": 1}', '{"key":{"id":1.10,"a":"x y"},"value":1}']
     assert {record.key for record in parse_lines(lines, "json")} == {b'{"id":1.10,"a":"x y"}'}
 

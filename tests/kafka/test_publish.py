@@ -1,4 +1,4 @@
-"""A changelog in a topic: what is in it, each change once whatever was killed when, and a lake made from it alone."""
+"""A changelog in a topic: what is in it, each change once after any kill, and a lake restored from it alone."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def headers(message: Message) -> dict[str, bytes]:
 
 
 def facts(message: Message) -> tuple[Any, ...]:
-    """Partition, key, value, event time, position: what a reader of the changelog goes by."""
+    """Partition, key, value, event time and position of the changelog's records."""
     value = message.value()
     said = headers(message)
     return (
@@ -175,7 +175,7 @@ def test_a_lake_restored_from_the_topics_alone_goes_on(lake, cluster, send, reco
 
 @pytest.mark.slow
 def test_a_tick_that_was_published_in_part_goes_on_where_it_ended(lake, cluster, send, records, monkeypatch) -> None:
-    """What was published was one transaction, whatever its size: within 900 seconds, or never."""
+    """All that was published had to be one transaction, and so within 900 seconds."""
     monkeypatch.setattr(transactions, "RECORDS", 3)
     monkeypatch.setattr(transactions, "TOO_LARGE", 2)
     cluster.create("pub-much", partitions=2)
@@ -199,7 +199,7 @@ def test_a_tick_that_was_published_in_part_goes_on_where_it_ended(lake, cluster,
 
         with monkeypatch.context() as patched:
             patched.setattr(Publisher, "publish", failing)
-            with pytest.raises((JobFailed, OSError), match="out of power"):  # in a batch; before the first one
+            with pytest.raises((JobFailed, OSError), match="out of power"):  # in a batch, or before the first one
                 one.run(app, until="caught_up")
         if written == 2:
             with pytest.raises(StorageError, match=r"published in part \(12 records\)"):

@@ -58,5 +58,5 @@ def test_a_joined_table_is_published_and_its_base_restored(lake: Any, cluster: A
     assert second.restore(CUSTOMER, "joined-customer") == 2
     second.run(lh.app(BY_CITY), until="caught_up")
     assert rows(second, CUSTOMER) == rows(first, CUSTOMER)
-    # Each order of the topic finds the restored rows: customer a is in Oslo from the first one on.
+    # Each order in the topic finds the restored rows: customer a is in Oslo from the first order on.
     assert rows(second, BY_CITY) == {"Oslo": (2, 6), "Rome": (2, 9)}

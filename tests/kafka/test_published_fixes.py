@@ -1,4 +1,4 @@
-"""Fixed records in the topic that a stream is published to: each once, when it is fixed."""
+"""Fixed records in the topic of a published stream: each once, when it is fixed."""
 
 from __future__ import annotations
 

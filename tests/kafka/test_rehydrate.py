@@ -35,7 +35,7 @@ def test_everything_arrives_as_it_was(bronze_of, cluster, records) -> None:
     again = lake.rehydrate("re-all", "re-all-2")
     assert (again.records, again.written, again.created) == (120, 0, False)
     assert len(records("re-all-2")) == 120
-    # A later moment than the one that is there: the rest is added. An earlier one is no beginning of what is there.
+    # For a later moment the rest is added. The records of an earlier one are fewer than the topic's: refused.
     lake.rehydrate("re-all", "re-all-3", tick=1)
     assert lake.rehydrate("re-all", "re-all-3", tick=3, from_tick=1).written == 80
     check(records("re-all-3"), made)
@@ -58,7 +58,7 @@ def test_a_part_and_positions(bronze_of, records) -> None:
         lake.rehydrate("re-part", "re-part-2", from_tick=2, at="2023-11-14T22:13:20.900Z")
 
 
-def test_holes_and_a_topic_made_anew(bronze_of, records) -> None:
+def test_holes_and_a_recreated_topic(bronze_of, records) -> None:
     made = [
         Record("re-anew", "id-1", 0, 5, 0, b"a", b"1", 1, 0),
         Record("re-anew", "id-1", 0, 7, -1, b"b", b"2", 1, 0),
@@ -68,7 +68,7 @@ def test_holes_and_a_topic_made_anew(bronze_of, records) -> None:
     assert [(of.part.topic_id, of.part.first_offset, of.offset, of.holes) for of in done.moved] == [
         ("id-1", 5, 0, 1), ("id-2", 0, 2, 0),
     ]  # fmt: skip
-    # Kafka's client takes 0 for "now", and Kafka has nothing before.
+    # Kafka's client reads 0 as "now", and Kafka has no time before it.
     assert done.untimed == 2
     assert [(m.key(), m.timestamp()[1]) for m in records("re-anew-2")] == [(b"a", 1), (b"b", 1), (b"c", T)]
 
@@ -77,7 +77,7 @@ def test_records_of_the_future_and_partitions(bronze_of, cluster, records) -> No
     later = int(time.time() * 1000) + 10 * DAY_MS
     lake = bronze_of([Record("re-later", "id-1", 1, 0, later, None, None, 1, later)])
     cluster.create("re-later", partitions=4)
-    assert lake.rehydrate("re-later", "re-later-2").partitions == 2  # Kafka's is another one than bronze knew
+    assert lake.rehydrate("re-later", "re-later-2").partitions == 2  # Kafka's number of partitions, not bronze's
     assert lake.rehydrate("re-later", "re-later-3", partitions=5).partitions == 5
     assert [m.timestamp()[1] for m in records("re-later-3")] == [later]
     with pytest.raises(ConfigError, match="has records in partition 1; expected 2 or more"):
@@ -119,7 +119,7 @@ def test_a_lost_topic_comes_back_under_its_name(bronze_of, cluster, records, sen
     cluster.create("re-lost", partitions=3)
     made = [replace(r, topic_id=cluster.topics(["re-lost"])["re-lost"].id) for r in history("re-lost")]
     lake = bronze_of(made)
-    assert lake.rehydrate("re-lost", "re-lost").written == 120  # it is there and empty
+    assert lake.rehydrate("re-lost", "re-lost").written == 120  # it exists and is empty
     with pytest.raises(ConfigError, match="is in Kafka, with records of its own"):
         lake.rehydrate("re-lost", "re-lost")
     with pytest.raises(ConfigError, match="is in Kafka, with records of its own"):
@@ -130,7 +130,7 @@ def test_a_lost_topic_comes_back_under_its_name(bronze_of, cluster, records, sen
     assert lake.rehydrate("re-lost", "re-lost").written == 0
 
 
-def test_what_ingest_took_in_goes_back(lake, cluster, broker, records, latest, ingest, spark) -> None:
+def test_ingested_records_go_back(lake, cluster, broker, records, latest, ingest, spark) -> None:
     cluster.create("re-live", partitions=2)
     headers = (("h", b"\xff"), ("h", None))
     sent = [

@@ -1,4 +1,4 @@
-"""A rehydrate that was interrupted, killed or refused a record, and run again; on a real broker."""
+"""A rehydrate that was interrupted or killed, or had a record refused, and is run again; on a real broker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Interrupted(Exception):
 
 @pytest.fixture
 def interrupted(monkeypatch) -> Callable[..., None]:
-    """interrupted(lake, count, ...): a rehydrate that ends when so many records have been sent."""
+    """interrupted(lake, count, ...): a rehydrate that ends when `count` records have been sent."""
 
     def run(lake: Lake, count: int, *arguments: str, **more: Any) -> None:
         real = OrderedProducer.send
@@ -53,7 +53,7 @@ def interrupted(monkeypatch) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize("count", [0, 1, 50, 119])
-def test_an_interrupted_run_is_gone_on_with(bronze_of, interrupted, records, count: int) -> None:
+def test_an_interrupted_run_goes_on(bronze_of, interrupted, records, count: int) -> None:
     made = history("re-cut")
     lake = bronze_of(made)
     to = f"re-cut-{count}"
@@ -65,7 +65,7 @@ def test_an_interrupted_run_is_gone_on_with(bronze_of, interrupted, records, cou
     check(records(to), made)
 
 
-def test_an_interrupted_append_is_gone_on_with(bronze_of, interrupted, cluster, records, send) -> None:
+def test_an_interrupted_append_goes_on(bronze_of, interrupted, cluster, records, send) -> None:
     made = history("re-behind")
     lake = bronze_of(made)
     cluster.create("re-behind-2", partitions=4)
@@ -82,10 +82,10 @@ def test_an_interrupted_append_is_gone_on_with(bronze_of, interrupted, cluster, 
         old = [m.value() for m in before if m.partition() == partition]
         of = [item for item in arrived(found) if item[0] == partition]
         assert of[len(old) :] == expected(made, partition)
-    assert lake.rehydrate("re-behind", "re-behind-2", append=True).written == 120  # asked for twice
+    assert lake.rehydrate("re-behind", "re-behind-2", append=True).written == 120  # a second append writes all again
 
 
-def test_a_record_that_is_not_taken_stops_those_behind_it(bronze_of, cluster, records) -> None:
+def test_a_refused_record_stops_those_after_it(bronze_of, cluster, records) -> None:
     made = history("re-large", each=200)
     made[400] = replace(made[400], value=os.urandom(40_000))
     lake = bronze_of(made)
@@ -100,7 +100,7 @@ def test_a_record_that_is_not_taken_stops_those_behind_it(bronze_of, cluster, re
     assert lake.rehydrate("re-large", "re-large-2").written == 600
 
 
-def test_somebody_else_who_writes_to_it_is_found(bronze_of, send) -> None:
+def test_records_of_somebody_else_are_found(bronze_of, send) -> None:
     lake = bronze_of(history("re-two"))
     first = [True]
 

@@ -1,4 +1,4 @@
-"""Tables restored from their topics: one after the other, gone on with, put right, and what is refused."""
+"""Tables restored from their topics: one from another, continued, put right; and what is refused."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def rows(lake: Lake, table: lh.Table, **at: Any) -> list[tuple[Any, ...]]:
 
 
 def counted(topic: str, name: str) -> lh.Table:
-    """Kept in SQL: what is latest and earliest goes by position."""
+    """Folded in SQL: latest and earliest go by position."""
     stream = lh.stream(topic, key="k string", schema="word string", format="kafka")
     return stream.group_by("k").agg(n=lh.count(), last=lh.latest("word"), first=lh.earliest("word")).table(name)
 
 
 def sessions(topic: str, name: str) -> lh.Table:
-    """Kept key by key; a record that joins two restored sessions compares what they hold."""
+    """Folded key by key; a record that joins two restored sessions compares their values."""
     stream = lh.stream(topic, key="k string", schema="word string", format="kafka")
     named = stream.group_by("k").window(lh.session("10 seconds", grace="1 hour"))
     return named.agg(n=lh.count(), last=lh.latest("word"), first=lh.earliest("word")).table(name)
@@ -59,13 +59,13 @@ def forge(broker: Broker) -> Callable[..., None]:
 
 
 def test_lakes_restored_one_from_the_other_hold_each_record_once(lake, cluster, send, records) -> None:
-    """A restored lake begins at tick 1: what the older lake published has larger ticks, and is older all the same."""
+    """A restored lake begins at tick 1: the older lake's records have larger ticks, and are still older."""
     cluster.create("chain")
     tables = (counted("chain", "counted"), sessions("chain", "sessions"))
     app = lh.app(*(table.changes().to_topic(f"chain-{table.name}") for table in tables))
     one = lake("a")
     for n, word in enumerate(("a1", "a2")):
-        send("chain", [("k", word, T + 60_000 - 15_000 * n)])  # each a tick, and a session of its own
+        send("chain", [("k", word, T + 60_000 - 15_000 * n)])  # each has a tick and a session of its own
         one.run(app, until="caught_up")
     wanted = 2
     for name in ("b", "c"):
@@ -83,7 +83,7 @@ def test_lakes_restored_one_from_the_other_hold_each_record_once(lake, cluster, 
     assert [tick for _, tick in cover.before] == [2, 1]
     with pytest.raises(StorageError, match="was taken over by a lake that was restored from it"):
         lake("b").run(app, until="caught_up")
-    # Into another topic it publishes all that it has, also what it began with.
+    # To another topic it publishes all that it has, also the restored rows.
     apart = lh.app(tables[0].changes().to_topic("chain-apart"))
     one.run(apart, until="caught_up")
     assert [json.loads(m.value())["n"] for m in records("chain-apart")] == [4, 5, 6]
@@ -119,20 +119,20 @@ def test_a_forged_record_is_refused_with_its_place(lake, cluster, send, forge, r
         forge("forged-out", b"k7", None, {**ours, **wrong})
         with pytest.raises(NotFound, match=rf"record forged-out/0@51 {match}"):
             lake("c").restore(table, "forged-out")
-        cluster.delete("forged-out")  # as the message says: it is published anew, whole
+        cluster.delete("forged-out")  # as the message says: all of it is published again
         lake("a").run(app, until="caught_up")
         assert len(records("forged-out")) == 50
 
 
 def test_another_lake_publishes_nothing_in_silence(lake, cluster, send, records) -> None:
-    """The same as bronze that was made anew: its ticks are others."""
+    """Like a bronze that was created again, it has other ticks."""
     cluster.create("anew")
     table = counted("anew", "anew")
     app = lh.app(table.changes().to_topic("anew-out"), table.stream.to_topic("anew-copy"))
     send("anew", [("k", "1", T), ("k", "2", T)])
     one, other = lake("a"), lake("b")
     one.run(app, until="caught_up")
-    # What the lake remembers may be lost, and a consumer group's offset expires: on object stores both at once.
+    # The lake's own record may be lost, and a consumer group's offset expires: on object stores both at once.
     shutil.rmtree(Path(one.settings.lake.path, "control"))
     one.run(app, until="caught_up")
     assert [len(records(f"anew-{name}")) for name in ("out", "copy")] == [2, 2]
@@ -168,7 +168,7 @@ def test_accumulators_that_do_not_fit_do_not_stop_publishing(lake, cluster, send
     assert json.loads(records("large-out")[-1].value()) == {"n": 400}
     with pytest.raises(StorageError, match=r"has no accumulators: they have 41,\d\d\d bytes.*max.message.bytes"):
         lake("c").restore(distinct, "large-out")
-    # A value itself that is too large stops with a word, and goes on once the topic takes it.
+    # A value that is too large itself stops publishing with a message; it goes on once the topic allows the size.
     cluster.create("large-values", 1, {"cleanup.policy": "compact", "max.message.bytes": "20000"})
     newest = lh.app(stream.latest("newest").changes().to_topic("large-values"))
     send("large", [("big", "x" * 30_000, T)])
@@ -188,7 +188,7 @@ def test_accumulators_that_do_not_fit_do_not_stop_publishing(lake, cluster, send
     assert lake("d").restore(newest.table("newest"), "large-values") == 2
 
 
-def test_what_is_put_right_on_a_restored_table_keeps_what_it_was_restored_with(lake, cluster, send) -> None:
+def test_repairs_of_a_restored_table_keep_what_it_was_restored_with(lake, cluster, send) -> None:
     cluster.create("mended")
     stream = lh.stream("mended", key="k string", schema="amount bigint", name="mended")
     sums = stream.group_by("k").agg(n=lh.count(), total=lh.sum("amount"), first=lh.earliest("amount")).table("sums")
@@ -226,7 +226,7 @@ def test_what_is_put_right_on_a_restored_table_keeps_what_it_was_restored_with(l
     assert two.correct(app, hours).records == 1
     assert [row[-1] for row in rows(two, hours)] == [4, 3, 1]
 
-    # What was put right is published, and each way back tells the same, or says why it can't.
+    # The repairs are published, and each way to the past gives the same, or says why it can't.
     two.run(app, until="caught_up")
     three = lake("c")
     for table in (sums, hours):

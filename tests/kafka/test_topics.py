@@ -1,4 +1,4 @@
-"""Topics: ids, offsets as a read_committed reader sees them, and errors that say what is wrong."""
+"""Topics: ids, offsets as a read_committed reader sees them, and clear errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_topics_by_name_and_by_pattern(cluster: Cluster) -> None:
     assert cluster.config("topics-two")["cleanup.policy"] == "compact"
 
 
-def test_a_topic_created_anew_has_another_id(cluster: Cluster) -> None:
+def test_a_recreated_topic_has_another_id(cluster: Cluster) -> None:
     cluster.create("anew")
     before = cluster.topics(["anew"])["anew"].id
     assert cluster.topics(["anew"])["anew"].id == before

@@ -1,4 +1,4 @@
-"""Upkeep in a running job: between its batches, told as events; its failure stops nothing."""
+"""Upkeep in a running job: between batches, reported as events; a failure stops nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakehouse.settings.config import Upkeep
 
 
 @pytest.mark.slow
-def test_a_job_keeps_its_lake_up(
+def test_a_job_does_its_lakes_upkeep(
     lake: Callable[..., Lake],
     cluster: Any,
     send: Callable[..., int],

@@ -1,4 +1,4 @@
-"""Two writers of one table: the lease keeps the second out; where it can't see the first, the epoch fences that one."""
+"""Two writers of one table: the lease keeps the second out; where it can't see the first, the epoch fences it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_second_process_is_told_who_writes(tmp_path: Path) -> None:
     finally:
         child.kill()
         child.wait(30)
-    # The operating system took it back; no clean-up was needed.
+    # The operating system released it; no clean-up was needed.
     with Lease(str(path), "table 't'"), pytest.raises(LeaseHeld):
         Lease(str(path), "table 't'").acquire()
 
@@ -81,7 +81,7 @@ def test_a_zombie_writer_of_a_table_is_fenced(lake, cluster, send, spark: SparkS
             assert rows() == [("k", 1, 1)]
             assert successor.apply(2, NoneBad()) == 1
             assert rows() == [("k", 2, 3)]
-            # And after it: the tick is there already.
+            # And after it: the tick is already there.
             with pytest.raises(Fenced):
                 zombie.apply(2, NoneBad())
             assert rows() == [("k", 2, 3)]
@@ -91,7 +91,7 @@ def test_a_zombie_writer_of_a_table_is_fenced(lake, cluster, send, spark: SparkS
 
 
 def finish(query: StreamingQuery, ingest: Ingest) -> None:
-    """Wait for the query's end, and raise what ended it."""
+    """Wait for the query's end, and raise its error."""
     with contextlib.suppress(StreamingQueryException):
         query.awaitTermination()
     ingest.check(query)

@@ -81,7 +81,7 @@ def test_refused(make: Callable[[], Aggregation], message: str) -> None:
         named_aggregation("a", make(), COLUMNS, "test")
 
 
-def test_a_type_that_only_spark_can_tell_is_taken_and_the_model_says_what_to_write() -> None:
+def test_a_type_that_only_spark_knows_is_accepted_and_the_model_says_what_to_write() -> None:
     for text in ("who.first", "unknown"):
         item = named_aggregation("a", lh.sum(text), COLUMNS, "test")
         assert shown_type(item, COLUMNS) is None

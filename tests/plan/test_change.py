@@ -1,4 +1,4 @@
-"""Changed declarations: what each difference means for the table that exists, and that it is said."""
+"""Changed declarations: what each difference means for the table that exists, and what people are told."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def kind(was: Table, now: Table) -> str:
 csv = "n bigint, word string"
 merged = orders().merge(lh.stream("more", key="id string", schema=SCHEMA))
 
-# (what was, what is, what that means, what is said)
+# (before, after, what the difference means, what people are told)
 CASES: list[tuple[Table, Table, str, str]] = [
     # The key.
     (counts(), counts(None, "word"), "new_table", "key: found id string, declared word string; .* declare a new table"),
@@ -122,7 +122,7 @@ CASES: list[tuple[Table, Table, str, str]] = [
      "refold", "column n of stream orders: found bigint, declared int"),
     (counts(None, "word"), counts(orders(key="id bigint"), "word"), "refold", "key of stream orders: found id string"),
     (counts(orders(csv, format="csv")), counts(orders(f"{csv}, x int", format="csv")), "refold", "schema of stream"),
-    # Goes on.
+    # The table goes on.
     (counts(), counts(orders(f"{SCHEMA}, more int")), "compatible", "columns .* found none, declared more int; .*qu"),
     (counts(), counts(orders("n bigint")), "compatible", "found at timestamp, tags array<string>, word string, decl"),
     (counts(), counts(orders("n int")), "compatible", "found .*n bigint.*, declared n int"),
@@ -139,7 +139,7 @@ CASES: list[tuple[Table, Table, str, str]] = [
         orders().latest("t", order_by="at", retention="1 day"), orders().latest("t", order_by="at"),
         "refold", "which deletes are remembered",
     ),
-    # The most that one of them means.
+    # Several differences: the gravest one counts.
     (
         counts(orders().filter("n > 1"), suppress=True), counts(None, "word"),
         "new_table", "(?s)key: .*steps of stream .*suppress: ",
@@ -148,7 +148,7 @@ CASES: list[tuple[Table, Table, str, str]] = [
 
 
 @pytest.mark.parametrize(("was", "now", "means", "said"), CASES)
-def test_a_difference_is_found_and_said(was: Table, now: Table, means: str, said: str) -> None:
+def test_a_difference_is_found_and_named(was: Table, now: Table, means: str, said: str) -> None:
     change = compare(json.loads(as_text(fingerprint(was))), fingerprint(now))
     assert change.kind == means
     assert re.search(said, "\n".join(change.reasons)), change.reasons
@@ -161,7 +161,7 @@ def squares(values: Any) -> Any:
     return values * values
 
 
-# Pairs that are one declaration, written in two ways.
+# Pairs: one declaration, written in two ways.
 SAME: list[tuple[Table, Table]] = [
     (counts(), counts()),
     (having("n>1 AND  n < 5"), having("n > 1 and n < 5 -- few")),
@@ -170,25 +170,25 @@ SAME: list[tuple[Table, Table]] = [
     (hourly(lh.tumbling("1 hour", grace="0 minutes")), hourly(lh.hopping("60 minutes", "1 hour", grace="0 seconds"))),
     (counts(orders("n bigint, word string")), counts(orders("word STRING,n BIGINT"))),
     (counts(), counts(orders(own_table=True))),
-    # What nothing reads.
+    # Columns that nothing reads.
     (counts(), counts(orders().select("n", "word"))),
     (counts(), counts(orders().with_columns(twice="n * 2"))),
     (counts(), counts(orders().map("m", squares, "n", type="bigint"))),
     (counts(), counts(orders().rekey("word"))),
     (counts(orders().drop("at").filter("n > 1")), counts(orders().filter("n > 1").drop("n"))),
-    # A function is what it does, whatever its name and its place are.
+    # A function is what it does, whatever its name and wherever it stands.
     (agg(x=lh.aggregate("n", **CLOSE)), agg(x=lh.aggregate("n", **CLOSE))),
     (agg(x=lh.reduce("n", lambda a, b: a + b)), agg(x=lh.reduce("n", lambda a, b: a  +  b))),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("was", "now"), SAME)
-def test_what_decides_nothing_is_the_same(was: Table, now: Table) -> None:
+def test_what_has_no_effect_is_the_same(was: Table, now: Table) -> None:
     assert fingerprint(was) == fingerprint(now)
     assert kind(was, now) == "same"
 
 
-# The model would have to see the rows that left, and the moment of the change.
+# The model would have to know the rows that left, and when the declaration changed.
 GO_ON = [
     (was, now) for was, now, *_ in CASES if kind(was, now) == "compatible" and was.find(Expire) == now.find(Expire)
 ]
@@ -212,7 +212,7 @@ RECORDS = st.lists(
 @pytest.mark.parametrize(("was", "now"), EQUAL)
 @settings(max_examples=15)
 @given(records=RECORDS)
-def test_what_goes_on_has_the_rows_that_a_rebuild_would_give(was: Table, now: Table, records: list[Any]) -> None:
+def test_a_table_that_goes_on_has_the_rows_of_a_rebuild(was: Table, now: Table, records: list[Any]) -> None:
     rows = []
     for table in (was, now):
         replay = Replay(lh.app(table))
@@ -223,7 +223,7 @@ def test_what_goes_on_has_the_rows_that_a_rebuild_would_give(was: Table, now: Ta
 
 
 def test_rekeying_counts_where_the_key_is_read() -> None:
-    # A key that is there and holds a null is a null key only after `rekey`.
+    # A key whose value is null counts as a null key only after `rekey`.
     assert kind(orders().latest("t"), orders().rekey("id").latest("t")) == "refold"
 
 
@@ -244,7 +244,7 @@ def test_what_a_table_carries_is_compared() -> None:
     carried = declared(table)
     assert change_of(carried, table).kind == "same"
     assert change_of(carried, counts(suppress=True)).kind == "compatible"
-    # The first release kept the text alone; other programs keep nothing.
+    # The first release wrote the text alone; other programs write nothing.
     del carried[DECLARATION]
     assert change_of(carried, table).kind == "same"
     assert change_of(carried, counts(suppress=True)).kind == "refold"
@@ -252,13 +252,13 @@ def test_what_a_table_carries_is_compared() -> None:
     assert change_of({}, table).kind == "new_table"
 
 
-def test_a_later_release_is_not_guessed() -> None:
+def test_the_fingerprint_of_a_later_release_is_not_guessed_at() -> None:
     later = declared(counts()) | {DECLARATION: as_text({"version": 2})}
     with pytest.raises(PlanError, match="by a later release of lakehouse; this one reads version 1"):
         change_of(later, counts())
 
 
-def test_a_refusal_says_the_way_out() -> None:
+def test_a_refusal_names_the_way_out() -> None:
     said = refusal("t", compare(fingerprint(counts()), fingerprint(having("n > 1"))))
     assert said.splitlines() == [
         "table 't' exists in the lake under another declaration, and needs a refold:",

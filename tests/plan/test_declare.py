@@ -93,7 +93,7 @@ def test_refused(declare: Callable[[], object], message: str) -> None:
         declare()
 
 
-def test_an_expression_that_can_not_be_kept_is_an_expression_error() -> None:
+def test_an_expression_that_cannot_be_used_is_an_expression_error() -> None:
     with pytest.raises(ExpressionError):
         orders.filter("rand() > 0.5")
 

@@ -23,7 +23,7 @@ def test_a_duration_in_milliseconds(text: str, ms: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "10", "minutes", "10 fortnights", "1.5 hours", "-1 hour", "1 hour and a half", 10]
 )
-def test_what_is_no_duration_is_refused_with_one_that_is(text: str) -> None:
+def test_what_is_no_duration_is_refused_with_an_example_of_one(text: str) -> None:
     with pytest.raises(PlanError, match=r'size=.*: expected a duration such as "10 minutes"'):
         duration_ms(text, "size")
 

@@ -1,4 +1,4 @@
-"""What a plan is made of, both engines know: a step, or a fold, that one of them lacks is found here, not in a job."""
+"""Both engines know every part of a plan: a step or a fold that one of them lacks is found here, not in a job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakehouse.spark.operators import step as spark_step
 
 
 def kinds(base: type) -> list[type]:
-    """The classes of a base that its module has; a dataclass with slots leaves another one of its name behind."""
+    """The classes of a base that its module has; a dataclass with slots leaves a second class of its name behind."""
     return [kind for kind in base.__subclasses__() if getattr(sys.modules[base.__module__], kind.__name__) is kind]
 
 

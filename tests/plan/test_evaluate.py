@@ -1,4 +1,4 @@
-"""Expressions in Python: what they give is what Spark gives, and where that can't be told they say so."""
+"""Expressions in Python: they give what Spark gives, and say so where that can't be known."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ COMPARISONS = [
     ("from_xml(status, 'a timestamp_ltz').a > at", r"give a timestampFormat"),
 ]
 CONDITIONS = ["amount", "status", "n + 1", "day", "upper(status)", "tags", "count", "-n", "coalesce(n, 0)"]
-# What Spark takes with a meaning of its own goes on working.
+# What Spark accepts, with a meaning of its own, keeps working.
 TAKEN = [
     "cast('12:30' AS time) > cast(status AS time)",
     "n = '5'", "amount > '1.50'", "n = 5.0", "x = 1", "big > n", "amount = x", "flag = true", "flag", "NOT flag",
@@ -117,11 +117,11 @@ def test_a_filter_that_is_no_condition_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", TAKEN)
-def test_what_spark_takes_with_a_meaning_is_taken(text: str) -> None:
+def test_what_spark_accepts_with_a_meaning_is_accepted(text: str) -> None:
     things.filter(text)
 
 
-def test_functions_are_told_by_their_written_names_alone() -> None:
-    # A text, a column and a lambda's variable may be called as a function that is refused.
+def test_functions_are_recognized_by_their_written_names_alone() -> None:
+    # A text, a column and a lambda's variable may have the name of a function that is refused.
     stream = lh.stream("t", key="id string", schema="uuid string, now string, rand int")
     stream.filter("uuid = 'uuid()' AND now = 'now' AND rand > 1").select("now", "upper(uuid) AS u")

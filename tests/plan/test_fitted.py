@@ -1,4 +1,4 @@
-"""What a user's function gives is brought to its declared type, or does not fit."""
+"""The result of a user's function is converted to its declared type, or does not fit."""
 
 from __future__ import annotations
 

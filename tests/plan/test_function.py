@@ -1,4 +1,4 @@
-"""The digest of a function: the same for the same, in every process; another one for what does something else."""
+"""The digest of a function: in every process equal for equal functions, and different for what does something else."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ print(digest(f), value_text({'a', 'b', 'c'}), value_text([object()]))
 
 
 def test_it_is_the_same_in_every_process() -> None:
-    """Without source, too; sets stand in another order in every process, and objects at another address."""
+    """Also without source. In every process sets have another order, and objects another address."""
     said = {
         subprocess.run(
             [sys.executable, "-c", PROGRAM],

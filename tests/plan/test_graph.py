@@ -33,7 +33,7 @@ def test_a_table_over_a_table_counts_its_changes() -> None:
 
 
 def test_a_table_that_is_read_may_begin_with_a_list() -> None:
-    """What a user's aggregate begins with can't be hashed."""
+    """The zero of a user's aggregate can be a value that has no hash."""
     numbers = lh.aggregate("amount", zero=[], add=lambda so_far, n: [*so_far, n], accumulator="array<bigint>")
     listed = ORDERS.group_by("customer").agg(all=numbers).table("listed")
     app = lh.app(listed.to_stream().latest("copy"), ORDERS.join(listed, on="customer", prefix="t_").latest("joined"))
@@ -61,7 +61,7 @@ def test_a_join_looks_up_what_the_table_has_when_the_record_arrives() -> None:
     replay = Replay(app)
     replay.send("orders", key="1", value={"customer": "a", "amount": 1}, timestamp=10)
     replay.tick()
-    replay.send("customers", key="a", value={"city": "x", "level": 1}, timestamp=5)  # earlier, but it arrives later
+    replay.send("customers", key="a", value={"city": "x", "level": 1}, timestamp=5)  # an earlier time, a later arrival
     replay.send("orders", key="2", value={"customer": "a", "amount": 2}, timestamp=20)
     replay.send("customers", key="a", value=None, timestamp=30)
     replay.send("orders", key="3", value={"customer": "a", "amount": 3}, timestamp=40)
@@ -99,7 +99,7 @@ def test_refused(make, says: str) -> None:  # type: ignore[no-untyped-def]
         make()
 
 
-def test_what_is_written_into_the_table_tells_its_topics() -> None:
+def test_the_properties_of_a_table_name_its_topics() -> None:
     joined = ORDERS.join(CUSTOMER, on="customer").latest("joined")
     assert topics_of(declared(joined)) == {"orders", "customers"}
     assert topics_of(declared(DEEP)) == {"orders"}

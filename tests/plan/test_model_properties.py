@@ -1,4 +1,4 @@
-"""What holds for every input: batching changes nothing, and a changelog is its table."""
+"""Properties of every input: batching changes nothing, and a changelog gives its table."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_any_batching_gives_the_same(
 
 
 def in_ticks(inputs: list[tuple[int, int, bytes | None, bytes | None]], steps: list[int]) -> list[Record]:
-    """The inputs as ingest may have read them: each one moves its partition on by so many ticks."""
+    """The inputs as ingest may have read them: each moves its partition on by a number of ticks."""
     ticks: dict[int, list[int]] = {}
     for (partition, *_), step in zip(inputs, steps, strict=False):
         seen = ticks.setdefault(partition, [])
@@ -128,7 +128,7 @@ def by_key(changes: list[Change]) -> dict[Any, list[Any]]:
     return found
 
 
-# What is judged by the partition's own time: nothing is final here, and nothing leaves.
+# Records are judged by their own partition's time: no result is final here, and no row expires.
 OWN_TIME = (*WINDOWS, "long_sessions", "quiet_slides", "poor", "ordered", "twice", "newest", "totals")
 
 
@@ -169,7 +169,7 @@ def test_a_partition_that_comes_later_loses_only_what_is_final_or_gone() -> None
     together, apart = in_one_tick(inputs), in_ticks(inputs, [0, 0, 0, 0, 1, 0])
     counts = [(len(r.late["tumbled"]), len(r.late["tumbled_final"]), len(r.late["tumbled_kept"]))
               for r in (run(APP, together, decode), run(APP, apart, decode))]  # fmt: skip
-    # The rows of [0, 5) are kept for 11 after its end, up to 16: what is final is late, what is kept is not.
+    # Rows of [0, 5) are kept until 16: a record is late for a final row, and not for a kept one.
     assert counts == [(0, 0, 0), (0, 2, 0)]
 
 
@@ -216,10 +216,10 @@ def test_a_record_counts_in_its_tumbling_window_or_is_late_for_it(
 
 
 @given(INPUTS)
-def test_final_results_appear_once_and_are_what_the_changes_came_to(
+def test_final_results_appear_once_and_equal_the_last_changes(
     inputs: list[tuple[int, int, bytes | None, bytes | None]],
 ) -> None:
-    # One partition: with several, a partition that comes later is judged by what is final already. Sessions are
+    # One partition: with several, a partition that comes later is judged by what is already final. Sessions are
     # left out: a closed one takes nothing more where results are final.
     result = run(APP, in_one_tick([(0, *item[1:]) for item in inputs]), decode)
     for name in ("tumbled", "hopped", "slid"):
@@ -230,7 +230,7 @@ def test_final_results_appear_once_and_are_what_the_changes_came_to(
 
 
 @given(INPUTS)
-def test_every_record_is_in_one_session_at_the_most(
+def test_every_record_is_in_at_most_one_session(
     inputs: list[tuple[int, int, bytes | None, bytes | None]],
 ) -> None:
     result = run(APP, in_one_tick(inputs), decode)
@@ -245,7 +245,7 @@ def test_every_record_is_in_one_session_at_the_most(
 def test_retention_changes_what_is_kept_and_nothing_before(
     inputs: list[tuple[int, int, bytes | None, bytes | None]],
 ) -> None:
-    # One partition: with several, one that comes later is judged by what is gone already.
+    # One partition: with several, one that comes later is judged by what has already expired.
     result = run(APP, in_one_tick([(0, *item[1:]) for item in inputs]), decode)
     for name in WINDOWS:
         assert result.changelogs[f"{name}_kept"] == result.changelogs[name]

@@ -1,4 +1,4 @@
-"""Every scenario on the model: whatever the batching, the same comes out."""
+"""Every scenario on the model, with the same result under every batching."""
 
 from __future__ import annotations
 

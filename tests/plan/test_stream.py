@@ -49,7 +49,7 @@ def test_merge_reads_all_topics_through_their_schemas() -> None:
     assert shown(merged) == shown(orders)
 
 
-def test_merge_does_not_mind_the_order_of_the_values() -> None:
+def test_merge_accepts_any_order_of_the_values() -> None:
     merged = orders.select("n", "word").merge(others.select("word", "n"))
     assert shown(merged) == ["id string", "n bigint", "word string"]
 

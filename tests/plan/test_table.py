@@ -30,7 +30,7 @@ def test_final_results_without_a_grace_wait_for_none() -> None:
     assert made.table("t").fold.window == Hopping(3_600_000, 3_600_000, 23 * 3_600_000)
 
 
-def test_what_needs_a_clock_and_a_state_of_its_own() -> None:
+def test_which_tables_need_a_clock_and_a_state_of_their_own() -> None:
     def needs(table: Table) -> tuple[bool, bool]:
         return table.has_clock, table.has_state
 

@@ -23,13 +23,13 @@ HOUR = 3_600_000
         (lh.session("1 hour", grace="1 second"), Session(HOUR, 1_000)),
     ],
 )
-def test_a_grace_that_is_given_stands(declared: Declared, window: Window) -> None:
+def test_a_declared_grace_is_kept(declared: Declared, window: Window) -> None:
     assert declared.resolved(final=False) == declared.resolved(final=True) == window
 
 
 @pytest.mark.parametrize("declared", [lh.tumbling("1 hour"), lh.hopping("1 hour", "1 minute"), lh.sliding("1 hour"),
                                       lh.session("1 hour")])  # fmt: skip
-def test_without_a_grace_it_is_what_is_left_of_a_day_and_nothing_for_final_results(declared: Declared) -> None:
+def test_the_default_grace_is_the_rest_of_a_day_and_nothing_for_final_results(declared: Declared) -> None:
     assert declared.resolved(final=False).grace == DAY_MS - HOUR
     assert declared.resolved(final=True).grace == 0
 

@@ -110,7 +110,7 @@ def test_a_sum_of_decimals_keeps_the_scale_and_ten_more_digits() -> None:
 def test_a_fold_goes_on_from_its_accumulator(values: list[int | None], cut: int) -> None:
     for rule in EXACT:
         first = fold(rule, values[:cut])
-        if first is not None:  # what `fold` takes for a zero
+        if first is not None:  # `fold` takes None as the zero
             assert fold(rule, values[cut:], first) == fold(rule, values)
 
 

@@ -69,7 +69,7 @@ def test_without_idle_the_watermark_is_the_slowest_partition_seen_from_the_start
     assert clock.watermark == min(largest)
 
 
-def test_a_topic_made_anew_begins_a_new_time_and_the_old_one_holds_nothing_back() -> None:
+def test_a_recreated_topic_begins_a_new_time_and_the_old_one_holds_nothing_back() -> None:
     #   t/one   100           gone
     #   t/two         5   9   its own time
     clock = Clock()

@@ -62,7 +62,7 @@ def test_the_first_of_equals_is_kept() -> None:
 
 @pytest.mark.parametrize("rule", [CollectList(), CollectSet(), CountDistinct(), TopK(2), Histogram()])
 def test_an_accumulator_is_never_changed_in_place(rule: Rule) -> None:
-    """A window may begin with another's values: both go on, and each earlier state stays."""
+    """A window may begin with another one's values: both grow, and each earlier state stays as it was."""
     before = folded(rule, ["a", "b"])
     shown = rule.result(before)
     one = rule.add(rule.add(before, "c", None), "a", None)
@@ -87,7 +87,7 @@ def test_states_that_branch_hold_what_copies_would(steps: list[tuple[int, str]])
 
 
 class Compared(str):
-    """A text that counts how often values are looked at, by their hash."""
+    """A text that counts how often its hash is asked for: each look at a value asks once."""
 
     __slots__ = ()
     looks = 0

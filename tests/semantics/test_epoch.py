@@ -22,7 +22,7 @@ def test_versions_compare_as_epoch_then_tick(a: Progress, b: Progress) -> None:
     assert (a.version < b.version) == (a < b)
 
 
-def test_the_oldest_tick_of_an_epoch_is_past_every_tick_of_the_one_before() -> None:
+def test_the_first_tick_of_an_epoch_is_past_every_tick_of_the_epoch_before() -> None:
     assert Progress(1, NO_TICK).version == Progress(0, TICK_MAX).version + 1
 
 

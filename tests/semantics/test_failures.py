@@ -1,4 +1,4 @@
-"""Functions of users that fail on records: how often, and how the first of them did."""
+"""Functions of users that fail on records: how often, and the error of the first one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_an_error_is_one_short_line_of_valid_text_whatever_it_says() -> None:
     assert error_text(Worst()) == "Worst"
 
 
-def test_sums_keep_the_earlier_batchs_first_record() -> None:
+def test_sums_keep_the_first_record_of_the_earlier_batch() -> None:
     before = (Failed("map b", 2, "t/0/1", "E: 1"),)
     new = (Failed("map b", 1, "t/0/9", "E: 9"), Failed("map a", 4, "t/0/8", "E: 8"))
     sums = added(before, new)

@@ -48,7 +48,7 @@ def test_a_position_compares_by_tick_then_order_time_then_place() -> None:
     assert sorted(backwards) == placed
 
 
-def test_a_topic_made_anew_has_records_of_another_identity() -> None:
+def test_a_recreated_topic_has_records_of_another_identity() -> None:
     def record(topic_id: str) -> Record:
         return Record("t", topic_id, 0, 7, 5, None, None, tick=3, order_time=9)
 

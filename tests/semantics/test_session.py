@@ -49,7 +49,7 @@ def test_a_point_session_is_added_to_without_a_tombstone() -> None:
     assert shown(steps[1]) == [(Span(10, 10), [10, 10], 10)]
 
 
-def test_a_record_inside_a_session_takes_it_away_and_brings_it_back() -> None:
+def test_a_record_inside_a_session_removes_the_session_and_adds_it_again() -> None:
     _, steps, _ = applied(Sessions(LISTED, Session(5, 100)), [10, 12, 11])
     assert shown(steps[2]) == [(Span(10, 12), None, 12), (Span(10, 12), [10, 12, 11], 12)]
 
@@ -92,7 +92,7 @@ def test_the_steps_give_the_sessions_and_no_two_overlap(times: list[int], gap: i
 
 
 def test_a_closed_session_takes_nothing_more_where_results_are_final() -> None:
-    # gap 5, stream time 16: [10, 10] has closed (10 + 5 < 16) and is out; 15 is not late itself
+    # gap 5, stream time 16: [10, 10] has closed (10 + 5 < 16) and is published; 15 itself is not late
     changes, _, _ = applied(Sessions(LISTED, Session(5, 0)), [10, 16, 15])
     finals, _, _ = applied(Sessions(LISTED, Session(5, 0), final=True), [10, 16, 15])
     assert held(changes) == {Span(10, 16): [10, 15, 16]}
@@ -101,6 +101,6 @@ def test_a_closed_session_takes_nothing_more_where_results_are_final() -> None:
 
 def test_a_session_that_no_record_alone_could_join_is_not_joined_through_a_later_one() -> None:
     # gap 5, grace 0, stream time 30:  5 o        10 o        15 o-o-o-o 30
-    # a record at 10 is not late, because of [15, 30]; but [5, 5] may be gone for long (5 + 2 gaps < 30)
+    # a record at 10 is not late, because of [15, 30]; but [5, 5] may be long gone (5 + 2 gaps < 30)
     _, steps, _ = applied(Sessions(LISTED, Session(5, 0)), [5, 15, 20, 25, 30, 10])
     assert shown(steps[5]) == [(Span(15, 30), None, 30), (Span(10, 30), [15, 20, 25, 30, 10], 30)]

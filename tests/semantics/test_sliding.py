@@ -66,7 +66,7 @@ def test_records_before_the_difference_share_the_first_window() -> None:
     }  # fmt: skip
 
 
-def test_a_record_of_a_time_that_was_seen_makes_no_new_window() -> None:
+def test_a_second_record_of_the_same_time_makes_no_new_window() -> None:
     cells, steps, _ = applied(SlidingWindows(LISTED, Sliding(10, 100)), [20, 20])
     assert shown(steps[1]) == [(Span(10, 20), [20, 20], 20)]
     assert list(cells) == [Span(10, 20)]

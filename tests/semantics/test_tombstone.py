@@ -1,4 +1,4 @@
-"""Null keys and null values, as the table of meanings in SEMANTICS.md has them."""
+"""Null keys and null values, by the table of meanings in lakehouse/semantics/tombstone.py."""
 
 from __future__ import annotations
 

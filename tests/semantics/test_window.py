@@ -1,4 +1,4 @@
-"""Windows: which spans a record counts in, and from which stream time on a span takes nothing more."""
+"""Windows: which spans a record counts in, and the stream time at which a span stops taking records."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_window_closes_one_after_the_last_time_that_it_takes(window: Window, l
     assert window.closes(Span(0, 10)) == last_open + 1
 
 
-def test_the_default_grace_is_what_is_left_of_a_day() -> None:
+def test_the_default_grace_is_the_rest_of_a_day() -> None:
     assert default_grace(3_600_000) == 23 * 3_600_000
     assert default_grace(DAY_MS) == 0
     assert default_grace(DAY_MS + 1) == 0
@@ -78,7 +78,7 @@ def test_the_default_grace_is_what_is_left_of_a_day() -> None:
 
 @given(st.integers(1, 50), st.integers(0, 50))
 def test_a_window_is_needed_until_nothing_can_join_it(size: int, grace: int) -> None:
-    # The last record that can join [0, end] stands `gap` after it and is accepted until that much later.
+    # The last record that can join [0, end] lies `gap` after its end, and is accepted for another `gap`.
     assert Session(size, grace).closes(Span(0, size)) == Session(size, grace).needed + 1
     assert Hopping(size, size, grace).closes(Span(-size, 0)) == Hopping(size, size, grace).needed
     # The left window of a record `difference` after the end begins with it.

@@ -1,4 +1,4 @@
-"""The times that there are, and what is said of others."""
+"""Which times exist, and how others are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For the tests of windows: records through an operator, and what its rows hold."""
+"""Helpers of the window tests: records go through an operator, and its rows are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit of tables on a real lake: exact numbers where all is well, each damage found and named where it is not.
+"""The audit of tables on a real lake: exact numbers for a sound lake, and each damage found and named.
 
 topic audit-orders, partition 0 (partition 1: o3 ann 1, then o4 of nobody, 2)
 
@@ -78,7 +78,7 @@ def fill(servers: str) -> None:
 
 @pytest.fixture(scope="module")
 def whole(spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A lake in which all is well."""
+    """A sound lake."""
     fill(broker.bootstrap_servers)
     made = lake_at(tmp_path_factory.mktemp("audit") / "lake", broker.bootstrap_servers)
     made.run(APP, until="caught_up")
@@ -86,7 +86,7 @@ def whole(spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPath
 
 
 def lake_at(folder: Path, servers: str | None) -> Lake:
-    """A lake in a folder: on a Kafka, or on an embedded one that does not run."""
+    """A lake in a folder, on a real Kafka or on an embedded one that does not run."""
     folder.mkdir(exist_ok=True)
     environ = {"LAKEHOUSE_LAKE_PATH": str(folder)}
     if servers is not None:
@@ -109,7 +109,7 @@ def by_hand(lake: Lake, path: str, *statements: str) -> None:
 
 
 def delta(lake: Lake, path: str) -> DeltaTable:
-    """A table of the lake, for other hands to write."""
+    """A table of the lake, for a test to write to without lakehouse."""
     return DeltaTable(str(Path(lake.settings.lake.path) / path))
 
 
@@ -175,7 +175,7 @@ def test_rows_that_were_changed_by_hand(damaged: Lake, capsys: Capture) -> None:
     assert changed["expected"] == '1 others, such as {"customer":"ann","n":3,"total":15}'
 
 
-def test_late_records_that_left_or_came(damaged: Lake) -> None:
+def test_late_records_that_were_removed_or_added(damaged: Lake) -> None:
     late = delta(damaged, "late/clicked")
     late.delete('"offset" = 6')
     rows = late.to_pyarrow_table()
@@ -186,7 +186,7 @@ def test_late_records_that_left_or_came(damaged: Lake) -> None:
     ]
 
 
-def test_rows_that_left_bronze_or_are_there_twice(damaged: Lake) -> None:
+def test_rows_that_were_removed_from_bronze_or_are_there_twice(damaged: Lake) -> None:
     by_hand(
         damaged,
         "bronze/records",

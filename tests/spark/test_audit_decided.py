@@ -49,7 +49,7 @@ def history(times: list[tuple[str, int]], bad: tuple[int, ...] = (), first: int 
 
 
 class Bench:
-    """A lake of one table of the stream, whatever its declaration."""
+    """A lake with one table of the stream, under any declaration."""
 
     def __init__(self, spark: SparkSession, layout: Layout) -> None:
         self.spark, self.layout = spark, layout
@@ -70,7 +70,7 @@ class Bench:
             silver.catch_up()
 
     def audit(self, table: Table, app: App | None = None) -> Audit:
-        """Deep; it must be right, whatever was decided."""
+        """A deep audit; it must pass, whatever was decided."""
         from lakehouse.run.audit.audit import audit
 
         done = audit(self.lake.open(table), app or lh.app(table), NOBODY, deep=True)
@@ -78,7 +78,7 @@ class Bench:
         return done
 
     def late(self, table: Table) -> list[tuple[int, int]]:
-        """The late records of now: offset, and the window's beginning in milliseconds."""
+        """The present late records: offset, and the window's start in milliseconds."""
         rows = self.spark.read.format("delta").load(self.layout.late(table.name))
         return sorted((row[0], row[1]) for row in rows.selectExpr("offset", "unix_millis(window_start)").collect())
 
@@ -115,7 +115,7 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 LATE = [("a", 1), ("b", 12), ("a", 25), ("a", 5), ("b", 6), ("a", 27), ("b", 15), ("a", 41), ("a", 28)]
 
 
-def test_a_backfill_with_new_logic_brings_the_late_records_along(bench: Bench) -> None:
+def test_a_backfill_with_new_logic_replaces_the_late_records(bench: Bench) -> None:
     from lakehouse.lake.moment import rows_at
     from lakehouse.run.repair.backfill import backfill
     from lakehouse.run.repair.correct import correct
@@ -145,7 +145,7 @@ def test_a_backfill_with_new_logic_brings_the_late_records_along(bench: Bench) -
     assert bench.audit(loose).fates == {"applied": 10, "quarantined": 1}
 
 
-def test_a_backfill_under_a_new_schema_brings_the_quarantine_along(bench: Bench) -> None:
+def test_a_backfill_under_a_new_schema_replaces_the_quarantine(bench: Bench) -> None:
     """`note` was a number, and texts in it were bad; now it is text, and a number in `n` must be small."""
     from lakehouse.run.repair.backfill import backfill
 
@@ -164,7 +164,7 @@ def test_a_backfill_under_a_new_schema_brings_the_quarantine_along(bench: Bench)
 
 
 @pytest.mark.parametrize("order", [None, "n"])
-def test_after_a_revert_records_that_rows_show_are_current(bench: Bench, order: str | None) -> None:
+def test_after_a_revert_the_records_behind_rows_are_current(bench: Bench, order: str | None) -> None:
     table = EVENTS.latest("last", order_by=order)
     bench.write(table, history([("a", 1), ("b", 2), ("c", 3), ("a", 4), ("b", 5), ("d", 6)]))
     bench.catch_up(table)
@@ -185,7 +185,7 @@ SUMS = EVENTS.group_by("id").agg(n=lh.count(), total=lh.sum("n")).table("sums")
 
 
 @pytest.mark.timeout(1800)  # many audits: 632 s beside other suites
-def test_a_fix_may_be_taken_back_and_made_again_with_other_bytes(bench: Bench) -> None:
+def test_a_fix_may_be_taken_back_and_repeated_with_other_bytes(bench: Bench) -> None:
     """Offsets 1 and 4 are bad; the first is fixed for `a`, then taken back, then for `b`, then for `a` again."""
     from lakehouse.errors import PlanError
     from lakehouse.run.repair.backfill import backfill
@@ -222,8 +222,8 @@ def test_a_fix_may_be_taken_back_and_made_again_with_other_bytes(bench: Bench) -
 
 
 @pytest.mark.timeout(1800)
-def test_every_kind_of_table_is_audited_truly_after_fix_revert_and_correction(bench: Bench) -> None:
-    """Several tables over one history, in one go: each goes through a fix, a revert of it, and a backfill."""
+def test_audits_are_right_for_every_kind_of_table_after_fix_revert_and_correction(bench: Bench) -> None:
+    """Several tables over one history: each goes through a fix, a revert of the fix, and a backfill."""
     from lakehouse.run.repair.backfill import backfill
     from lakehouse.run.repair.correct import correct
     from lakehouse.spark.bronze.interventions import of
@@ -263,7 +263,7 @@ def test_every_kind_of_table_is_audited_truly_after_fix_revert_and_correction(be
 
 
 def test_a_killed_swap_is_applied_whole_by_the_next_writer(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the late records, before the table; then what was built beside is gone as well."""
+    """Killed after the late records and before the table; then the tables beside the live ones are removed, too."""
     from lakehouse.errors import PlanError
     from lakehouse.run.repair.backfill import backfill
     from lakehouse.spark import folders

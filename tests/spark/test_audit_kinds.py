@@ -1,4 +1,4 @@
-"""The audit of tables of every kind, of what was decided by hand, and of lakes with a history. Slow."""
+"""The audit of tables of every kind, after decisions made by hand, and of lakes with a history. Slow."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_tables_of_every_kind_and_a_correction(spark: SparkSession, tmp_path: Pa
     ]
 
 
-def test_what_can_not_be_audited_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_cannot_be_audited_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.lake.layout import Layout
     from lakehouse.run.audit.audit import audit
     from lakehouse.run.scenario.replay import write_bronze
@@ -143,7 +143,7 @@ def test_what_can_not_be_audited_is_refused(spark: SparkSession, tmp_path: Path)
         audit(OpenLake(spark, layout).open(other), lh.app(other), NOBODY)
 
 
-def test_a_stream_under_another_name_has_an_earlier_quarantine(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_renamed_stream_has_an_earlier_quarantine(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.lake.layout import Layout
     from lakehouse.run.audit.audit import audit
     from lakehouse.run.scenario.replay import write_bronze
@@ -188,7 +188,7 @@ def test_a_table_that_was_restored(lake: Any, broker: Broker) -> None:
     assert "was restored from a topic" in audit.notes[0]
 
 
-def test_a_topic_made_anew_and_a_gap_that_was_noted(lake: Any, broker: Broker) -> None:
+def test_a_recreated_topic_and_a_recorded_gap(lake: Any, broker: Broker) -> None:
     cluster = Cluster(broker.bootstrap_servers)
     table = lh.stream("audit-anew", key="id string", schema="word string", format="kafka").latest("anew")
     app = lh.app(table)

@@ -24,11 +24,11 @@ from lakehouse.spark.audit.offsets import without
         ([(4, 6), (9, 20)], [(0, 4), (6, 9), (20, 30)]),
     ],
 )
-def test_what_was_noted_is_taken_out_of_the_holes(noted: list[tuple[int, int]], left: list[tuple[int, int]]) -> None:
+def test_recorded_gaps_are_taken_out_of_the_holes(noted: list[tuple[int, int]], left: list[tuple[int, int]]) -> None:
     assert list(without([(0, 4), (6, 9), (20, 30)], noted)) == left
 
 
-def test_every_fault_says_what_was_found_what_was_expected_and_what_to_do() -> None:
+def test_every_fault_names_what_was_found_what_was_expected_and_what_to_do() -> None:
     assert TEXTS.keys() == FAULTS.keys()
     for name in FAULTS:
         (problem,) = faults("totals", "topic t", {name: (1234, 7)})
@@ -39,7 +39,7 @@ def test_every_fault_says_what_was_found_what_was_expected_and_what_to_do() -> N
         assert "{" not in str(problem)
 
 
-def test_an_audit_is_ok_without_problems_and_adds_the_fates_up() -> None:
+def test_an_audit_without_problems_is_ok_and_sums_up_the_fates() -> None:
     none = dict.fromkeys(FATES, 0)
     parts = [
         PartitionAudit("t", "id", number, 0, 5, 3, 3, none | {"applied": 2, fate: 1}, 0, Missing(noted=2))
@@ -54,7 +54,7 @@ def test_an_audit_is_ok_without_problems_and_adds_the_fates_up() -> None:
     assert str(audit.problems[0]) == "1 found; expected none. Look."
 
 
-def test_a_kafka_that_does_not_answer_is_said_and_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kafka_that_does_not_answer_is_reported_and_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(missing, "PATIENCE_SECONDS", 0.3)
     with ExitStack() as stack:
         asking = missing._Asking(missing.Asked("127.0.0.1:1"), stack)
@@ -63,4 +63,4 @@ def test_a_kafka_that_does_not_answer_is_said_and_not_asked_again(monkeypatch: p
             said, why = asking.about(Known("t", "id", 0, 0, None, None, 6), ranges)
             assert (said, ranges.total) == (HoleCounts(), 4)
             assert why.startswith("Kafka could not be asked (Kafka on 127.0.0.1:1 did not answer within 0.3 s")
-            monkeypatch.setattr(missing.Cluster, "topics", None)  # nobody is to ask it
+            monkeypatch.setattr(missing.Cluster, "topics", None)  # must not be called

@@ -1,4 +1,4 @@
-"""Backfill, revert and swap on real Spark and Delta: what they change; a rebuild from bronze tells the same."""
+"""Backfill, revert and swap on real Spark and Delta: what they change, and that a rebuild from bronze agrees."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ALONE = lh.app(SUMS)
 
 
 def history(keys: str, first: int = 0, tick: int = 1) -> list[Record]:
-    """A record of each key, ten milliseconds apart, two a tick; `first` is the first one's offset."""
+    """A record of each key, ten milliseconds apart, two a tick; `first` is the offset of the first one."""
     times = [10 * (first + n) for n in range(len(keys))]
     made = []
     for n, (key, time, order) in enumerate(zip(keys, times, order_times(times), strict=True)):
@@ -47,7 +47,7 @@ def history(keys: str, first: int = 0, tick: int = 1) -> list[Record]:
 
 
 class Bench:
-    """A lake of the application, and what its tables hold."""
+    """A lake of the application, and the content of its tables."""
 
     def __init__(self, spark: SparkSession, layout: Layout) -> None:
         self.spark, self.layout = spark, layout
@@ -100,7 +100,7 @@ def expected(app: App, records: list[Record], table: str) -> dict[Any, Any]:
 
 
 @pytest.mark.slow
-def test_a_damaged_table_is_made_anew_and_new_logic_is_swapped_in(bench: Bench) -> None:
+def test_a_damaged_table_is_rebuilt_and_new_logic_is_swapped_in(bench: Bench) -> None:
     from lakehouse.run.repair.backfill import Range, backfill, backfill_range, revert
     from lakehouse.run.repair.intervene import Why
     from lakehouse.semantics.difference import Difference
@@ -116,7 +116,7 @@ def test_a_damaged_table_is_made_anew_and_new_logic_is_swapped_in(bench: Bench) 
     assert (nothing.tick, nothing.differing.equal) == (None, True)
 
     bench.damage("sums", "total = 99", "id IN ('a', 'b')")
-    # A range of bronze that only `a` has records in: of the two, its row alone is made anew.
+    # A range of bronze in which only `a` has records: of the two, its row alone is rebuilt.
     one = Range(first_ms=20, last_ms=29)
     planned = backfill_range(bench.lake.open(SUMS), ALONE, one, dry_run=True)
     assert (planned.tick, planned.differing) == (None, Difference(0, 0, 1))
@@ -153,7 +153,7 @@ def test_a_damaged_table_is_made_anew_and_new_logic_is_swapped_in(bench: Bench) 
 
 @pytest.mark.slow
 def test_a_table_goes_back_and_goes_on_from_there(bench: Bench) -> None:
-    """Plain aggregates, an order of the records' own (a delete leaves a marker), final results."""
+    """Plain aggregates, tables with `order_by` (a delete leaves a marker), final results."""
     from lakehouse.run.repair.backfill import revert
     from lakehouse.run.repair.intervene import Why
     from lakehouse.spark.past import reading

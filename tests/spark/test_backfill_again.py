@@ -1,4 +1,4 @@
-"""Backfills that were interrupted, that meet each other, and what others wrote where nobody should."""
+"""Backfills that were interrupted or meet each other, and tables that somebody else has written to."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def value(n: int) -> bytes:
 
 @pytest.fixture
 def layout(spark: SparkSession, tmp_path: Path) -> Layout:
-    """A lake that holds `aabb`, in four ticks, and both tables at the last of them."""
+    """A lake that holds `aabb` in four ticks, with both tables at the last one."""
     from lakehouse.lake.layout import Layout
     from lakehouse.run.scenario.replay import write_bronze
     from lakehouse.spark.silver.query import Silver
@@ -70,10 +70,10 @@ def test_an_interrupted_backfill_goes_on_and_a_second_one_is_refused(spark: Spar
     from lakehouse.semantics.difference import Difference
 
     good = seen(spark, layout, SUMS)
-    # Half a microsecond would be enough: times are compared whole.
+    # Times are compared exactly: half a microsecond would be enough.
     wrong = "UPDATE delta.`{0}` SET at = timestamp '2026-01-01 00:00:00.000009Z' WHERE id = 'a'"
     spark.sql(wrong.format(layout.silver("sums")))
-    build(OpenLake(spark, layout).open(OTHER), "sums", to=1)  # of other logic: it is begun anew
+    build(OpenLake(spark, layout).open(OTHER), "sums", to=1)  # of other logic: the next build starts again
     build(OpenLake(spark, layout).open(SUMS), "sums", to=3)
     with Lease(layout.lease("backfill-sums"), "a second one"), pytest.raises(LeaseHeld, match="by a backfill"):
         backfill(OpenLake(spark, layout).open(SUMS), APP)
@@ -90,7 +90,7 @@ def test_an_interrupted_backfill_goes_on_and_a_second_one_is_refused(spark: Spar
     again = backfill(OpenLake(spark, layout).open(SUMS), APP)
     assert (again.tick, again.differing.equal) == (None, True)
     assert not Path(layout.root, "beside", "sums").exists()
-    # A version by its number, before what somebody else wrote after it, is not the tick, which has that.
+    # A version by its number lacks what somebody else wrote after it; its tick has that.
     from lakehouse.spark.past import reading
 
     cut = reading.cut(OpenLake(spark, layout).open(SUMS), AtVersion(2))
@@ -99,7 +99,7 @@ def test_an_interrupted_backfill_goes_on_and_a_second_one_is_refused(spark: Spar
 
 
 @pytest.mark.slow
-def test_what_is_seen_is_put_right_where_more_is_kept(spark: SparkSession, layout: Layout) -> None:
+def test_visible_rows_are_put_right_where_the_state_has_more(spark: SparkSession, layout: Layout) -> None:
     from lakehouse.run.repair.backfill import backfill
 
     good = seen(spark, layout, MANY)
@@ -150,7 +150,7 @@ def test_a_file_that_is_no_request_is_put_aside(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_restored_table_is_not_made_anew(spark: SparkSession, layout: Layout) -> None:
+def test_a_restored_table_is_not_rebuilt(spark: SparkSession, layout: Layout) -> None:
     from lakehouse.run.repair.backfill import Range, backfill, backfill_range
     from lakehouse.spark.transaction import set_properties
 

@@ -1,4 +1,4 @@
-"""What is read to tell a table's changes: the files that can hold what changed, and the rows a few at a time."""
+"""Reading a table's changes: only the files that can hold changed rows, and a few rows at a time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KEYS = 400
 
 
 def records() -> list[Record]:
-    """400 keys in tick 1, ten in each window; in tick 2 three records of one of them, which close a window."""
+    """400 keys in tick 1, ten in each window; in tick 2 three records of one key, which close a window."""
     times = [*(10 * n for n in range(KEYS)), *([10 * KEYS + 100] * 3)]
     keys = [*range(KEYS), *([7] * 3)]
     return [
@@ -64,7 +64,7 @@ def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lay
 def test_the_changes_of_one_key_do_not_read_the_whole_table(
     spark: SparkSession, layout: Layout, table: lh.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every batch that was published read every row of a keyed table, and of one with final results."""
+    """Each published batch used to read every row of a keyed table, and of one with final results."""
     from lakehouse.lake import reader
     from lakehouse.run.scenario.replay import _change
     from lakehouse.spark.changelog import begun, changefeed
@@ -82,8 +82,8 @@ def test_the_changes_of_one_key_do_not_read_the_whole_table(
     assert 0 < len(set(looked_at)) <= 3
 
 
-def test_a_set_of_many_values_is_told_once_a_tick(spark: SparkSession, layout: Layout) -> None:
-    """With every change of 16,000 different values of one key it was the square of them."""
+def test_a_set_of_many_values_is_published_once_a_tick(spark: SparkSession, layout: Layout) -> None:
+    """Publishing 16,000 different values of one key with every change was quadratic."""
     from lakehouse.spark.changelog import changefeed
 
     found = changefeed.per_event(OpenLake(spark, layout).open(APP.table("different")), 1, 2).collect()
@@ -93,7 +93,7 @@ def test_a_set_of_many_values_is_told_once_a_tick(spark: SparkSession, layout: L
 def test_rows_reach_the_driver_in_order_and_a_few_at_a_time(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All at once they had to be smaller than spark.driver.maxResultSize."""
+    """Collected at once, they had to fit into spark.driver.maxResultSize."""
     from pyspark.sql import functions as F
 
     from lakehouse.spark import streamed
@@ -106,6 +106,6 @@ def test_rows_reach_the_driver_in_order_and_a_few_at_a_time(
     assert len(sizes) > 5
     assert max(sizes) <= 100_000
     assert [row["id"] for row in streamed.rows(frame)] == list(range(4999, -1, -1))
-    monkeypatch.setattr(streamed, "FETCHED_BYTES", 1)  # one that is larger than all comes alone
+    monkeypatch.setattr(streamed, "FETCHED_BYTES", 1)  # a row that is larger than the limit comes alone
     assert sum(1 for _ in streamed.fetched(frame)) >= 50
     assert list(streamed.rows(frame.limit(0))) == []

@@ -82,7 +82,7 @@ def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: 
         correct(OpenLake(spark, layout).open(COUNTS), APP, key="nobody")
     with pytest.raises(PlanError, match="has no windows"):
         correct(OpenLake(spark, layout).open(EVENTS.latest("last")), APP)
-    # A time without a zone is UTC, wherever this process lives.
+    # A time without a zone is UTC, in whatever zone this process runs.
     first, after = datetime(1970, 1, 1), datetime(1970, 1, 1, microsecond=1_000)
     assert correct(
         OpenLake(spark, layout).open(COUNTS), APP, key="a", start=first, end=after, dry_run=True
@@ -106,7 +106,7 @@ def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: 
 
 
 @pytest.mark.slow
-def test_the_rules_in_python_and_final_results_are_refolded_too(spark: SparkSession, tmp_path: Path) -> None:
+def test_keyed_tables_and_final_results_are_refolded_too(spark: SparkSession, tmp_path: Path) -> None:
     """`busy` has HAVING n > 3: its window never qualified, and now does."""
     from lakehouse.lake.layout import Layout
     from lakehouse.run.repair.correct import correct
@@ -139,14 +139,14 @@ BY_PAIR = (
     PAIRS.group_by("one", "two", "at", "price").window(lh.tumbling("10 milliseconds", grace="0 seconds"))
     .agg(n=lh.count()).table("by_pair")
 )  # fmt: skip
-# Of each key the record at 0 counts, and the one at 5 comes too late, after the one at 25.
+# For each key the record at 0 counts; the one at 5 comes after the one at 25, too late.
 SEEN = "2013-10-27T00:10:00.000005Z"
 KEYS = [("a,b", "c", SEEN, 1.5), ("a", "b,c", SEEN, 1.5), ("a", None, SEEN, 1.5), ("a", "", SEEN[:-2] + "6Z", 1.5)]
 
 
 @pytest.mark.slow
 def test_a_correction_takes_no_record_of_a_key_that_only_looks_alike(spark: SparkSession, tmp_path: Path) -> None:
-    """Joined by commas the first two keys are one text; the last two differ in a null, and in a microsecond."""
+    """The first two keys are one text if joined by commas; the last two differ by a null, and by a microsecond."""
     from lakehouse.lake.layout import Layout
     from lakehouse.run.repair.correct import correct
     from lakehouse.run.scenario.replay import write_bronze
@@ -155,7 +155,7 @@ def test_a_correction_takes_no_record_of_a_key_that_only_looks_alike(spark: Spar
     from lakehouse.spark.table import late
 
     layout, app, records = Layout(str(tmp_path / "lake")), lh.app(BY_PAIR), []
-    # A null in any column would take no part in the groups: the key without `two` reaches none.
+    # A record with a null in a group column belongs to no group: the key without `two` is in none.
     for time in (0, 25, 5):
         for key in KEYS:
             value = json.dumps(dict(zip(("one", "two", "at", "price"), key, strict=True))).encode()

@@ -1,4 +1,4 @@
-"""A table whose declaration has changed, on Spark: it goes on, or it is refused before anything has run."""
+"""A table whose declaration has changed, on Spark: it goes on, or it is refused before anything runs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_table_goes_on_or_is_refused_before_anything_runs(spark: SparkSession,
     ):
         Lake(settings=settings).run(other, until="caught_up")
     assert sorted(folder.rglob("*")) == before
-    # A lake on an object store is not looked at from outside: the table refuses when it is opened.
+    # A lake on an object store is not checked before Spark starts: the table refuses when it is opened.
     with pytest.raises(PlanError, match="exists in the lake under another declaration, and needs a refold"):
         tables.create(OpenLake(spark, layout).open(other.table("hours")))
 
@@ -86,7 +86,7 @@ def test_a_table_goes_on_or_is_refused_before_anything_runs(spark: SparkSession,
 def test_a_table_with_the_accumulators_of_an_earlier_release_is_refused_with_what_to_do(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ended in a MERGE that could not be resolved. Sums of wide decimals were one DECIMAL(37, s)."""
+    """Sums of wide decimals were one DECIMAL(37, s) then. The job failed at a MERGE that Spark could not resolve."""
     layout, stream = Layout(str(tmp_path)), lh.stream("orders", key="id string", schema="n decimal(38, 30)")
     sums = stream.group_by("id").agg(total=lh.sum("n"), mean=lh.avg("n")).table("sums")
     with monkeypatch.context() as earlier:

@@ -27,7 +27,7 @@ def things(tmp_path: Path, spark: SparkSession) -> TablePlace:
 
 
 def test_a_numbered_append_does_not_put_the_tables_state_together(spark: SparkSession, things: TablePlace) -> None:
-    open_epoch(spark, things)  # the first one finds out where a snapshot keeps its state
+    open_epoch(spark, things)  # the first one looks up where a snapshot keeps its state
     append(spark.range(3).toDF("x"), things, Progress(1, 1), {})
     before = delta_log.snapshot(spark, things.path)
     append(spark.range(3).toDF("x"), things, Progress(1, 2), {})
@@ -51,7 +51,7 @@ def test_a_commit_without_rows_needs_no_job(spark: SparkSession, things: TablePl
     assert (said["epoch"], said["tick"], said["operation"], said["records"]) == (1, 1, "nothing", 0)
 
 
-def test_what_a_snapshot_is_told_is_what_it_would_find(spark: SparkSession, things: TablePlace) -> None:
+def test_the_state_given_to_a_snapshot_is_the_one_that_delta_computes(spark: SparkSession, things: TablePlace) -> None:
     open_epoch(spark, things)
     append(spark.range(3).toDF("x"), things, Progress(1, 1), {})
     append_nothing(spark, TablePlace(things.path, "others"), Progress(7, 9), {})
@@ -83,7 +83,7 @@ def test_two_commits_without_rows_of_one_table_at_once_are_a_conflict(
     calls = []
 
     def numbers(snapshot: object) -> dict[str, int] | None:
-        """The other one commits when this one has looked."""
+        """The other writer commits after this one has read the number."""
         known = real(snapshot)
         if not calls:
             calls.append(1)

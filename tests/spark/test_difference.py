@@ -1,4 +1,4 @@
-"""Two tables compared on Spark, by key: what was added, removed, changed, and rows that stand twice."""
+"""Two tables compared on Spark, by key: added, removed and changed keys, and rows that are there twice."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_column_that_one_side_lacks_is_null_there(spark: SparkSession) -> None
     assert (change["before"], change["after"]) == ({}, {"extra": 5})
 
 
-def test_a_row_that_stands_twice_is_a_difference(spark: SparkSession) -> None:
+def test_a_row_that_is_there_twice_is_a_difference(spark: SparkSession) -> None:
     from lakehouse.spark.operators.content import difference
 
     once, twice = (spark.createDataFrame([("a", 1)] * times, "city string, n int") for times in (1, 2))

@@ -51,7 +51,7 @@ def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lay
 
 
 def files(layout: Layout) -> dict[str, bytes]:
-    """The lake's files but for leases and the history of drills."""
+    """The lake's files, without leases and the history of drills."""
     root = Path(layout.root)
     found = (path for path in root.rglob("*") if path.is_file() and "control" not in path.parts)
     return {str(path.relative_to(root)): path.read_bytes() for path in found}
@@ -89,7 +89,7 @@ def test_each_damage_is_found_and_the_table_restored(
 def test_a_damage_that_nothing_finds_is_a_failed_drill(
     spark: SparkSession, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here the checks are switched off, and one way restores something else."""
+    """The checks are switched off here, and one way restores something else."""
     from lakehouse.run.drill import drill as module
 
     monkeypatch.setattr(module, "inspect", lambda *args: None)
@@ -99,7 +99,7 @@ def test_a_damage_that_nothing_finds_is_a_failed_drill(
     assert (done.ok, done.cases[0].found_by, bronze.equal, bronze.lost) == (False, None, False, 20)
 
 
-def test_what_can_not_be_drilled_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_cannot_be_drilled_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.lake.layout import Layout
     from lakehouse.run.drill.drill import drill
 

@@ -40,7 +40,7 @@ MORE = lh.app(
     EVENTS.explode("tags", "tag").group_by("tag").agg(n=lh.count()).table("tags"),
     EVENTS.group_by("id").agg(n=lh.count()).having("n > 1").table("several"),
 )
-# (key, n, who, tags, event time): late for its window, sessions that a record joins, older by order, deletes, bad ones.
+# (key, n, who, tags, event time): late records, one that joins sessions, one older by order, deletes, bad records.
 SENT: list[Any] = [
     ("a", 1, "ann", ["x", "y"], 1), ("b", 2, "bob", ["x"], 4), ("a", 9, "ann", ["y", "y"], 11), ("a", 3, None, [], 6),
     ("a", None, None, None, 12), ("b", 5, "ann", ["z"], 25), ("a", 4, "bob", ["x"], 13), ("b", 6, "eve", None, 9),
@@ -104,7 +104,7 @@ def seen(lake: Lake, table: Table, key: str, at: Any = None) -> list[Any]:
 def check(spark: SparkSession, layout: Layout, table: Table) -> None:
     lake, columns = Lake(layout.root), keys_of(table).columns
     keys = {",".join(str(value) for value in row) for row in lake.read(table).select(*columns).distinct().collect()}
-    for key in keys or {"a"}:  # of `ordered`, say, all rows may be gone
+    for key in keys or {"a"}:  # a table (`ordered`) may have no rows left
         changes = per_event(spark, layout, table, key, 3)
         assert changes
         assert sorted(map(str, seen(lake, table, key))) == sorted(map(str, changes)), (table.name, key)
@@ -119,7 +119,7 @@ def test_the_steps_are_the_changelog_per_event(spark: SparkSession, layout: Layo
 
 @pytest.mark.slow
 def test_at_an_event_time(layout: Layout) -> None:
-    """What the table has then is Spark's to read, and it agrees: `seen` asks for that."""
+    """Spark reads the table at that time, and the two agree: `seen` checks it."""
     assert [offset for offset, *_ in seen(Lake(layout.root), LATE, "a", AtEvent(12))] == [0, 2]
 
 

@@ -23,7 +23,7 @@ SCHEMA = (
     "n int, p string, t string, xs array<int>, m string, z int, day date, at timestamp, flag boolean, nested string, "
     "start int"
 )
-# Each raises on the bad record with ANSI mode off, and gives the value on the good one.
+# With ANSI mode off each raises on the bad record, and gives the value on the good one.
 RAISING: dict[str, Any] = {
     "element_at(xs, z)": 7, "element_at(xs, 0)": None, "coalesce(element_at(xs, z), -1)": 7,
     "upper(cast(element_at(xs, z) AS string))": "7", "lower(cast(element_at(xs, z) AS string))": "7",
@@ -88,7 +88,7 @@ def test_what_raises_on_one_record_is_null_there_and_stops_nothing(spark: SparkS
 
 
 @pytest.mark.slow
-def test_deep_nesting_and_a_function_that_raises_are_on_spark_what_they_are_in_the_model(
+def test_spark_and_the_model_agree_on_deep_nesting_and_a_function_that_raises(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     from lakehouse.run.scenario.replay import SparkReplay
@@ -134,7 +134,7 @@ def test_deep_nesting_and_a_function_that_raises_are_on_spark_what_they_are_in_t
         assert result.changelogs[table.name] == expected.changelogs[table.name], table.name
 
 
-def test_what_only_spark_can_tell_is_refused_before_anything_is_written(spark: SparkSession) -> None:
+def test_faults_that_only_spark_can_tell_are_refused_before_anything_is_written(spark: SparkSession) -> None:
     events = lh.stream("events", key="id string", schema=SCHEMA)
     by = events.group_by("id")
     refused = [
@@ -168,7 +168,7 @@ def test_every_function_of_spark_is_allowed_or_refused(spark: SparkSession) -> N
     assert sorted(ALLOWED - names - syntax) == []
 
 
-# Types that sqlglot does not know, so the declaration takes them; Spark would put a cast to timestamp around the text.
+# sqlglot does not know these types, so the declaration accepts them; Spark would cast the text to a timestamp.
 IMPLICIT = [
     "nvl(get(ts, 0), at) > at", "get(ts, 0) = at", "get(ts, 0) BETWEEN at AND at",
     "CASE get(ts, 0) WHEN at THEN true END", "exists(ts, x -> x < at)", "map(at, 1)[t] = 1",
@@ -184,7 +184,7 @@ EXPLICIT = [
 ]  # fmt: skip
 
 
-def test_a_text_that_spark_alone_would_take_for_a_moment_is_refused_before_the_first_tick(spark: SparkSession) -> None:
+def test_a_text_that_spark_alone_would_cast_to_a_moment_is_refused_before_the_first_tick(spark: SparkSession) -> None:
     schema = "t string, ts array<string>, at timestamp, day date"
     events = lh.stream("events", key="id string", schema=schema)
     by = events.group_by("id")
@@ -202,7 +202,7 @@ def test_a_text_that_spark_alone_would_take_for_a_moment_is_refused_before_the_f
             check(spark, lh.app(table))
 
 
-# By what a record says: n of 2, or far too many; k, a key, or null.
+# The record decides: n is 2 or far too large; k is a key or null.
 MAPS = {
     "map(t, 1, k, 2)": {"x": 1, "a": 2}, "map_from_arrays(array(t, k), array(1, 2))": {"x": 1, "a": 2},
     "map_from_entries(array(struct(t AS a, 1 AS b), struct(k AS a, 2 AS b)))": {"x": 1, "a": 2},
@@ -221,7 +221,7 @@ SIZES = {
 
 
 def test_a_map_that_fails_leaves_nothing_in_the_next_records_map(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark's builder of maps kept the keys of the map that failed; or an assertion ended the job."""
+    """Spark's map builder kept the keys of the map that failed, or an assertion ended the job."""
     from lakehouse.run.scenario.replay import SparkReplay
 
     events = lh.stream("events", key="id string", schema="t string, k string")
@@ -248,7 +248,7 @@ def test_what_would_take_all_the_memory_is_null(spark: SparkSession, tmp_path: P
     rows = SparkReplay(spark, tmp_path)(lh.app(made.latest("made")), records).tables["made"]
     for key in "02":
         assert dict(zip(SIZES, rows[(key,)].values(), strict=True)) == SIZES
-    # The size of a null is -1 to Spark.
+    # Spark gives -1 as the size of a null.
     assert {
         name: value for name, value in zip(SIZES, rows[("1",)].values(), strict=True) if value not in (None, -1)
     } == {}

@@ -1,4 +1,4 @@
-"""A user's function that raises is not silent: the records are counted, the first one and its error are kept."""
+"""A user's function that raises is reported: failing records are counted, the first one is kept with its error."""
 
 from __future__ import annotations
 
@@ -50,21 +50,21 @@ def test_records_on_which_functions_fail_are_counted_in_the_tables_commits(spark
         numbers.group_by("g").agg(**functions).table("plain"),
         numbers.group_by("g").window(lh.hopping("4 seconds", "2 seconds")).agg(**functions).table("windows"),
     )
-    # Odd: 1, 3, 5. Even after the first: 2, 4, 6. A null value, and a bad record, are given to no function.
+    # Odd: 1, 3, 5. Even after the first: 2, 4, 6. Null values and bad records are given to no function.
     records = [record(n, n, 1 + n // 4) for n in range(1, 7)] + [record(7, None, 2)]
     layout = Layout(str(tmp_path / "lake"))
     last = write_bronze(OpenLake(spark, layout), app, records)
     odd = "ValueError: 1 is odd\x1b[2J\\ud800"
     divided = "ZeroDivisionError: division by zero"
     told: list[tuple[str, Failed]] = []
-    for tick in range(1, last + 1):  # a new writer each
+    for tick in range(1, last + 1):  # each tick has a new writer
         with Silver(OpenLake(spark, layout), app, lambda tick, count: None) as silver:
             silver.catch_up(tick)
             told += silver.failed()
             assert not list(silver.failed())
     halves = (Failed("map half", 3, "numbers/1/0", odd),)
     reduced = Failed("reduce odd", 3, "numbers/0/1", divided)
-    # Of a batch only the last total is shown: 6, after the first tick.
+    # A batch shows only its last total: 6, after the first tick.
     own = Failed("aggregate own", 1, "numbers/1/1", "ZeroDivisionError: integer division or modulo by zero")
     tables = {"again": halves, "counted": halves, "plain": (own, reduced)}
     found = failed.by_table(layout)

@@ -1,4 +1,4 @@
-"""Tables that read tables, on real Spark and Delta: the same as on the model, whatever the batches are."""
+"""Tables that read tables, on real Spark and Delta: the same as on the model, under any batching."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FEW = lh.app(STEPS, LATEST, CITIES, KNOWN)
 
 
 class Bench:
-    """A lake, and what its tables hold."""
+    """A lake, and the content of its tables."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.layout = spark, Layout(str(folder / "lake"))

@@ -1,7 +1,7 @@
 """A moment is the same for Spark and without a JVM: versions, ticks, commit times, offsets and event times.
 
-Each stage of a lake's life is asked for all of them by both, and by Spark through Hadoop's file systems, too, as on an
-object store.
+At each stage of a lake's life both are asked for all of them; Spark also through Hadoop's file systems, as on an object
+store.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FAR_MS = 4_102_444_800_000
 
 
 def history(keys: str, first: int, tick: int, topic: str = "events", topic_id: str = "id") -> list[Record]:
-    """A record of each key, ten milliseconds apart, two a tick; `first` is the first one's offset."""
+    """A record of each key, ten milliseconds apart, two a tick; `first` is the offset of the first one."""
     times = [10 * (first + n) for n in range(len(keys))]
     return [
         Record(topic, topic_id, 0, first + n, time, key.encode(), json.dumps({"n": n}).encode(), n // 2 + tick, order)
@@ -115,7 +115,7 @@ class Bench:
 
 
 def answer(line: Timeline, at: At | None) -> Any:
-    """The records that count and the version; or why there is none, which both must say."""
+    """The records that count and the version; or the reason why there is none, which must be the same for both."""
     said: list[Any] = []
     for asked in (line.cut, line.version):
         try:
@@ -135,7 +135,7 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_both_say_the_same_of_every_moment(bench: Bench) -> None:
+def test_both_agree_on_every_moment(bench: Bench) -> None:
     """Ticks 2 and 3 are taken in together, 4 is another topic's, 5 waits; then an intervention, a revert, a swap."""
     from lakehouse.run.repair.backfill import backfill, revert
     from lakehouse.spark.past import reading
@@ -176,8 +176,8 @@ def test_both_wait_for_an_intervention_that_nobody_has_applied(bench: Bench) -> 
 
 
 @pytest.mark.slow
-def test_both_say_the_same_where_logs_and_files_are_gone(bench: Bench) -> None:
-    """Delta removes the log's beginning after a checkpoint, and VACUUM files; bronze's rows say its offsets then."""
+def test_both_agree_where_logs_and_files_are_gone(bench: Bench) -> None:
+    """Delta removes old log entries after a checkpoint, VACUUM files; then bronze's rows give the offsets."""
     bench.write(history("abacbdae", 0, 1))
     for tick in (1, 2, 3):
         bench.catch_up(to=tick)
@@ -189,7 +189,7 @@ def test_both_say_the_same_where_logs_and_files_are_gone(bench: Bench) -> None:
 
 
 def forget(spark: SparkSession, path: str, kept: int) -> None:
-    """Take the log's beginning away, but for so many commits, as Delta does after a checkpoint."""
+    """Remove all but the last commits from the log, as Delta does after a checkpoint."""
     spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")
     spark.sql(f"OPTIMIZE delta.`{path}`")
     log = Path(path, "_delta_log")
@@ -201,8 +201,8 @@ def forget(spark: SparkSession, path: str, kept: int) -> None:
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
 
 
-def test_offsets_are_of_the_topic_as_it_is(bench: Bench) -> None:
-    """Spark took those of an earlier topic of its name for the present one's: rows were missing in silence."""
+def test_offsets_are_those_of_the_present_topic(bench: Bench) -> None:
+    """Spark mistook the offsets of an earlier topic of that name for the present ones: rows were missing in silence."""
     from lakehouse.spark.past import reading
 
     bench.write(history("abac", 0, 1))

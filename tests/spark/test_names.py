@@ -1,4 +1,4 @@
-"""Names that a user may give, against every name that lakehouse uses inside: the tables are those of the model."""
+"""Users may give every name that lakehouse uses inside: the tables are those of the model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def history() -> list[Record]:
 
 
 @pytest.mark.slow
-def test_aggregates_and_columns_may_have_the_names_that_are_used_inside(spark: SparkSession, tmp_path: Path) -> None:
+def test_aggregates_and_columns_may_have_names_that_are_used_inside(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.run.scenario.replay import SparkReplay
 
     names = lh.stream("names", key="id string", schema=", ".join(COLUMNS))

@@ -16,7 +16,7 @@ from lakehouse.spark.open_lake import OpenLake
 
 T = 1_700_000_000_000
 TIMES = (T, T + 50, T + 10, T + 40, T + 90, T + 20)
-PARTITIONS = 21  # more than one task is worth; an odd number, so that halves of the rows part one of them
+PARTITIONS = 21  # enough for several tasks; an odd number, so that half of the rows ends inside a partition
 
 
 def test_many_partitions_of_a_tick_each_have_their_own_running_maximum(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The version that is said to be a table at a moment is it: tables that Spark wrote, against the model, without Spark.
+"""The version given for a moment is the table at that moment: Spark's tables against the model, read without Spark.
 
 tick        1         2         3         4             5
 times       100..     200..     300..     400.., 250    500..
@@ -46,7 +46,7 @@ BATCHES = [1, 3, 5]
 
 def records() -> list[Record]:
     times = [100 * tick + 10 * n for tick in range(1, 6) for n in range(6)]
-    times[3 * 6 + 5] = 250  # came in tick 4
+    times[3 * 6 + 5] = 250  # arrived in tick 4
     orders = order_times(times)
     return [
         Record(
@@ -100,7 +100,7 @@ def test_offsets(layout: Layout) -> None:
 
 
 def test_event_times(layout: Layout) -> None:
-    """Every version that is given is right; and there is one wherever no record is out of order."""
+    """Every version given is right, and there is one for each time at which no record is out of order."""
     for ms in [99, *(time for tick in range(1, 6) for time in (100 * tick, 100 * tick + 60)), 250, 449]:
         expected = model.run(APP, records(), decode, ms)
         for table in APP.tables:
@@ -122,7 +122,7 @@ def test_between_versions_spark_folds(spark: SparkSession, layout: Layout, momen
     assert found == expected.tables["newest"]
 
 
-def test_a_commit_time_is_one_version_for_spark_too_wherever_the_files_were_copied(
+def test_a_commit_time_is_the_same_version_for_spark_wherever_the_files_were_copied(
     spark: SparkSession, layout: Layout, tmp_path: Path
 ) -> None:
     from lakehouse.spark.past import reading
@@ -165,7 +165,7 @@ def test_the_record_that_set_a_row(layout: Layout) -> None:
         assert row["record"]["key"].decode() == key
 
 
-def test_a_file_that_is_gone_is_missed(layout: Layout) -> None:
+def test_a_missing_file_is_noticed(layout: Layout) -> None:
     history = History(layout, "newest")
     assert history.oldest_readable() == 0
     file = Path(history.path, reader.files(reader.open_table(history.path, history.what, 2))[0])

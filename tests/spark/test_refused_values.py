@@ -1,4 +1,4 @@
-"""Calls that a record could make take all the memory or the whole stack of the process: null, and the job goes on."""
+"""Calls that would take all the memory or the whole stack of the process for some record: null, and the job goes on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SCHEMA = "s string, p string, f string, many string, n int, xs array<string>"
 MAP = "map_from_entries(transform(xs, (x, i) -> struct(i, x)))"
 FEW = {"s": "aa", "p": "^(a|b)*$", "f": "%5s", "many": "%1$s%1$s", "n": 2, "xs": ["x", "y"]}
-# What each gives on the record above. On the one below it would be larger than the memory, or deeper than the stack.
+# What each gives for the small record. For the large one it would be larger than the memory, or deeper than the stack.
 CALLS: dict[str, Any] = {
     "length(replace(s, 'a', s))": 4, "length(replace(s, s, 'xyz'))": 3, "length(regexp_replace(s, 'a', s))": 4,
     "length(regexp_replace(left(s, 20000), '(?=(.*))', '$1'))": 5, "length(array_join(xs, s))": 4,
@@ -43,7 +43,7 @@ MANY = {
 SMALL = {
     "length(replace(s, s, 'xyz'))": 3,
     "format_string(left(f, 1) || '1$s 123456789', left(s, 2))": "aa 123456789",
-}  # what the second one makes small is made
+}  # these make the value smaller, so they are computed
 
 
 def run(spark: SparkSession, folder: Path, calls: dict[str, Any], values: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -62,18 +62,14 @@ def run(spark: SparkSession, folder: Path, calls: dict[str, Any], values: list[d
     return [dict(zip(calls, rows[(str(n),)].values(), strict=True)) for n in range(len(values))]
 
 
-def test_what_a_record_makes_larger_than_the_memory_or_deeper_than_the_stack_is_null(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_value_larger_than_the_memory_or_deeper_than_the_stack_is_null(spark: SparkSession, tmp_path: Path) -> None:
     first, large, last = run(spark, tmp_path, CALLS, [FEW, MANY, FEW])
     assert first == last == CALLS
-    # The size of a null is -1 to Spark.
+    # Spark gives -1 as the size of a null.
     assert {call: value for call, value in large.items() if value not in (None, -1)} == SMALL
 
 
-def test_a_pattern_that_repeats_a_group_walks_through_twenty_thousand_characters(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """The stack that a thread has by default ends at 1,700."""
+def test_a_pattern_that_repeats_a_group_matches_twenty_thousand_characters(spark: SparkSession, tmp_path: Path) -> None:
+    """A thread's default stack ends at 1,700."""
     calls = {"s RLIKE '^(a|b)*$'": True, "s RLIKE p": True, "length(replace(s, 'a', '123456789'))": 180_000}
     assert run(spark, tmp_path, calls, [FEW | {"s": "a" * 20_000}]) == [calls]

@@ -28,7 +28,7 @@ SESSIONS = EVENTS.group_by("id").window(lh.session("5 milliseconds")).agg(n=lh.c
 APP = lh.app(LAST, SUMS, SESSIONS)
 
 KEYS, TIMES = "aabab", [1, 8, 9, 14, 30]
-BAD = (1, 2)  # the first bridges two sessions of `a` once it counts; the second is the only record of `b` then
+BAD = (1, 2)  # once fixed, the first joins two sessions of `a`; the second is the only record of `b`
 
 
 def history(*, fixed: bool) -> list[Record]:

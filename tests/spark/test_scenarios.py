@@ -1,6 +1,6 @@
-"""Scenario files on real Spark and Delta. What counts as passing is this.
+"""Scenario files on real Spark and Delta: the result that counts.
 
-Many scenarios go through one lake at once, each under names of its own: one Spark job takes in a tick of all of them.
+Many scenarios go through one lake at once, each under names of its own: one Spark job takes in a tick for all of them.
 The core runs a few that hold every kind of step, window, aggregate, option and format between them; `make test-all`
 runs every file.
 """
@@ -33,7 +33,7 @@ def part(scenario: Scenario, batch: Batch) -> Trial:
 
 
 def kinds(app: App) -> set[object]:
-    """What an application is made of."""
+    """The kinds of everything that an application consists of."""
     found: set[object] = {(s.key_format, s.value_format, s.event_time is None, s.own_table) for s in app.sources}
     for table in app.tables:
         found |= {type(table.fold), type(table.fold.window)}

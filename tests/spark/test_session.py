@@ -1,4 +1,4 @@
-"""How Spark's JVM is started: what every account of the machine can read of it, and that the settings arrive whole."""
+"""How Spark's JVM is started: what other accounts of the machine can read, and that every setting arrives."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Tables of one batch that read the same source: it is decoded once, held meanwhile, and nothing stays.
+"""Tables of one batch that read the same source: it is decoded once, held during the batch, and released.
 
 ticks    1 2 | 3 4          each | is a batch
-wide     ####  ####         three tables that stand together: a record is decoded once
-behind   ----  #########    a table that joins later decodes its own, longer range
+wide     ####  ####         three tables at the same tick: a record is decoded once
+behind   ----  #########    a table that starts later decodes its own, longer range
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lakehouse.spark.silver import writer
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.shared import Sharing
 
-# CSV is decoded in Python, where it can be seen how often.
+# CSV is decoded in Python, where a test can count it.
 EVENTS = lh.stream("events", key="id string", schema="city string, n bigint", format="delimited")
 OTHERS = lh.stream("others", key="id string", schema="x bigint", format="delimited")
 LATEST = EVENTS.latest("latest")
@@ -49,7 +49,7 @@ def history(ticks: int = TICKS, bad: int | None = None) -> list[Record]:
 
 
 class Bench:
-    """A lake, what was decoded in it, and what Spark holds."""
+    """A lake, the values decoded in it, and what Spark holds."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.lake = spark, OpenLake(spark, Layout(str(folder / "lake")))
@@ -129,8 +129,8 @@ def test_a_table_that_lags_behind_decodes_its_own_range(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_counts_of_each_table_with_a_bad_record_and_a_topic_at_rest(bench: Bench) -> None:
-    """What a table counts on the way is counted for each one, also where a batch has nothing of the source."""
+def test_counts_of_each_table_with_a_bad_record_and_an_idle_topic(bench: Bench) -> None:
+    """Each table has its own counts, also in a batch without records of the source."""
     beside = lh.app(LATEST, COUNTS, OTHERS.latest("others"))
     records = history(ticks=2, bad=4)
     rest = [Record("others", "id-2", 0, n, n, b"a", b"%d" % n, 3, n) for n in range(2)]
@@ -147,7 +147,7 @@ def test_counts_of_each_table_with_a_bad_record_and_a_topic_at_rest(bench: Bench
 
 @pytest.mark.slow
 def test_tables_over_tables_read_what_is_shared(bench: Bench) -> None:
-    """The changes of a table are derived from its records: those of the same batch are decoded already."""
+    """The changes of a table are derived from its records, which are already decoded for the same batch."""
     cities = COUNTS.to_stream().group_by("rows").agg(n=lh.count()).table("cities")
     app = lh.app(COUNTS, cities)
     records = history(ticks=2)
@@ -189,7 +189,7 @@ class Stands:
         return self.whole
 
 
-def test_a_tick_that_ingest_appends_meanwhile_has_nothing_decoded_again(bench: Bench) -> None:
+def test_a_tick_that_ingest_appends_meanwhile_does_not_cause_decoding_again(bench: Bench) -> None:
     records = history(ticks=2)
     bench.write(WIDE, records[:EACH])
     with Sharing(bench.lake, [Stands(LATEST, 0), Stands(COUNTS, 0)], 1) as sharing:

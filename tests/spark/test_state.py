@@ -1,7 +1,7 @@
-"""What is kept and what is seen are two commits: a writer that ended between them leaves the second one behind.
+"""The state and the visible table are two commits: a writer that ended in between leaves the second one behind.
 
-state     tick 1    2   X      the next writer brings what is seen from tick 1 to tick 2, then goes on
-seen      tick 1        X
+state     tick 1    2   X      the next writer brings the visible table to tick 2, then goes on
+visible   tick 1        X
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Two writers that start at once, where no lease keeps one out (an object store): one of them owns the table.
+"""Two writers that start at once, without a lease (on an object store): only one of them owns the table.
 
 Both read the same last epoch and choose the same next one. Delta takes one commit of that number and skips the other in
 silence, so the number alone does not say whose commit stands there.
@@ -54,7 +54,7 @@ def layout(tmp_path: Path, spark: SparkSession) -> Layout:
 
 
 def at_once(monkeypatch: pytest.MonkeyPatch, other: Any) -> None:
-    """The next writer that has read how far a table is lets `other` open its epoch before it goes on."""
+    """When the next writer has read a table's progress, let `other` open its epoch first."""
     real = transaction.read_progress
     calls = []
 
@@ -68,7 +68,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch, other: Any) -> None:
     monkeypatch.setattr(transaction, "read_progress", read)
 
 
-def test_two_writers_of_a_table_do_not_hold_one_epoch(
+def test_two_writers_of_a_table_do_not_hold_the_same_epoch(
     spark: SparkSession, layout: Layout, no_lease: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_bronze(OpenLake(spark, layout), APP, [record(n, 1) for n in range(3)])
@@ -81,14 +81,14 @@ def test_two_writers_of_a_table_do_not_hold_one_epoch(
     assert [row.n for row in spark.read.format("delta").load(layout.silver("counted")).collect()] == [3]
 
 
-def test_two_writers_of_bronze_do_not_hold_one_epoch(
+def test_two_writers_of_bronze_do_not_hold_the_same_epoch(
     spark: SparkSession, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_bronze(OpenLake(spark, layout), APP, [record(0, 1)])
     states: list[Any] = []
     at_once(monkeypatch, lambda: states.append(interventions.take_over(OpenLake(spark, layout))))
     with pytest.raises(Fenced, match="Another writer has taken it over"):
-        # It read the number before, and opens the epoch after the other one has.
+        # It reads the number first, and opens its epoch after the other writer.
         transaction.open_epoch(spark, bronze_of(layout))
     monkeypatch.undo()
     check_epoch(spark, bronze_of(layout), states[0].epoch)
@@ -110,7 +110,7 @@ def test_a_swap_or_a_revert_does_not_open_an_epoch_for_a_writer_that_has_lost_th
             assert read_progress(spark, visible_of(layout, COUNTED)) == before
 
 
-def test_who_has_lost_bronze_gives_no_tick_a_reason(spark: SparkSession, layout: Layout) -> None:
+def test_a_writer_that_has_lost_bronze_records_no_intervention(spark: SparkSession, layout: Layout) -> None:
     write_bronze(OpenLake(spark, layout), APP, [record(0, 1)])
     zombie = interventions.take_over(OpenLake(spark, layout))
     successor = interventions.take_over(OpenLake(spark, layout))
@@ -138,7 +138,7 @@ def test_a_zombie_doubles_neither_the_quarantine_nor_the_late_records(
     with zombie:
         applied(zombie, 1)
         with successor:
-            for _ in range(2):  # before its successor has written anything, and after it
+            for _ in range(2):  # before and after the successor's first write
                 with pytest.raises(Fenced):
                     applied(zombie, 2)
                 applied(successor, 2)
@@ -148,7 +148,7 @@ def test_a_zombie_doubles_neither_the_quarantine_nor_the_late_records(
     assert sorted(row.offset for row in late.collect()) == [1, 4]
 
 
-def test_a_local_path_has_a_lease_whatever_its_spelling_and_a_remote_one_makes_no_folder(
+def test_a_local_path_has_one_lease_in_any_spelling_and_a_remote_one_creates_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

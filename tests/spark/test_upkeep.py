@@ -1,4 +1,4 @@
-"""Upkeep on real Spark and Delta: fewer files, older versions gone, and every moment of the past still read equal."""
+"""Upkeep on real Spark and Delta: fewer files, older versions gone, and every moment of the past reads as before."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ DAY = 86_400_000
 
 
 def history(ticks: int, first: int = 1) -> list[Record]:
-    """Three records a tick: of a key of its own, twice, and of another one; of "a" in every fourth tick."""
+    """Three records a tick: two of a new key and one of another key, which is "a" in every fourth tick."""
     made = []
     for tick in range(first, first + ticks):
         for key in (f"k{tick:03}", f"k{tick:03}", "a" if tick % 4 == 0 else f"m{tick:03}"):
@@ -69,7 +69,7 @@ class Killing:
 
 
 class Bench:
-    """A lake of the application, and what its tables hold."""
+    """A lake of the application, and the content of its tables."""
 
     def __init__(self, spark: SparkSession, layout: Layout) -> None:
         self.spark, self.layout = spark, layout
@@ -117,7 +117,7 @@ class Bench:
         return [tuple(row) for row in read(self.lake.open(SUMS), 1, last).collect()]
 
     def streamed(self, checkpoint: Path) -> list[tuple[Any, ...]]:
-        """What a streaming reader of the table's change data finds new."""
+        """The new rows for a streaming reader of the table's change data feed."""
         got: list[tuple[Any, ...]] = []
 
         def take(frame: Any, _: int) -> None:
@@ -209,13 +209,13 @@ def test_an_anchor_serves_when_the_versions_are_gone(bench: Bench, monkeypatch: 
     vacuum = files.vacuum
 
     def at_once(spark: SparkSession, path: str, keep_ms: int) -> None:
-        spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")  # it asks for an hour
+        spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")  # it demands at least an hour
         vacuum(spark, path, keep_ms)
 
     monkeypatch.setattr(files, "vacuum", at_once)
     bench.add(3)
     with monkeypatch.context() as patched:
-        patched.setattr(anchors, "datetime", Killing)  # the rows are copied, the index does not know of it yet
+        patched.setattr(anchors, "datetime", Killing)  # the rows are copied, but not yet in the index
         with pytest.raises(Killed):
             bench.upkeep(SUMS, policy(every_ms=0))
     assert bench.upkeep(SUMS, policy(every_ms=0))["silver/sums"].anchor == 3
@@ -223,7 +223,7 @@ def test_an_anchor_serves_when_the_versions_are_gone(bench: Bench, monkeypatch: 
     path = bench.layout.silver("sums")
     old = next(c for c in bench.lake.commits(bench.lake.open(SUMS).visible) if c.tick == 4)
 
-    # A net changelog that is behind: what it has still to read is kept, whatever the policy says.
+    # A net changelog lags behind: what it still has to read is kept, whatever the policy says.
     kept = bench.upkeep(SUMS, policy(1000), {"sums-changes": 1})["silver/sums"].kept
     assert kept == (
         "versions of 1 seconds",

@@ -1,4 +1,4 @@
-"""The parts of upkeep: a layout by any key, which anchors go, when a job does it, and that a failure stops nothing."""
+"""The parts of upkeep: layout by any key, removal of anchors, when a job does it; a failure stops nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAY = 86_400_000
 
 @pytest.mark.parametrize("by", [["id"], ["select"], ["id", "select", "yes"]])
 def test_any_key_can_be_laid_out_by(spark: SparkSession, tmp_path: Path, by: list[str]) -> None:
-    """Bytes and booleans have no order that Delta knows of; a name may be a word of SQL; values null."""
+    """Delta knows no order of bytes and booleans; a name may be a word of SQL; values may be null."""
     from lakehouse.spark.table import files
 
     path = str(tmp_path / "table")
@@ -43,8 +43,8 @@ def test_old_anchors_are_thinned_to_one_a_period() -> None:
     assert surplus([], DAY, 0) == []
 
 
-def test_old_anchors_do_not_grow_for_ever() -> None:
-    """One stayed every 90 days, each a whole copy of the table."""
+def test_the_number_of_old_anchors_is_bounded() -> None:
+    """Every 90 days one more anchor stayed, a whole copy of the table."""
     from lakehouse.spark.silver.upkeep import surplus
 
     kept: list[int] = []
@@ -56,13 +56,13 @@ def test_old_anchors_do_not_grow_for_ever() -> None:
         old = [tick for tick in kept if day - tick > keep]
         assert len(old) <= 2 * max(day // keep, 1).bit_length()
         assert kept[0] == 0, "what a restored table began with is in no bronze"
-    # Whatever moment is read, no more is to be folded than came since, and a period.
+    # A read of any moment folds at most what came since that moment, and one period.
     for before, after in pairwise(kept):
         assert after - before <= years * 365 - before + keep
 
 
-def test_what_crashes_left_is_removed_when_it_is_old_and_nobodys(tmp_path: Path) -> None:
-    """Refused requests, files that were never put in place, and checkpoints of other sets of tables stayed for ever."""
+def test_leftovers_of_crashes_are_removed_when_they_are_old_and_unused(tmp_path: Path) -> None:
+    """Refused requests, files that were never renamed, and checkpoints of other sets of tables stayed forever."""
     from datetime import UTC, datetime
 
     from lakehouse.lake.layout import Layout
@@ -131,8 +131,8 @@ def test_upkeep_is_done_when_due_and_its_failure_stops_nothing(tmp_path: Path) -
     assert failed == ["ZeroDivisionError: integer division or modulo by zero"]
 
 
-def test_what_a_killed_restore_left_is_removed_by_the_next_one(spark: SparkSession, tmp_path: Path) -> None:
-    """Its rows stayed below control/restoring for ever; those of a restore that runs stay where they are."""
+def test_leftovers_of_a_killed_restore_are_removed_by_the_next_one(spark: SparkSession, tmp_path: Path) -> None:
+    """Its rows stayed below control/restoring forever. Those of a running restore must stay."""
     from lakehouse.lake.layout import Layout
     from lakehouse.lake.lease import Lease
     from lakehouse.run.repair.newest import handed

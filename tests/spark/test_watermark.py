@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def test_before_a_record_moves_the_clock_there_is_no_watermark(spark: SparkSession) -> None:
-    """A fix of a topic's first record: compiled code read a null as a number, and the fix could never be applied."""
+    """A fix of a topic's first record could never be applied: compiled code read a null as a number."""
     from pyspark.sql import functions as F
 
     from lakehouse.spark.operators.clock import ClockState, timed
 
-    compiling = spark.newSession()  # as the command runs; the core tests do not compile plans
+    compiling = spark.newSession()  # as the command does; the core tests do not compile plans
     compiling.conf.set("spark.sql.codegen.wholeStage", "true")
     compiling.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
     events = lh.stream("events", key="id string", schema="n int").group_by("id")

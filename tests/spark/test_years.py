@@ -1,6 +1,6 @@
-"""Times at the ends of the years 1 to 9999, and outside of them: nothing stops, and every reader can read what is kept.
+"""Times at the ends of the years 1 to 9999, and outside of them: nothing stops, and every reader can read the tables.
 
-What does not fit is in the quarantine with its reason, and the good record after it arrives; the model says the same.
+What does not fit is in the quarantine with its reason, and the good record after it arrives; the model agrees.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HOPPED = VISITS.group_by("id").window(lh.hopping("2 days", "1 day")).agg(n=lh.co
 FINAL = VISITS.group_by("id").window(lh.tumbling("1 day")).agg(n=lh.count()).table("final", emit="final")
 STAMPS = lh.stream("stamps", key="id string", schema="at timestamp, many array<struct<at: timestamp>>, day date")
 KNOWN = lh.app(HOPPED, FINAL, STAMPS.latest("stamps_latest"))
-# What the model can't tell: expressions that give times which there are not are null, as any that fails.
+# The model can't tell: an expression whose time does not exist is null, as any that fails.
 FAR = STAMPS.select("at + make_interval(8000) AS later", "array(at, at + make_interval(8000)) AS both")
 ADDED = "at + make_interval(8000)"
 SPARK = lh.app(
@@ -55,7 +55,7 @@ BAD: list[dict[str, Any]] = [
     {"at": "0000-06-01T00:00:00Z"}, {"day": "+10000-01-01"}, {"day": "0000-01-01"}, {"many": [None, {"at": JUNE}]},
     {"many": [{"at": "12:30"}]},
 ]  # fmt: skip
-# Microseconds that are read as seconds overflow to any time: 2013-11-04 to one of the year 2521.
+# Microseconds that are read as seconds overflow: 2013-11-04 becomes a time in the year 2521.
 BAD.append({"at": 1_383_523_200_000_000})
 
 
@@ -64,7 +64,7 @@ def year(time: datetime | None) -> int | None:
 
 
 def history() -> list[Record]:
-    """Good and bad records in one tick; a good one is the last."""
+    """Good and bad records in one tick; the last one is good."""
     values = {"visits": [{"at": time} for time in TIMES], "stamps": [*GOOD[1:], *BAD, GOOD[0]]}
     made = []
     for topic, of in values.items():
@@ -89,7 +89,7 @@ def test_a_time_outside_of_the_years_stops_nothing(spark: SparkSession, tmp_path
         silver.catch_up(1)
 
     def rows(layer: str, name: str) -> list[dict[str, Any]]:
-        # deltalake and pyarrow: what INT96 can't hold, or Python has no datetime for, could not be read here.
+        # deltalake and pyarrow fail here on times that INT96 can't hold, or that are no datetime in Python.
         return reader.dataset(reader.path_of(layout, layer, name)).to_table().to_pylist()
 
     expected = model.run(KNOWN, records, decode)
@@ -107,7 +107,7 @@ def test_a_time_outside_of_the_years_stops_nothing(spark: SparkSession, tmp_path
     found = answer(duck, 'SELECT epoch_ms("at") FROM stamps_latest ORDER BY 1').fetchall()
     assert found[0][0] == FIRST_MS
 
-    # An expression that gives a time which there is not is null: as a value, as a key, in an aggregate, and published.
+    # An expression whose time does not exist is null: as a value, as a key, in an aggregate, and published.
     assert {row["id"]: year(row["later"]) for row in rows("silver", "far")} == {"a": 8001, "b": 9850, "c": None}
     assert {year(row["later"]): row["n"] for row in rows("silver", "far_keys")} == {8001: 1, 9500: 1, 9850: 1}
     values = {row["id"]: row for row in rows("silver", "far_values")}

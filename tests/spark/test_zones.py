@@ -1,4 +1,4 @@
-"""What a table holds does not depend on the time zone of the process: the hours that daylight saving repeats or skips.
+"""What a table holds does not depend on the time zone of the process: hours that daylight saving repeats or skips.
 
 In Berlin 02:00 to 03:00 on 2013-10-27 is two hours, 00:00 to 02:00 UTC, and on 2013-03-31 there is no such hour.
 """
@@ -43,7 +43,7 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def history() -> list[Record]:
-    """Hours around both changes; the second tick brings no more than a repeated one."""
+    """Hours around both changes; the second tick brings only the repeated hour."""
     hours = [begin + timedelta(minutes=10, hours=n) for begin in (SPRING, AUTUMN) for n in range(-1, 4)]
     made: list[Record] = []
     for tick, times in ((1, hours), (2, [REPEATED])):

@@ -1,4 +1,4 @@
-"""Topics that were deleted and made anew, and logs that were cut: what is read goes by the topic's id, and once."""
+"""Topics that were deleted and created again, and logs that were cut: records are read by topic id, each once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def counts(lake: Lake, app: lh.App, table: str) -> dict[str, int]:
     return {row.k: row.n for row in lake.read(app.table(table)).collect()}
 
 
-def test_a_topic_made_anew_before_its_first_record_does_not_keep_the_dead_id(
+def test_a_topic_recreated_before_its_first_record_does_not_keep_the_dead_id(
     lake, cluster, send, bronze, spark: SparkSession, ingest
 ) -> None:
     for topic in ("anew-kept", "anew-empty", "anew-own"):
@@ -48,7 +48,7 @@ def test_a_topic_made_anew_before_its_first_record_does_not_keep_the_dead_id(
     app = lh.app(*counted("anew-kept", "anew-empty").tables, *counted("anew-own", own_table=True).tables)
     assert ingest(one, app) == [(1, 1)]
     for topic in dead:
-        for partitions in (1, 3):  # more than once, with fewer partitions and with more
+        for partitions in (1, 3):  # twice, with fewer partitions and with more
             cluster.delete(topic)
             cluster.create(topic, partitions=partitions)
         send(topic, [("k", str(n), T, n) for n in range(3)])
@@ -59,14 +59,14 @@ def test_a_topic_made_anew_before_its_first_record_does_not_keep_the_dead_id(
     assert [(row["topic_id"], row["partition"]) for row in rows] == [
         (living[topic], n) for topic in dead for n in range(3)
     ]
-    # What the dead topics may have had, nobody knows: it is written down, and stops nothing.
+    # Nobody knows what the dead topics held: that is recorded, and stops nothing.
     noted = accepted(OpenLake(spark, Layout(one.settings.lake.path)))
     lost = {gap.topic: (gap.topic_id, gap.from_offset, gap.to_offset) for gap in noted}
     assert lost == {topic: (dead[topic], 0, None) for topic in dead}
 
 
 @pytest.mark.slow
-def test_a_topic_made_anew_before_its_first_record_while_the_job_runs(lake, cluster, send, bronze, running) -> None:
+def test_a_topic_recreated_before_its_first_record_while_the_job_runs(lake, cluster, send, bronze, running) -> None:
     for topic in ("anew-live-kept", "anew-live"):
         cluster.create(topic)
     send("anew-live-kept", [("k", "v", T)])
@@ -83,7 +83,7 @@ def test_a_topic_made_anew_before_its_first_record_while_the_job_runs(lake, clus
     assert {row["topic_id"] for row in bronze(one) if row["topic"] == "anew-live"} == {living}
 
 
-def test_a_log_that_was_cut_is_not_accepted_as_its_offsets_come_again_with_other_records(
+def test_a_log_that_was_cut_is_refused_because_its_offsets_return_with_other_records(
     lake, cluster, send, bronze, latest, tmp_path: Path
 ) -> None:
     cluster.create("anew-cut")
