@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from lakehouse.run.lake import Lake
 
 
-# What a user may give Spark; tests/spark/test_session.py looks where it stands.
+# Options that a user may give Spark; tests/spark/test_session.py looks where they can be read.
 SECRETS = {
     "spark.hadoop.fs.s3a.secret.key": "canary-in-spark",
     "spark.hadoop.lakehouse.odd": ' \\ # ! = : "quoted" \'\u20ac\U0001f600\t${HOME} $(id)',
 }
 
-# Nothing may depend on the local time zone: of the two processes of `make test` one lives where an hour comes twice.
+# Nothing may depend on the local time zone: one of the two processes of `make test` runs where an hour comes twice.
 if os.environ.get("PYTEST_XDIST_WORKER") == "gw1":
     os.environ["TZ"] = "Europe/Berlin"
     time.tzset()
@@ -51,7 +51,7 @@ def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     options = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"}
     options |= SECRETS
     if "not slow" in pytestconfig.option.markexpr:
-        # A quarter of the time goes into Java code for each plan; make test-all runs on it, as the command does.
+        # Compiling each plan to Java code takes a quarter of the time; make test-all does it, as the command does.
         options |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     session = open_session(load(environ={"LAKEHOUSE_SPARK_OPTIONS": json.dumps(options)}))
     yield session
@@ -59,7 +59,7 @@ def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
 
 
 def settings_for(folder: Path, servers: str, **run: str) -> Settings:
-    """Settings of a lake in a folder, on a broker; `run` are settings of the section [run]."""
+    """Settings of a lake in a folder, on a broker; `run` has settings of the section [run]."""
     environ = {"LAKEHOUSE_LAKE_PATH": str(folder), "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS": servers}
     return load(environ=environ | {f"LAKEHOUSE_RUN_{name.upper()}": value for name, value in run.items()}, start=folder)
 

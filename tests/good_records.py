@@ -1,4 +1,4 @@
-"""What a silver writer writes bad records to, in tests whose records are all good."""
+"""A place for a silver writer's bad records, in tests whose records are all good."""
 
 from __future__ import annotations
 

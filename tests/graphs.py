@@ -19,7 +19,7 @@ CUSTOMER = CUSTOMERS.latest("customer")
 TOTALS = ORDERS.group_by("customer").agg(orders=lh.count(), total=lh.sum("amount")).table("totals")
 BIG = ORDERS.group_by("customer").agg(n=lh.count()).having("n > 1").table("big")
 
-# A table over a table: how often a customer's total changed, and by how many it was reached.
+# A table over a table: how often a customer's total changed, and its largest value.
 STEPS = TOTALS.to_stream().group_by("customer").agg(n=lh.count(), most=lh.max("total")).table("steps")
 LATEST = TOTALS.to_stream().latest("latest_total")
 BY_COUNT = BIG.to_stream().rekey("n AS seen").latest("by_count")

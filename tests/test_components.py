@@ -1,4 +1,4 @@
-"""The list of components is what the locks say, and the audit never passes where it could not ask."""
+"""The list of components equals the locks, and an audit never passes if it could not ask."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def run(command: str, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, env={**clean, **environ}, capture_output=True, text=True, check=False)
 
 
-def test_the_list_is_what_the_locks_say() -> None:
+def test_the_list_equals_the_locks() -> None:
     code = "import sys; sys.path.insert(0, 'infra'); import components; sys.stdout.write(components.rendered())"
     done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
     assert done.stdout == (INFRA / "components.json").read_text(), "run make components"
 
 
-def test_nothing_that_is_locked_is_missing_and_each_has_a_version_and_a_checksum() -> None:
+def test_no_locked_component_is_missing_and_each_has_a_version_and_a_checksum() -> None:
     pinned = sum(
         len(re.findall(r"^[A-Za-z0-9._-]+==", (INFRA / name / "requirements.lock").read_text(), re.MULTILINE))
         for name in ("python", "airflow")
@@ -49,7 +49,7 @@ def test_nothing_that_is_locked_is_missing_and_each_has_a_version_and_a_checksum
 
 @pytest.fixture
 def osv() -> Iterator[Callable[[Any], str]]:
-    """An OSV that answers as it is told: osv({"results": [...]}); its address is returned."""
+    """A fake OSV: osv({"results": [...]}) sets its answer and returns its address."""
     said: list[bytes] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -74,7 +74,7 @@ def osv() -> Iterator[Callable[[Any], str]]:
     server.shutdown()
 
 
-def test_an_audit_that_asked_about_all_passes_or_names_what_is_known(osv: Callable[[Any], str]) -> None:
+def test_an_audit_that_asked_about_all_passes_or_names_known_problems(osv: Callable[[Any], str]) -> None:
     done = run("audit", OSV_URL=osv({"results": [{} for _ in PURLS]}))
     assert (done.returncode, done.stdout) == (0, f"audit: {len(PURLS)} components, nothing is known against them\n")
     one = {"vulns": [{"id": "GHSA-1"}, {"id": "CVE-2"}]}

@@ -30,7 +30,7 @@ MODULES = {
 
 
 def definitions(tree: ast.Module) -> list[Definition]:
-    """The functions and classes of a module, without those that a decorator hands to somebody else."""
+    """The functions and classes of a module, without those that a decorator registers elsewhere."""
     found = [node for node in tree.body if isinstance(node, Definition)]
     given = ("register", "callback")
     return [node for node in found if not any(word in ast.dump(ast.Tuple(node.decorator_list)) for word in given)]

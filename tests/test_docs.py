@@ -15,12 +15,12 @@ PROJECT = Path(__file__).parent.parent
 PAGES = [PROJECT / "ARCHITECTURE.md", PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 # What a path in the text may be relative to: `spark/session.py` is lakehouse/spark/session.py.
 BASES = ("", "lakehouse/", "lakehouse/semantics/aggregate/")
-# A folder below one of these is a folder of this project; others are of a lake, or of a reader.
+# A folder below one of these belongs to this project; others belong to a lake or to a reader.
 FOLDERS = (
     "airflow", "benchmarks", "cli", "dags", "demo", "docs", "formats", "infra", "kafka", "lake", "lakehouse", "model",
     "page", "plan", "plugins", "run", "semantics", "settings", "spark", "spark_jobs", "tests",
 )  # fmt: skip
-# Files of a reader's own application that no file here has the name of.
+# Files of a reader's own application; no file here has their names.
 READERS = {"test_app.py"}
 
 # Fenced, or indented after an empty line; the lines of a list go on indented, too.

@@ -1,4 +1,4 @@
-"""The jars are pinned by what is in them: infra/jars/checksums.txt against what lies there, and what was fetched."""
+"""The jars are pinned by what is in them: infra/jars/checksums.txt against the jars on disk and those fetched."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def resolver() -> ModuleType:
 
 @pytest.fixture
 def jars(tmp_path: Path, resolver: ModuleType) -> Path:
-    """The project's jars, looked at once; each by a second name, so a test replaces files and never writes into one."""
+    """The project's jars, looked at once; each is a hard link, so a test replaces files and never writes into one."""
     for kind in resolver.KINDS:
         shutil.copytree(PROJECT / ".jars" / kind, tmp_path / kind, copy_function=os.link)
     assert not resolver.resolve(tmp_path)
@@ -55,13 +55,13 @@ def test_a_jar_that_was_replaced_is_not_up_to_date(jars: Path, resolver: ModuleT
 
 
 @pytest.mark.parametrize("name", ["kafka/aaa.jar", "spark/later.jar", "spark/.hidden"])
-def test_a_file_too_many_is_not_up_to_date(jars: Path, resolver: ModuleType, name: str) -> None:
+def test_an_extra_file_is_not_up_to_date(jars: Path, resolver: ModuleType, name: str) -> None:
     (jars / name).write_bytes(b"PK")
     with pytest.raises(resolver.ResolveError, match=f"{re.escape(name)} is not expected.*remove"):
         resolver.resolve(jars)
 
 
-def test_a_jar_too_few_and_a_link_in_its_place_are_not_up_to_date(jars: Path, resolver: ModuleType) -> None:
+def test_a_missing_jar_and_a_link_in_its_place_are_not_up_to_date(jars: Path, resolver: ModuleType) -> None:
     (jars / JAR).rename(jars / "elsewhere.jar")
     with pytest.raises(resolver.ResolveError, match=f"{re.escape(JAR)} is missing"):
         resolver.resolve(jars)
@@ -70,7 +70,7 @@ def test_a_jar_too_few_and_a_link_in_its_place_are_not_up_to_date(jars: Path, re
         resolver.resolve(jars)
 
 
-def test_what_a_repository_hands_out_must_be_what_it_handed_out_before(
+def test_a_repository_must_deliver_the_same_jar_as_before(
     tmp_path: Path, resolver: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def other(executable: Any, ivy: Any, folder: Path, cache: Any) -> None:

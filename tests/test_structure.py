@@ -110,7 +110,7 @@ def imported_files(path: Path) -> set[Path]:
 
 
 def test_no_files_import_each_other() -> None:
-    """Not by a way over others either: a file is understood after those that it imports."""
+    """Not through others either: a file can be understood after those that it imports."""
     left = {path: imported_files(path) - {path} for path in modules()}
     while True:
         imported = set().union(*left.values())
@@ -129,13 +129,13 @@ def test_only_spark_imports_pyspark() -> None:
 
 
 def test_a_room_can_be_looked_over() -> None:
-    """More files than this are more than one subject."""
+    """A folder with more files has more than one subject."""
     for folder in {path.parent for path in modules()}:
         assert len([path for path in folder.glob("*.py") if path.name != "__init__.py"]) <= FILES_MAX, folder
 
 
 def test_one_noun_a_subject() -> None:
-    """A class's name means one thing, wherever it is met. `demo/independent_fold.py` is a program of its own."""
+    """A class's name means one thing everywhere. `demo/independent_fold.py` is a program of its own."""
     paths = [path for path in modules() if path.name != "independent_fold.py"]
     names = Counter(
         node.name

@@ -32,7 +32,7 @@ SCHEMA = pa.schema(
 def write_bronze(root: Path, records: Iterable[Record], own: Iterable[str] = (), files: int = 1) -> None:
     """Write records, by their ticks, into the bronze under `root`; topics in `own` into tables of their own.
 
-    files: how many files a tick has. Rows stand in them in the order in which they are given.
+    files: how many files a tick has. Rows are in them in the order given.
     """
     own = set(own)
     covers: dict[str, dict[str, Any]] = {}
@@ -53,7 +53,7 @@ def write_bronze(root: Path, records: Iterable[Record], own: Iterable[str] = (),
 
 
 def write_quarantine(root: Path, source: Source, records: Iterable[Record]) -> None:
-    """Write those records that do not fit a source into the quarantine of its stream under `root`."""
+    """Write the records that do not fit a source into the quarantine of its stream under `root`."""
     result = model.run(App((), (), (source,)), records, decode)
     rows = [{**_row(record), "reason": reason} for record, reason in result.quarantine[source.name]]
     table = pa.Table.from_pylist(rows, SCHEMA.append(pa.field("reason", pa.string())))

@@ -1,4 +1,4 @@
-"""A folder with settings and an application, and `lakehouse airflow` run in it: for the tests on a real Airflow."""
+"""A folder with settings and an application, and `lakehouse airflow` in it, for the tests on a real Airflow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ app = lh.app(orders.latest("last_order"))
 
 @dataclass(frozen=True)
 class Project:
-    """The folder, and the port that its Airflow is to use."""
+    """The folder, and the port for its Airflow."""
 
     folder: Path
     port: int
@@ -56,7 +56,7 @@ class Project:
         return done.returncode, done.stdout or done.stderr
 
     def json(self, *arguments: str) -> dict[str, Any]:
-        """What a command says for programs."""
+        """A command's output for programs."""
         return dict(json.loads(self.run(*arguments, "--json")[1]))
 
     def password(self, user: str) -> str:
@@ -64,6 +64,6 @@ class Project:
         return str(json.loads((self.home / "passwords.json").read_text())[user])
 
     def down(self) -> None:
-        """End it, whatever a test found wrong with ending it."""
+        """End it, even if a test found that ending it fails."""
         self.run("down")
         members.sweep(self.home, None, 5.0)

@@ -1,4 +1,4 @@
-"""An application that takes ten minutes to load: a job that is under way when Airflow ends."""
+"""An application that takes ten minutes to load: a job that is running when Airflow ends."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Airflow's home: keys and passwords made once and kept private, and the airflow.cfg that Airflow reads."""
+"""Airflow's home: keys and passwords, written once and kept private, and the airflow.cfg that Airflow reads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def mode(path: Path) -> int:
 
 def cfg(home: Home, **settings: Any) -> configparser.ConfigParser:
     home.write_settings(Airflow(home.folder, **settings), 8080)
-    read = configparser.ConfigParser()  # with references, as Airflow reads it
+    read = configparser.ConfigParser()  # resolves references, as Airflow does
     read.read(home.folder / "airflow.cfg")
     return read
 
@@ -66,7 +66,7 @@ def test_a_broken_key_file_is_refused_and_not_shown(home: Home, text: str) -> No
     assert (home.folder / "keys.json").read_text() == text, "keys may still be saved by hand"
 
 
-def test_every_user_gets_a_password_of_his_own_and_keeps_it(home: Home) -> None:
+def test_every_user_gets_an_own_password_and_keeps_it(home: Home) -> None:
     first = home.make_passwords(("admin",))
     second = home.make_passwords(("admin", "vera"))
     assert second["admin"] == first["admin"]
@@ -101,12 +101,12 @@ def test_the_settings_of_airflow(home: Home) -> None:
 
 
 def test_a_database_with_odd_signs_in_its_password(home: Home) -> None:
-    """A % would be a reference to a setting, $HOME would be replaced."""
+    """A % would be read as a reference to a setting, and $HOME would be replaced."""
     read = cfg(home, database="postgresql+psycopg2://me:a%40b$HOME@host/$name")
     assert read["database"]["sql_alchemy_conn"] == "postgresql+psycopg2://me:a%40b%24HOME@host/$name"
 
 
-def test_further_options_are_laid_over(home: Home) -> None:
+def test_further_options_replace_defaults(home: Home) -> None:
     read = cfg(
         home, options=Options({"core.max_active_runs_per_dag": "4", "api.workers": "2", "smtp.smtp_host": "mail"})
     )
@@ -121,7 +121,7 @@ def test_outside_a_checkout_there_is_no_environment_to_make(tmp_path: Path, monk
         set_up()
 
 
-def test_an_installation_that_fails_is_told(
+def test_a_failed_installation_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(config, "home", lambda: tmp_path)
@@ -144,11 +144,11 @@ def test_an_installation_that_fails_is_told(
         ("::", "http://[::1]:1"),
     ],
 )
-def test_where_it_answers(host: str, url: str) -> None:
+def test_the_address_at_which_it_answers(host: str, url: str) -> None:
     assert url_of(host, 1) == url
 
 
-def test_processes_see_little_of_the_callers_environment(home: Home) -> None:
+def test_processes_get_little_of_the_callers_environment(home: Home) -> None:
     given = {
         "AIRFLOW__CORE__FERNET_KEY": "other",
         "AWS_SECRET_ACCESS_KEY": "hush",

@@ -1,4 +1,4 @@
-"""Manifests: what Airflow is told of an application, and what is refused."""
+"""Manifests: what Airflow is told about an application, and what is refused."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_written_read_and_removed(made: dict[str, Any], tmp_path: Path) -> None:
         manifest.remove(folder, "shop")
 
 
-def test_a_name_is_one_applications(made: dict[str, Any], tmp_path: Path) -> None:
+def test_a_name_belongs_to_one_application(made: dict[str, Any], tmp_path: Path) -> None:
     manifest.write(tmp_path, made)
     with pytest.raises(ConfigError, match=r"shop is already the application /shop/app\.py"):
         manifest.write(tmp_path, made | {"app": "/other/app.py"})
@@ -193,6 +193,6 @@ def test_schedules(text: str) -> None:
         "0 0 31 2 *", "0 0 30,31 2 *", "0 0 31 4,jun,9-9,11 */1",
     ],
 )  # fmt: skip
-def test_what_is_no_schedule_is_refused(text: str) -> None:
+def test_a_text_that_is_no_schedule_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="--schedule"):
         cron.check(text, "--schedule")

@@ -72,7 +72,7 @@ def test_up_on_postgresql_and_its_password_is_nowhere_else(tmp_path: Path, datab
         project.down()
 
 
-def test_a_database_that_does_not_answer_is_said_so(tmp_path: Path) -> None:
+def test_a_database_that_does_not_answer_is_reported(tmp_path: Path) -> None:
     project = Project.make(tmp_path, more=f'database = "postgresql://me:hush@127.0.0.1:{free_port()}/none"\n')
     try:
         code, said = project.run("up")

@@ -50,7 +50,7 @@ def test_it_is_up_and_healthy(running: Project) -> None:
     assert found["memory_bytes"] < 2**30
 
 
-def test_up_again_says_so_and_changes_nothing(running: Project) -> None:
+def test_a_second_up_says_so_and_changes_nothing(running: Project) -> None:
     before = [one["pid"] for one in running.json("status")["processes"]]
     started = time.monotonic()
     found = running.json("up")
@@ -80,7 +80,7 @@ def test_one_signs_in_with_the_generated_password_only(running: Project) -> None
             api.dags(running.url, bearer)
 
 
-def test_a_viewer_sees_and_does_not_touch(running: Project) -> None:
+def test_a_viewer_may_look_and_not_change(running: Project) -> None:
     bearer = api.token(running.url, "vera", running.password("vera"))
     assert api.dags(running.url, bearer).count >= 1
     request = urllib.request.Request(
@@ -177,7 +177,7 @@ def test_after_the_supervisor_was_killed_up_works_again(running: Project) -> Non
     assert ((running.home / "keys.json").read_text(), running.password("admin")) == (keys, password)
 
 
-def test_down_leaves_nothing(running: Project) -> None:
+def test_down_leaves_nothing_behind(running: Project) -> None:
     before = members.of(running.home)
     assert len(before) >= 4
     started = time.monotonic()

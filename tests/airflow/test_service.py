@@ -1,4 +1,4 @@
-"""Finding and ending what runs on a home, with small children in place of Airflow's parts."""
+"""Finding and ending the processes of a home, with small ones in place of Airflow's parts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_it_is_found_and_ended(running: Home) -> None:
 
 
 def test_it_is_ended_without_its_state_file_too(running: Home) -> None:
-    """`up` was killed at a bad moment, or someone cleaned up."""
+    """`up` was killed at a bad moment, or somebody removed the file."""
     (running.folder / STATE_FILE).unlink()
     assert service.find(running) is None
     assert service.down(Airflow(running.folder)) is True
@@ -58,14 +58,14 @@ def test_it_is_ended_without_its_state_file_too(running: Home) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"pid": "x", "created": 0, "parts": {}}'])
-def test_a_broken_state_file_is_no_airflow(tmp_path: Path, text: str) -> None:
+def test_a_broken_state_file_means_no_airflow(tmp_path: Path, text: str) -> None:
     home = Home(tmp_path)
     (tmp_path / STATE_FILE).write_text(text)
     (tmp_path / "address.json").write_text('{"url": "http://127.0.0.1:9", "port": 9}')
     assert service.find(home) is None
 
 
-def test_up_tells_when_the_settings_were_changed_meanwhile(running: Home) -> None:
+def test_up_says_when_the_settings_were_changed_meanwhile(running: Home) -> None:
     said: list[str] = []
     settings = Airflow(running.folder)
     running.write_settings(settings, 9)
@@ -75,7 +75,7 @@ def test_up_tells_when_the_settings_were_changed_meanwhile(running: Home) -> Non
     assert "The settings have changed" in said[0]
 
 
-def test_up_does_not_hide_a_part_that_was_given_up(running: Home) -> None:
+def test_up_reports_a_part_that_was_given_up(running: Home) -> None:
     running.write_settings(Airflow(running.folder), 9)
     state = json.loads((running.folder / STATE_FILE).read_text())
     state["parts"]["two"]["given_up"] = True
@@ -101,7 +101,7 @@ def test_a_supervisor_that_cannot_start_says_why(tmp_path: Path) -> None:
     assert child.wait(10) == 0
 
 
-def test_down_waits_for_an_up_that_is_under_way(tmp_path: Path) -> None:
+def test_down_waits_for_an_up_that_is_still_running(tmp_path: Path) -> None:
     home = Home(tmp_path)
     code = (
         "import sys; from pathlib import Path; "

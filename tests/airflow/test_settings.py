@@ -82,7 +82,7 @@ def test_the_databases_password_is_never_shown(tmp_path: Path) -> None:
         ("option = {}", "Did you mean options?"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_setting_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load(write(tmp_path, f"[airflow]\n{text}\n"), environ={})
     assert "lakehouse.toml:2: " in str(caught.value)

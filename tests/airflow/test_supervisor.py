@@ -1,4 +1,4 @@
-"""The supervisor, with small children in place of Airflow's parts: real processes, real signals."""
+"""The supervisor, with small processes in place of Airflow's parts: real processes, real signals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakehouse.airflow import members
 from lakehouse.airflow.supervisor import LOG_KEPT_BYTES, STATE_FILE, Spec, keep_small
 
 SLEEP = "import time; time.sleep(600)"
-# A part with a child in a session of its own, as a task's job is, deaf to SIGTERM, as a JVM that hangs would be.
+# A part with a child in its own session, like a task's job, which ignores SIGTERM, like a hanging JVM.
 FAMILY = f"""
 import subprocess, sys, time
 deaf = 'import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print("deaf", flush=True); time.sleep(600)'
@@ -32,7 +32,7 @@ print("ready", flush=True)
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    """A home; whatever a test leaves running in it is ended."""
+    """A home; processes that a test leaves running in it are ended."""
     yield tmp_path
     members.sweep(tmp_path, None, 0.2)
 
@@ -61,7 +61,7 @@ def supervise(home: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 
 
 def until(condition: Callable[[], Any], timeout_s: float = 30.0) -> Any:
-    """Wait for a condition, and give what it is."""
+    """Wait for a condition, and return its value."""
     deadline = time.monotonic() + timeout_s
     while not (found := condition()):
         assert time.monotonic() < deadline, "waited in vain"
@@ -77,7 +77,7 @@ def parts(home: Path) -> dict[str, dict[str, Any]]:
 
 
 def running(home: Path, *names: str) -> dict[str, int] | None:
-    """The pids of the parts, when all of them run."""
+    """The pids of the parts, as soon as all of them run."""
     found = {name: part["pid"] for name, part in parts(home).items() if part["pid"] and psutil.pid_exists(part["pid"])}
     return found if set(found) == set(names) else None
 
@@ -102,7 +102,7 @@ def test_sigterm_ends_every_part_and_what_it_started(home: Path, supervise: Call
 
 
 def test_the_last_part_outlives_the_others(home: Path, supervise: Callable[..., Any]) -> None:
-    """Tasks that are ended still report to the api-server."""
+    """Tasks still report to the api-server while they are ended."""
     note = "import signal, sys, time, pathlib\ndef end(*_):\n {then}\n sys.exit()\nsignal.signal(signal.SIGTERM, end)\n"
     then = "pathlib.Path('{0}').write_text(str(time.time()))"
     slow = note.format(then="time.sleep(0.7); " + then.format("first")) + "print('ready', flush=True)\n" + SLEEP
@@ -119,14 +119,16 @@ def test_the_last_part_outlives_the_others(home: Path, supervise: Callable[..., 
     assert float((home / "first").read_text()) < float((home / "last").read_text())
 
 
-def test_killed_itself_its_parts_end_and_the_deaf_are_found(home: Path, supervise: Callable[..., Any]) -> None:
+def test_when_it_is_killed_its_parts_end_also_those_that_ignore_sigterm(
+    home: Path, supervise: Callable[..., Any]
+) -> None:
     process = supervise({"one": FAMILY, "two": SLEEP})
     pids = until(lambda: running(home, "one", "two"))
     until(lambda: "ready" in (home / "logs" / "one.log").read_text())
     process.kill()
     process.wait()
     own = [psutil.Process(pid) for pid in pids.values() if psutil.pid_exists(pid)]
-    if sys.platform.startswith("linux"):  # elsewhere the sweep alone does it
+    if sys.platform.startswith("linux"):  # elsewhere only the sweep ends them
         assert members.alive_after(own, 10.0) == []
         assert len(members.of(home)) == 1, "the deaf grandchild"
     assert members.sweep(home, None, 0.3) >= 1
@@ -146,7 +148,7 @@ def test_a_part_that_dies_is_started_again_and_its_children_ended(home: Path, su
     assert "one ended by itself with signal SIGKILL (1 processes of it were left, and ended)" in log(home)
 
 
-def test_a_part_that_keeps_dying_is_given_up_the_others_go_on(home: Path, supervise: Callable[..., Any]) -> None:
+def test_a_part_that_keeps_dying_is_given_up_and_the_others_go_on(home: Path, supervise: Callable[..., Any]) -> None:
     process = supervise(
         {"bad": "print('why'); raise SystemExit(3)", "good": SLEEP}, first_pause_seconds=0.05, restarts_max=3
     )
@@ -165,7 +167,7 @@ def test_a_part_that_keeps_dying_is_given_up_the_others_go_on(home: Path, superv
     assert process.poll() is None
 
 
-def test_with_every_part_given_up_the_supervisor_ends(home: Path, supervise: Callable[..., Any]) -> None:
+def test_the_supervisor_ends_when_every_part_is_given_up(home: Path, supervise: Callable[..., Any]) -> None:
     process = supervise({"bad": "raise SystemExit(3)"}, first_pause_seconds=0.05, restarts_max=1)
     assert process.wait(20) == 1
     assert "every part was given up" in log(home)
@@ -184,7 +186,7 @@ def test_a_program_that_does_not_exist_is_given_up(home: Path, supervise: Callab
     assert running(home, "one"), "another home's parts are left alone"
 
 
-def test_parts_see_the_given_environment_only(home: Path, supervise: Callable[..., Any], monkeypatch: Any) -> None:
+def test_parts_get_only_the_given_environment(home: Path, supervise: Callable[..., Any], monkeypatch: Any) -> None:
     monkeypatch.setenv("A_SECRET", "hush")
     supervise({"one": f"import os; print(sorted(os.environ), flush=True); {SLEEP}"})
     seen = until(lambda: (home / "logs" / "one.log").exists() and (home / "logs" / "one.log").read_text())
@@ -208,7 +210,7 @@ def test_the_spec_is_private(home: Path) -> None:
     assert (home / "supervisor.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_homes_whose_names_begin_alike_are_told_apart(home: Path, supervise: Callable[..., Any]) -> None:
+def test_homes_whose_names_begin_alike_are_distinguished(home: Path, supervise: Callable[..., Any]) -> None:
     supervise({"one": SLEEP})
     until(lambda: running(home, "one"))
     assert len(members.of(home)) == len(members.supervisors(home)) == 1

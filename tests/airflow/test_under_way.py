@@ -19,7 +19,7 @@ from .real import Project
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600)]
 
 DAG = "/api/v2/dags/lakehouse_catch_up"
-# Below the project's folder, as the DAG wants it.
+# Below the project's folder, as the DAG requires.
 SLOW_APP = "tests/airflow/slow_app.py"
 
 
@@ -42,7 +42,7 @@ def ask(project: Project, path: str, body: dict[str, Any] | None = None) -> dict
 
 
 def until(condition: Callable[[], Any], timeout_s: float = 120.0) -> Any:
-    """Wait for a condition, and give what it is."""
+    """Wait for a condition, and return its value."""
     deadline = time.monotonic() + timeout_s
     while not (found := condition()):
         assert time.monotonic() < deadline, "waited in vain"
@@ -56,7 +56,7 @@ def jobs(project: Project) -> list[psutil.Process]:
     return [one for one in psutil.Process(scheduler).children(recursive=True) if SLOW_APP in one.cmdline()]
 
 
-def test_a_job_under_way_ends_with_airflow_and_is_tried_again(project: Project) -> None:
+def test_a_running_job_ends_with_airflow_and_is_tried_again(project: Project) -> None:
     code, said = project.run("up")
     assert code == 0, said
     until(lambda: api.dags(project.url, api.token(project.url, "admin", project.password("admin"))).count)

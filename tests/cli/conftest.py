@@ -1,4 +1,4 @@
-"""Fixtures of the command's tests: a folder to stand in, and the command as a function."""
+"""Fixtures of the command's tests: a current folder, and the command as a function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakehouse.cli.main import main
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command line gave."""
+    """The result of a command line."""
 
     code: int
     out: str

@@ -1,4 +1,4 @@
-"""`lakehouse airflow`: what it does without an Airflow. With one: tests/airflow/test_real_airflow.py."""
+"""`lakehouse airflow` without a running Airflow. With one: tests/airflow/test_real_airflow.py."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def test_status_and_down_where_nothing_runs(lakehouse: Command, folder: Path) ->
     assert not (folder / ".lakehouse").exists(), "looking makes nothing"
 
 
-def test_an_old_state_file_is_not_believed(lakehouse: Command, folder: Path) -> None:
-    """Another process has that number by now: it is neither shown nor ended."""
+def test_an_old_state_file_is_not_trusted(lakehouse: Command, folder: Path) -> None:
+    """Its pid belongs to another process by now, which is neither shown nor ended."""
     home = folder / ".lakehouse" / "airflow"
     home.mkdir(parents=True)
     (home / "state.json").write_text(json.dumps({"pid": 1, "created": 0.0, "parts": {}}))

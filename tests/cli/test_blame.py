@@ -51,7 +51,7 @@ def test_at_a_moment(blame, moment, offset):
     assert [row["record"]["offset"] for row in blame("ann", *moment)] == [offset]
 
 
-def test_bytes_that_are_no_text(blame):
+def test_a_key_whose_bytes_are_no_text(blame):
     assert blame("cat")[0]["record"]["value"] == "base64:/w=="
 
 
@@ -65,7 +65,7 @@ def test_a_person_reads_a_table(story, lakehouse):
 
 
 def test_a_row_whose_record_is_not_in_this_lake(tmp_path, lakehouse):
-    """Restored from a changelog, or set by nothing that has a position."""
+    """It was restored from a changelog, or nothing with a position has set it."""
     story = Story(tmp_path)
     table = VersionedTable(tmp_path, "restored")
     table.commit(
@@ -82,7 +82,7 @@ def test_a_row_whose_record_is_not_in_this_lake(tmp_path, lakehouse):
         assert "not in this lake's bronze" in out
 
 
-def test_a_topic_made_anew_has_the_offset_twice(tmp_path, lakehouse):
+def test_a_recreated_topic_has_the_offset_twice(tmp_path, lakehouse):
     story = Story(tmp_path)
     story.bronze.tick(9, ("clicks", "eve", 0, 900, "anew"), topic_id="id-2")
     story.visits.commit(9, visit("eve", 1, 9, 0), times=(900, 900))
@@ -108,7 +108,7 @@ def test_blame_refuses(story, lakehouse, arguments, said):
 
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory: pytest.TempPathFactory) -> VersionedTable:
-    """Versions 1 to 12: ann's n is the version; from 7 on there is bob, whose n is null."""
+    """Versions 1 to 12: ann's n is the number of the version; from version 7 on there is bob, whose n is null."""
     table = VersionedTable(tmp_path_factory.mktemp("counted"))
     for n in range(1, 13):
         more = [{**visit("bob", 0, n, n), "n": None}] if n == 7 else []
@@ -129,7 +129,7 @@ def bisect(lakehouse: Any, table: VersionedTable, *arguments: str) -> Any:
         ("max(_event_time) < '1970-01-01T00:00:00.002Z'", ["--good", "1"], 2),
     ],
 )  # fmt: skip
-def test_the_first_version_where_it_is_not_true(counted, lakehouse, condition, options, version):
+def test_the_first_version_at_which_it_is_not_true(counted, lakehouse, condition, options, version):
     done = bisect(lakehouse, counted, condition, *options, "--json")
     if version is None:
         assert "is true at version 12; with --bad, name one where it is not" in done.err
@@ -172,7 +172,7 @@ def test_bisect_refuses(counted, lakehouse, arguments, said):
     assert said in done.err
 
 
-def test_versions_that_vacuum_took_are_left_out(tmp_path, lakehouse):
+def test_versions_that_vacuum_removed_are_left_out(tmp_path, lakehouse):
     story = Story(tmp_path)
     story.visits.vacuum()
     done = lakehouse("bisect", "visits", "count(*) < 3", "--json", "--lake", str(tmp_path))

@@ -82,7 +82,7 @@ def shop(folder: Path) -> Path:
 
 @pytest.fixture
 def captured(lakehouse, shop):
-    """Capture, check that the scenario passes under every batching, and return what stands in it."""
+    """Capture, check that the scenario passes under every batching, and return its content."""
     names = count()
 
     def run(*arguments: str) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def test_a_table_keyed_by_the_topics_key(captured):
 
 
 def test_a_table_grouped_by_a_column(captured):
-    """What the filter drops does not reach the key; what bronze has not completed is not there."""
+    """Records that the filter drops do not reach the key; those of an incomplete tick are left out."""
     found = captured("totals", "--key", "ann")
     assert [item.get("key") for item in found["inputs"]] == ["1", "3", None]
     assert found["tables"] == {"totals": [{"key": "ann", "value": {"n": 3, "total": 9.75}}]}
@@ -136,18 +136,18 @@ def test_a_key_of_several_expressions_with_windows_and_late_records(captured):
     assert found["tables"]["windows"] == [{"key": {"who": "ANN", "much": True}, "window": windows, "value": {"n": 2}}]
 
 
-def test_a_struct_key_is_the_same_however_it_is_spelled(captured):
+def test_a_struct_key_is_the_same_in_any_spelling(captured):
     found = captured("places", "--key", '{"x":1,"y":2}')
     assert [item["value"]["n"] for item in found["inputs"]] == [1, 2]
 
 
-def test_a_merge_is_read_from_all_its_topics(captured):
+def test_a_merge_is_captured_from_all_its_topics(captured):
     found = captured("merged", "--key", "ann")
     assert {item["topic"] for item in found["inputs"]} == {"orders", "others"}
     assert found["tables"]["merged"][0]["value"]["n"] == len(found["inputs"]) == 5
 
 
-def test_it_says_where_it_is_and_how_it_runs(lakehouse, shop):
+def test_it_prints_its_path_and_how_to_run_it(lakehouse, shop):
     (shop / "sub").mkdir()
     (shop / "sub" / "shop.py").write_text(APP)
     found = lakehouse("capture", "sub/shop.py", "totals", "--key", "ann")
@@ -157,7 +157,7 @@ def test_it_says_where_it_is_and_how_it_runs(lakehouse, shop):
 
 
 def test_records_of_several_partitions_may_change_places(lakehouse, shop):
-    """In the lake partition 1 (tick 1, at 30) stands before tick 2 of partition 0 (at 4); by order times behind it."""
+    """In the lake partition 1 (tick 1, at 30) comes before tick 2 of partition 0 (at 4); by order times after it."""
     found = lakehouse("capture", "shop.py", "merged", "--key", "ann")
     assert "unlike in the lake" in found.out
 
@@ -173,7 +173,7 @@ def test_records_of_several_partitions_may_change_places(lakehouse, shop):
         (["missing.py", "totals", "--key", "ann"], "no such file"),
     ],
 )
-def test_what_can_not_be_captured(lakehouse, shop, arguments, said):
+def test_what_cannot_be_captured(lakehouse, shop, arguments, said):
     before = sorted(shop.rglob("*"))
     found = lakehouse("capture", *arguments)
     assert found.code == 2

@@ -30,7 +30,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 @pytest.fixture(scope="module")
 def fed(tmp_path_factory: pytest.TempPathFactory) -> Story:
-    """The same, with a change data feed that tells updates."""
+    """The same, with a change data feed that has updates."""
     return Story(tmp_path_factory.mktemp("fed"), feed=True)
 
 
@@ -75,7 +75,7 @@ def test_each_way_to_name_a_moment(diff, a, b, users):
     assert [change[1] for change in diff(a, b)[0]] == users
 
 
-def test_what_both_sides_are(story, lakehouse):
+def test_both_sides_are_named(story, lakehouse):
     done = lakehouse("diff", "visits", "tick:2", "now", "--json", "--lake", str(story.root))
     assert lines(done.out)[0] == {
         "from": {"moment": "tick 2", "version": 2}, "to": {"moment": "now", "version": 5},
@@ -117,14 +117,14 @@ def test_the_exit_code(story, lakehouse):
         (["../visits", "1", "2"], "table '../visits': expected a letter"),
     ],
 )
-def test_what_can_not_be_compared(story, lakehouse, arguments, said):
+def test_what_cannot_be_compared(story, lakehouse, arguments, said):
     done = lakehouse("diff", *arguments, "--lake", str(story.root))
     assert (done.code, done.out) == (2, "")
     assert said in done.err
 
 
 def test_composite_keys_nulls_and_values_of_every_kind(tmp_path, lakehouse):
-    """A key whose columns are null, a row whose values are null; values that only look alike."""
+    """A key with null columns, a row with null values, and values that only look alike."""
     columns = {
         "a": pa.string(), "b": pa.int64(), "odd name": pa.float64(), "price": pa.decimal128(10, 2),
         "tags": pa.list_(pa.string()), "s": pa.struct({"x": pa.int64()}), "m": pa.map_(pa.string(), pa.int64()),
@@ -229,7 +229,7 @@ def test_one_key_of_a_version(fed, lakehouse):
     assert [row["key"] for row in lines(done.out)[1:-1]] == [{"user": "bob"}]
 
 
-def test_what_a_table_keeps_has_changes_too(tmp_path, lakehouse):
+def test_a_state_has_changes_too(tmp_path, lakehouse):
     state = VersionedTable(tmp_path, layer="state", feed=True)
     state.commit(1, visit("ann", 1, 1, 0), times=(100, 100))
     done = lakehouse("show", "state.visits", "1", "--json", "--lake", str(tmp_path))
@@ -240,7 +240,7 @@ def test_what_a_table_keeps_has_changes_too(tmp_path, lakehouse):
 def test_show_refuses(tmp_path, lakehouse):
     story = Story(tmp_path, feed=True)
     story.visits.vacuum()
-    shutil.rmtree(Path(story.visits.path, "_change_data"))  # Spark's VACUUM takes it, too
+    shutil.rmtree(Path(story.visits.path, "_change_data"))  # Spark's VACUUM removes it, too
     for arguments, said in (
         (["visits", "9"], "has no version 9. It has versions "),
         (["visits", "3"], "version 3: its changes are gone (VACUUM). It has versions "),

@@ -1,4 +1,4 @@
-"""produce -> run -> everything that reads, on real Kafka and real Spark, once; and the jobs of spark_jobs."""
+"""produce -> run -> every command that reads, once on real Kafka and Spark; and the jobs of spark_jobs."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_from_a_file_to_a_table_and_back(spark, project, lakehouse):
     )
     assert lakehouse("restore", "totals", project.changelog, "--app", "app.py").code == 1
 
-    # More comes: what waits is seen by status, and by check once bronze has it.
+    # More records: status sees those that wait, check those in bronze.
     lakehouse("produce", project.topic, "later.tsv", "--format", "tsv")
     assert json.loads(lakehouse("status", "--json").out)["topics"][0]["lag"] == 1
     assert run_part("ingest", ["--app", "app.py"], "the job, in this process") == 0
@@ -132,7 +132,7 @@ def test_from_a_file_to_a_table_and_back(spark, project, lakehouse):
     assert lakehouse("run", "app.py", "--until", "caught-up", "--only", "silver").code == 0
     assert lakehouse("check", "app.py").code == 0
 
-    # What was is still there, and what changed can be told.
+    # The past is still there, and the change can be shown.
     assert lines(lakehouse("query", PAST, "--tick", "1", "--json").out) == TOTALS
     newest = lines(lakehouse("log", "totals", "--limit", "1", "--json").out)[0]["version"]
     change = {
@@ -196,7 +196,7 @@ def test_spark_submit_runs_a_job(project, lakehouse):
 
 
 @pytest.mark.slow
-def test_a_running_application_ends_well_on_sigterm(project):
+def test_sigterm_ends_a_running_application_cleanly(project):
     assert main(["produce", project.topic, "orders.jsonl", "--partitions", "2"]) == 0
     command = [sys.executable, "-c", "from lakehouse.cli.main import run; run()", "run", "app.py", "--json"]
     with subprocess.Popen(command, cwd=project.folder, stdout=subprocess.PIPE, text=True) as running:

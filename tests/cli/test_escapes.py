@@ -1,4 +1,4 @@
-"""What a terminal would obey is shown, not done: a record's key, value, reason and topic may hold anything."""
+"""Control sequences for a terminal are shown, not obeyed: a record's key, value, reason and topic may hold any."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=lambda one: " ".join(one[:2]).encode("ascii", "replace").decode())
-def test_no_command_hands_on_what_a_terminal_would_obey(lake: Path, lakehouse: Any, arguments: tuple[str, ...]) -> None:
+def test_no_command_passes_on_control_sequences(lake: Path, lakehouse: Any, arguments: tuple[str, ...]) -> None:
     done = lakehouse(*arguments)
     assert done.out or done.err
     assert BAD.search(done.out) is None
@@ -79,7 +79,7 @@ def test_csv_is_as_it_is_for_a_program_and_escaped_on_a_terminal(lake: Path, lak
     assert SHOWN in lakehouse("query", "SELECT id FROM newest", "--csv").out
 
 
-def test_half_a_character_is_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
+def test_half_a_character_causes_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     show.say("x\ud800y")
     show.as_json({"k": "\ud800\U000e0041"})
     shown, line = capsys.readouterr().out.splitlines()
@@ -87,7 +87,7 @@ def test_half_a_character_is_no_trace(capsys: pytest.CaptureFixture[str]) -> Non
     assert json.loads(line) == {"k": "\ud800\U000e0041"}
 
 
-def test_a_trace_is_escaped_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_traceback_is_escaped_too(capsys: pytest.CaptureFixture[str]) -> None:
     error = ValueError(HOSTILE)
     entry.show_trace(ValueError, error, None)
     assert SHOWN in capsys.readouterr().err

@@ -79,7 +79,7 @@ def test_json_limit_and_a_window(lakehouse, shop):
         (["windows", "--key", "ann", "--app", "shop.py", "--window", "2020-01-01"], "the last ones begin at"),
     ],
 )
-def test_what_can_not_be_explained(lakehouse, shop, arguments, said):
+def test_what_cannot_be_explained(lakehouse, shop, arguments, said):
     found = lakehouse("explain", *arguments)
     assert found.code == 2
     assert said in found.err

@@ -1,4 +1,4 @@
-"""What a scheduler needs of the commands: progress as JSON, tries that may be repeated, nothing left behind."""
+"""What a scheduler needs from the commands: progress as JSON, safe retries, nothing left behind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ app = lh.app(visits.group_by("id").agg(n=lh.count()).table("sums"))
 
 @pytest.fixture
 def app(spark, folder: Path) -> str:
-    """A lake with three records, one a tick, and app.py beside it; the command finds both."""
+    """A lake with three records, one a tick, and app.py beside it; commands find both."""
     from lakehouse.lake.layout import Layout
     from lakehouse.run.scenario.replay import write_bronze
     from lakehouse.run.start.application import load_app
@@ -44,7 +44,7 @@ def app(spark, folder: Path) -> str:
     return "app.py:app"
 
 
-def test_versions_are_kept_for_the_longer_of_both_times() -> None:
+def test_versions_are_kept_for_the_longer_of_the_two_times() -> None:
     settings = Upkeep(keep_versions="7 days")
     assert at_least(settings, None) is at_least(settings, "168 hours") is settings
     assert at_least(settings, "400 hours").keep_versions == "400 hours"
@@ -54,7 +54,7 @@ def test_versions_are_kept_for_the_longer_of_both_times() -> None:
 
 
 @pytest.mark.slow
-def test_a_plan_tells_its_progress_and_what_it_left_is_removed(folder, app, lakehouse) -> None:
+def test_a_plan_reports_its_progress_and_its_leftovers_are_removed(folder, app, lakehouse) -> None:
     planned = lakehouse("backfill", app, "sums", "--plan", "--json")
     assert json.loads(planned.out)["plan"], "stdout has the result alone"
     told = [json.loads(line) for line in planned.err.splitlines() if line.startswith("{")]
@@ -69,7 +69,7 @@ def test_a_plan_tells_its_progress_and_what_it_left_is_removed(folder, app, lake
 
 
 @pytest.mark.slow
-def test_a_checkout_may_be_tried_again(app, lakehouse) -> None:
+def test_a_checkout_may_be_repeated(app, lakehouse) -> None:
     first = lakehouse("checkout", app, "sums", "then", "--tick", "2", "--again", "--json")
     assert first.code == 0, first.err
     assert lakehouse("checkout", app, "sums", "then", "--tick", "2", "--again", "--json").out == first.out

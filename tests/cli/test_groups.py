@@ -1,4 +1,4 @@
-"""Commands in groups: few names at the top, what is in each group, and the flat names of before."""
+"""Commands in groups: few names at the top, what is in each group, and the earlier flat names."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_group_shows_what_is_in_it(lakehouse, group):
     assert shown(lakehouse(group).out) == TREE[group].split()
 
 
-def test_every_flat_name_is_one_of_the_tree_or_an_alias():
+def test_every_flat_name_is_in_the_tree_or_an_alias():
     assert {*FLAT} == {*ALONE, *MOVED, "test"}
     assert {group.name: " ".join(group.commands) for group in GROUPS} == TREE
 
@@ -100,7 +100,7 @@ def test_scenarios_in_a_folder_whose_name_is_almost_a_command(lakehouse, folder)
         (["quer"], "`lakehouse query`"),
     ],
 )
-def test_a_name_that_is_none_is_told_with_its_group(lakehouse, line, meant):
+def test_an_unknown_name_is_answered_with_the_nearest_command_and_its_group(lakehouse, line, meant):
     found = lakehouse(*line)
     assert found.code == 2
     assert meant in " ".join(found.err.replace("│", " ").split())
@@ -130,7 +130,7 @@ def test_the_page_of_commands_says_where_each_went():
 
 
 def test_docs_and_messages_name_the_commands_by_their_groups():
-    """An old name in a text is one that a person types, and one that keeps the aliases alive."""
+    """People type the names that a text shows, and so an old name there would keep the aliases alive."""
     old = re.compile(
         rf"lakehouse(?:\s+#?\s*)(?:{'|'.join(MOVED)})\b|lakehouse test (?!{'|'.join(TREE['test'].split())})"
     )

@@ -28,18 +28,18 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     ("tick", "version"), [(0, 1), (1, 2), (2, 2), (3, 3), (4, None), (5, 4), (6, 4), (7, 5), (8, 5)]
 )
 def test_a_version_stands_for_its_ticks(story, tick, version):
-    """Tick 4 was taken in together with 5; in 2, 6 and 8 no record was for the table."""
+    """Tick 4 was taken in together with 5; ticks 2, 6 and 8 have no record for the table."""
     assert History(story.layout, "visits").at(AtTick(tick)) == version
     assert History(story.layout, "silver.visits").at(AtTick(tick)) == version
 
 
-def test_a_tick_that_is_to_come(story):
+def test_a_future_tick(story):
     with pytest.raises(NotFound, match=r"table 'visits' at tick 9: bronze has ticks up to 8\."):
         History(story.layout, "visits").at(AtTick(9))
 
 
-def test_without_its_topics_a_table_is_known_at_its_own_ticks_alone(tmp_path):
-    """Of a table by another program; of one by the first release the plan's text tells."""
+def test_a_table_whose_topics_are_unknown_is_known_at_its_own_ticks_alone(tmp_path):
+    """A table that another program wrote. For one of the first release the plan's text names the topics."""
     lake = WrittenLake(tmp_path)
     lake.tick(1, ("clicks", "ann", 0, 100, "a0"))
     lake.tick(2, ("views", "x", 0, 250, "x0"))
@@ -73,7 +73,7 @@ def test_commit_times(story):
     assert History(story.layout, "visits").at(AtCommit(int(time.time() * 1000))) == 5
 
 
-def test_a_commit_time_that_can_not_be_had(story):
+def test_a_commit_time_without_a_version(story):
     with pytest.raises(NotFound, match=f"before the log begins.*versions 0 to 5.*from {written(story.times[0])} to"):
         History(story.layout, "visits").at(AtCommit(story.times[0] - 1))
     with pytest.raises(NotFound, match="in the future"):
@@ -88,7 +88,7 @@ def test_a_commit_time_that_can_not_be_had(story):
     ],
 )  # fmt: skip
 def test_event_times(story, ms, version):
-    """Version 4 has 500 and lacks 350, so it is the world at no time at all."""
+    """Version 4 has 500 and lacks 350, so it is the table at no event time at all."""
     assert History(story.layout, "visits").at(AtEvent(ms)) == version
 
 
@@ -113,7 +113,7 @@ def test_after_an_intervention_that_says_its_times(tmp_path):
     assert [History(Layout(str(tmp_path)), "visits").at(AtEvent(ms)) for ms in (50, 100, 299, 300)] == [None, 2, 2, 3]
 
 
-def test_a_commit_whose_records_all_were_filtered_out_is_no_intervention(tmp_path):
+def test_a_commit_without_records_after_the_filter_is_no_intervention(tmp_path):
     table = VersionedTable(tmp_path)
     table.commit(1, visit("ann", 1, 1, 0), times=(100, 100))
     times = {"first": None, "last": None, "through": 100}
@@ -122,7 +122,7 @@ def test_a_commit_whose_records_all_were_filtered_out_is_no_intervention(tmp_pat
 
 
 def test_a_restored_table_has_no_event_times_and_no_offsets(tmp_path):
-    """What it was restored with may hold any of them: a version before the first record was taken for offset 0."""
+    """Its restored rows may contain any record: a version before the first record was mistaken for offset 0."""
     table = VersionedTable(tmp_path, properties={"lakehouse.skip": "{}"})
     table.commit(1, visit("ann", 1, 1, 0), times=(100, 100))
     assert [History(Layout(str(tmp_path)), "visits").at(AtEvent(ms)) for ms in (50, 100)] == [None, None]
@@ -138,7 +138,7 @@ def test_versions(story):
         History(story.layout, "visits").at(AtVersion(6))
 
 
-def test_what_vacuum_took_is_not_found_and_the_error_says_what_is_there(tmp_path):
+def test_a_version_that_vacuum_removed_is_not_found_and_the_error_names_the_others(tmp_path):
     story = Story(tmp_path)
     story.visits.vacuum()
     history = History(story.layout, "visits")
@@ -158,7 +158,7 @@ def test_what_vacuum_took_is_not_found_and_the_error_says_what_is_there(tmp_path
     )
 
 
-def test_rows_that_optimize_wrote_anew_are_read_from_there(tmp_path):
+def test_rows_that_optimize_rewrote_are_read_from_its_files(tmp_path):
     WrittenLake(tmp_path).tick(1, ("clicks", "ann", 0, 100, "a0"))
     table = VersionedTable(tmp_path)
     table.commit(1, visit("ann", 1, 1, 0), times=(100, 100), after=0)
@@ -188,7 +188,7 @@ def test_rows_that_optimize_wrote_anew_are_read_from_there(tmp_path):
         ),
     ],
 )
-def test_what_is_near_a_moment_between_versions(story, moment, near):
+def test_the_versions_around_a_moment_between_versions(story, moment, near):
     at = parsed(moment)
     assert at is not None
     assert History(story.layout, "visits").at(at) is None
@@ -198,7 +198,7 @@ def test_what_is_near_a_moment_between_versions(story, moment, near):
     )
 
 
-def test_what_a_table_keeps_has_versions_of_its_own(tmp_path):
+def test_a_state_has_versions_of_its_own(tmp_path):
     WrittenLake(tmp_path).tick(1, ("clicks", "ann", 0, 100, "a0"))
     state = VersionedTable(tmp_path, layer="state")
     state.commit(1, visit("ann", 1, 1, 0), times=(100, 100))
@@ -208,8 +208,8 @@ def test_what_a_table_keeps_has_versions_of_its_own(tmp_path):
         History(layout, "visits").at(AtTick(1))
 
 
-def test_what_is_seen_follows_from_what_is_kept(tmp_path):
-    """Of a table with a state only the state's commits say the times; after a crash one commit follows from several."""
+def test_the_visible_table_follows_the_state(tmp_path):
+    """Only the commits of the state have the times; after a crash one visible commit may follow several of them."""
     state, seen = VersionedTable(tmp_path, layer="state"), VersionedTable(tmp_path)
     for tick, (first, last) in enumerate(((100, 120), (200, 200), (300, 310), (305, 305)), 1):
         state.commit(tick, visit("ann", tick, tick, 0), times=(first, last))
@@ -224,8 +224,8 @@ def test_what_is_seen_follows_from_what_is_kept(tmp_path):
     assert [History(layout, "visits").at(AtEvent(ms)) for ms in (120, 310)] == [None, 4]
 
 
-def test_a_decision_that_a_table_has_not_taken_in_yet(tmp_path):
-    """Its tick holds no records, and the table before it is not the table at it."""
+def test_an_intervention_that_a_table_has_not_taken_in_yet(tmp_path):
+    """Its tick has no records, and yet the table at that tick differs from the one before."""
     import pyarrow as pa
     from deltalake import write_deltalake
 
@@ -250,7 +250,7 @@ def test_a_long_log_is_read_piece_by_piece(story, monkeypatch):
     assert [row["version"] for row in reader.log(story.layout, "visits", 3)] == [5, 4, 3]
 
 
-def test_a_commit_meanwhile_does_not_shift_the_numbers(tmp_path):
+def test_a_commit_during_the_read_does_not_shift_the_numbers(tmp_path):
     story = Story(tmp_path)
     opened = DeltaTable(story.visits.path)
     story.visits.commit(8, visit("eve", 1, 8, 3), times=(800, 800))

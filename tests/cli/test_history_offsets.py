@@ -40,7 +40,7 @@ def test_offsets(story, offsets, version):
         ("clicks/0=1,nix/0=1", "offsets of nix: bronze has clicks, views"),
     ],
 )
-def test_offsets_that_can_not_be_had(story, offsets, said):
+def test_offsets_without_a_version(story, offsets, said):
     with pytest.raises(LakehouseError, match=said):
         History(story.layout, "visits").at(parsed(f"offsets:{offsets}"))
 
@@ -58,7 +58,7 @@ def test_offsets_of_all_topics_of_a_table(tmp_path):
         History(layout, "visits").at(parsed("offsets:clicks/0=1"))
 
 
-def test_offsets_of_a_topic_made_anew(tmp_path):
+def test_offsets_of_a_recreated_topic(tmp_path):
     lake = WrittenLake(tmp_path)
     table = VersionedTable(tmp_path)
     for tick, topic_id in ((1, "old"), (2, "new"), (3, "new")):

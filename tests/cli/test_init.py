@@ -1,4 +1,4 @@
-"""`lakehouse init`: what it writes runs."""
+"""`lakehouse init`: the files that it writes work."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from lakehouse.lake.layout import Layout
 
 
 def write(root: Path, *rows: tuple[int, str, str], by: str | None) -> None:
-    """Append interventions: tick, table, reason. by: None in the log of a release that did not write it down."""
+    """Append interventions: tick, table, reason. by: None in the log of a release that did not record it."""
     made = [
         {"at": at, "id": f"i{at}", "table": table, "kind": "revert", "reason": reason,
          "decided_at": datetime(2026, 11, 22, tzinfo=UTC), "details": json.dumps({"tick": at - 2, "version": None}),
@@ -24,7 +24,7 @@ def write(root: Path, *rows: tuple[int, str, str], by: str | None) -> None:
     write_deltalake(Layout(str(root)).interventions, pa.Table.from_pylist(made), mode="append", schema_mode="merge")
 
 
-def test_the_log_names_who_decided(tmp_path, lakehouse):
+def test_the_log_names_the_person_who_decided(tmp_path, lakehouse):
     write(tmp_path, (3, "totals", "a wrong release"), by=None)
     lake = ("--lake", str(tmp_path))
     (old,) = map(json.loads, lakehouse("look", "interventions", "--json", *lake).out.splitlines())
@@ -39,7 +39,7 @@ def test_the_log_names_who_decided(tmp_path, lakehouse):
     assert "totals" not in out
 
 
-def test_a_long_log_is_cut_and_says_how_to_get_the_rest(tmp_path, lakehouse):
+def test_a_long_log_is_cut_with_a_hint_how_to_get_the_rest(tmp_path, lakehouse):
     write(tmp_path, *((at, "totals", "") for at in range(1, ROWS_SHOWN + 3)), by="ann")
     out = lakehouse("look", "interventions", "--limit", "2", "--lake", str(tmp_path)).out
     assert "the first 2 rows; --limit shows more" not in out, "two were asked for"

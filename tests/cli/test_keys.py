@@ -1,4 +1,4 @@
-"""`--key` takes the rows of one key, whatever its columns hold: over tables written without Spark."""
+"""`--key` takes the rows of one key, whatever values its columns have: over tables written without Spark."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def row(key: dict[str, Any], n: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table of two text columns; a row of each of `TEXTS`, n says which; bronze has a record."""
+    """A table with a key of two texts: a row for each of `TEXTS`, numbered by n; bronze has a record."""
     root = tmp_path_factory.mktemp("lake")
     WrittenLake(root).tick(1, ("clicks", "ann", 0, 1, "x"))
     columns = {"one": pa.string(), "two": pa.string(), "n": pa.int64()}
@@ -51,7 +51,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("command", [["blame"], ["changes"], ["diff"]])
-def test_keys_that_joined_by_commas_were_one_text_are_told_apart(pairs, lakehouse, command):
+def test_keys_that_would_be_one_text_if_joined_by_commas_are_told_apart(pairs, lakehouse, command):
     for n, key in enumerate(TEXTS):
         arguments = ["pairs", *(["0", "1"] if command == ["diff"] else []), "--key", write_key(key)]
         done = lakehouse(*command, *arguments, "--json", "--lake", str(pairs))
@@ -63,7 +63,7 @@ def test_keys_that_joined_by_commas_were_one_text_are_told_apart(pairs, lakehous
 
 
 @pytest.mark.parametrize("command", [["blame"], ["changes"], ["diff"]])
-def test_a_text_that_is_no_key_says_the_form(pairs, lakehouse, command):
+def test_a_text_that_is_no_key_is_answered_with_the_form(pairs, lakehouse, command):
     arguments = ["pairs", *(["0", "1"] if command == ["diff"] else []), "--key", "a,b,c"]
     done = lakehouse(*command, *arguments, "--lake", str(pairs))
     assert (done.code, done.out) == (2, "")

@@ -32,7 +32,7 @@ def lines(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_late_records_come_with_their_bytes_the_newest_first(lake, lakehouse):
+def test_late_records_are_shown_with_their_bytes_the_newest_first(lake, lakehouse):
     found = lines(lakehouse("late", "hourly", "--json").out)
     assert [(r["tick"], r["partition"], r["offset"], r["key"], r["value"]) for r in found] == [
         (3, 1, 2, {"user": "bob"}, "c4"),
@@ -54,7 +54,7 @@ def test_a_person_reads_a_table(lake, lakehouse):
     assert "the first 2 rows" not in lakehouse("late", "hourly", "--limit", "3").out
 
 
-def test_a_topic_made_anew_has_the_offset_twice_and_the_record_once(lake, lakehouse):
+def test_a_recreated_topic_has_the_offset_twice_and_the_record_once(lake, lakehouse):
     lake.tick(4, *[("clicks", "eve", 1, 9, f"anew {n}") for n in range(3)], topic_id="id-2")
     assert [r["value"] for r in lines(lakehouse("late", "hourly", "--json").out)] == ["c4", "base64:/wA=", "c1"]
 

@@ -62,7 +62,7 @@ def test_an_error_has_its_exit_code(error, code):
         (["demo", "--out", "picture.gif"], ".png"),
     ],
 )
-def test_bad_input_is_said_in_one_message(lakehouse, arguments, said):
+def test_bad_input_gives_one_message(lakehouse, arguments, said):
     found = lakehouse(*arguments)
     assert found.code == 2
     assert found.err.startswith("error: ")
@@ -89,7 +89,7 @@ print([name for name in ("pyspark", "py4j", "matplotlib") if name in sys.modules
 """
 
 
-def test_what_needs_no_spark_does_not_import_it(folder: Path):
+def test_commands_without_spark_do_not_import_it(folder: Path):
     lines = [["--help"], ["status", "--json"], ["tables"], ["query", "SELECT 1 AS one"], ["down"], ["init", "shop"]]
     lines += [["plan", "shop/app.py"], ["airflow", "add", "shop/app.py"], ["airflow", "down"]]
     code = NO_SPARK.format(lines=lines)
@@ -98,7 +98,7 @@ def test_what_needs_no_spark_does_not_import_it(folder: Path):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_the_demo_removes_nothing_but_its_own(lakehouse, folder):
+def test_the_demo_removes_only_its_own_files(lakehouse, folder):
     (folder / "mine").mkdir()
     (folder / "mine" / "letter.txt").write_text("keep me")
     found = lakehouse("demo", "--lake", "mine")

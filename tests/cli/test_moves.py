@@ -1,4 +1,4 @@
-"""backfill, revert, checkout, rebuild, backtest and interventions, as a person and as a program use them."""
+"""backfill, revert, checkout, rebuild, backtest and interventions, for a person and for a program."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ few = lh.app(visits.filter("n < 3").group_by("id").agg(n=lh.count(), total=lh.su
 
 @pytest.fixture
 def app(spark, folder: Path) -> str:
-    """A lake with `abac`, one record a tick, and app.py beside it; the command finds both."""
+    """A lake with `abac`, one record a tick, and app.py beside it; commands find both."""
     from lakehouse.lake.layout import Layout
     from lakehouse.run.scenario.replay import write_bronze
     from lakehouse.run.start.application import load_app
@@ -54,7 +54,7 @@ def said(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_wrong_update_is_planned_put_right_and_listed(spark, folder, app, lakehouse) -> None:
+def test_the_repair_of_a_wrong_update_is_planned_done_and_listed(spark, folder, app, lakehouse) -> None:
     good = lakehouse("query", "SELECT * FROM sums ORDER BY id", "--json").out
     damage(spark, folder)
     one = ("backfill", app, "sums", "--from", "1970-01-01T00:00:02Z", "--to", "1970-01-01T00:00:03Z")
@@ -124,13 +124,13 @@ def test_a_moment_becomes_a_table_and_all_ways_agree(spark, folder, app, lakehou
         (("interventions", "a.b"), "expected a letter"),
     ],
 )
-def test_what_can_not_be_meant_is_refused_before_spark_starts(folder, lakehouse, arguments, wanted) -> None:
+def test_wrong_arguments_are_refused_before_spark_starts(folder, lakehouse, arguments, wanted) -> None:
     (folder / "app.py").write_text(APP)
     found = lakehouse(*arguments)
     assert (found.code, found.out) == (2, "")
     assert wanted in found.err
 
 
-def test_nothing_was_decided(folder, lakehouse) -> None:
+def test_a_lake_without_interventions(folder, lakehouse) -> None:
     assert lakehouse("interventions").out == "No interventions.\n"
     assert lakehouse("interventions", "--json").out == ""

@@ -1,4 +1,4 @@
-"""Net changes without Spark: in the order of positions, however many one version has."""
+"""Net changes without Spark: in the order of positions, however many a version has."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MANY = 20_000
 
 @pytest.fixture(params=[sorted_rows.RUN_BYTES, 1 << 18])
 def runs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many bytes are sorted in memory: all of them, or a part."""
+    """The number of bytes sorted in memory: all of them, or a part."""
     monkeypatch.setattr(sorted_rows, "RUN_BYTES", request.param)
     return int(request.param)
 
@@ -32,14 +32,14 @@ def row(n: int, tick: int, *, placed: bool = True) -> dict[str, Any]:
     return {"id": f"k{n}", "n": n, "m": {"a": n}, "_event_time": at(0), "_position": place}
 
 
-def test_the_changes_of_one_version_come_in_order_and_are_not_all_held(
+def test_the_changes_of_one_version_come_in_order_and_are_not_all_in_memory(
     tmp_path: Path, runs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A table's first version has all its rows: each was an object in memory before the first was shown."""
+    """A first version has all rows of its table: all were objects in memory before the first was shown."""
     table = VersionedTable(tmp_path, "counts", COLUMNS, ("id",), feed=True)
     table.commit(1, *(row(n, 1) for n in range(MANY)), row(MANY, 1, placed=False))
     table.commit(2, row(5, 2), gone=[row(3, 2)])
-    monkeypatch.setattr(reader, "changes", None)  # what reads the feed as one table
+    monkeypatch.setattr(reader, "changes", None)  # reads the feed as one table
     found = list(net_changes.rows(Layout(str(tmp_path)), "counts", ("id",), None, None, None))
     assert [(one["_commit_version"], one["id"]) for one in found[:3]] == [
         (1, f"k{MANY}"),
@@ -54,6 +54,6 @@ def test_the_changes_of_one_version_come_in_order_and_are_not_all_held(
     assert found[7]["m"] == {"a": MANY - 7}
     (only,) = net_changes.rows(Layout(str(tmp_path)), "counts", ("id",), 1, 1, "k77")
     assert (only["n"], only["_position"]) == (77, position(1, MANY - 77))
-    # What is asked for first comes out before the rest is read back.
+    # The first change comes out before the rest is read back.
     first = next(net_changes.rows(Layout(str(tmp_path)), "counts", ("id",), 2, None, None))
     assert first["_commit_version"] == 2

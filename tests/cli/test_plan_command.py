@@ -49,7 +49,7 @@ def make(folder: Path, *names: str) -> None:
 
 
 def make_table(path: Path, table: Table) -> None:
-    """deltalake writes no properties of others: they are put into the log that it wrote."""
+    """deltalake accepts only properties that it knows: others are written into its log afterwards."""
     write_deltalake(path, pa.table({"n": pa.array([], pa.int64())}))
     log = path / "_delta_log" / f"{0:020}.json"
     actions = [json.loads(line) for line in log.read_text().splitlines()]
@@ -60,7 +60,7 @@ def make_table(path: Path, table: Table) -> None:
 
 
 def make_bronze(folder: Path, topic: str, *, own: bool) -> None:
-    """A bronze that has taken a topic in."""
+    """A bronze with records of a topic."""
     rows = pa.table({"topic": [topic], "offset": pa.array([0], pa.int64())})
     said = json.dumps({"tick": 1, "topics": {topic: {"id": "1", "next": {"0": 1}, "last": {"0": 1}}}})
     records = folder / "lake" / "bronze" / "records"
@@ -94,7 +94,7 @@ def test_a_lake_that_is_not_there_gets_every_table(lakehouse, folder):
     assert not (folder / "lake").exists()
 
 
-def test_each_table_is_told_what_its_change_means(lakehouse, folder):
+def test_the_plan_says_what_the_change_of_each_table_means(lakehouse, folder):
     declare(folder)
     make(folder, "newest", "counts", "hours")
     assert set(kinds(lakehouse("plan", "app.py", "--json").out).values()) == {"same", "new"}
@@ -110,7 +110,7 @@ def test_each_table_is_told_what_its_change_means(lakehouse, folder):
     assert "  retention: found none, declared 2592000000 ms; rows of windows" in found.out
 
 
-def test_what_a_run_would_refuse_is_said_with_the_way_out(lakehouse, folder):
+def test_what_a_run_would_refuse_is_shown_with_the_way_out(lakehouse, folder):
     declare(folder)
     make(folder, "newest", "counts", "hours")
     declare(folder, steps='.rekey("word")', count='count("n")')
@@ -127,14 +127,14 @@ def test_what_a_run_would_refuse_is_said_with_the_way_out(lakehouse, folder):
         assert refused.code == 2
         assert refused.err.startswith("error: table 'newest' exists in the lake under another declaration")
         assert "aggregate n: found count(*), declared count(n)" in refused.err
-    # Nothing began: no broker, no bronze, no lease.
+    # Nothing has started: no broker, no bronze, no lease.
     assert sorted(path.name for path in folder.rglob("*") if path.is_dir() and path.name[0] != "_") == [
         "counts", "hours", "lake", "newest", "silver",
     ]  # fmt: skip
 
 
-def test_what_is_kept_counts_beside_what_is_seen(lakehouse, folder):
-    """The table was removed to be built anew, what it keeps was forgotten."""
+def test_the_state_counts_beside_the_visible_table(lakehouse, folder):
+    """Somebody removed the table to have it rebuilt, and forgot its state."""
     declare(folder, having='.having("n > 1")')
     make(folder, "counts")
     for path in sorted((folder / "lake" / "silver" / "counts").rglob("*"), reverse=True):
@@ -142,7 +142,7 @@ def test_what_is_kept_counts_beside_what_is_seen(lakehouse, folder):
     declare(folder, having='.having("n > 2")')
     found = lakehouse("plan", "app.py", "--json")
     assert kinds(found.out)["counts"] == "refold"
-    # Without HAVING nothing is kept beside the table.
+    # Without HAVING the table has no state beside it.
     declare(folder)
     assert kinds(lakehouse("plan", "app.py", "--json").out)["counts"] == "new"
 
@@ -163,7 +163,7 @@ def test_a_topic_keeps_its_place_in_bronze(lakehouse, folder, own):
         Lake(folder / "lake").run(load_app("app.py"), parts=("silver",), until="caught_up")
 
 
-def test_a_table_of_somebody_else_is_not_touched(lakehouse, folder):
+def test_a_table_of_another_program_is_not_touched(lakehouse, folder):
     declare(folder)
     write_deltalake(folder / "lake" / "silver" / "counts", pa.table({"n": [1]}))
     found = lakehouse("plan", "app.py")
@@ -172,7 +172,7 @@ def test_a_table_of_somebody_else_is_not_touched(lakehouse, folder):
 
 
 def test_ingest_alone_does_not_need_the_tables(folder):
-    """It gets as far as Kafka, which is not there."""
+    """It gets as far as Kafka, which does not run."""
     declare(folder)
     make(folder, "counts")
     declare(folder, count='count("n")')

@@ -1,4 +1,4 @@
-"""`lakehouse look quarantine`: the list, reasons, and fixes that are tried; over a quarantine written without Spark."""
+"""`lakehouse look quarantine`: the list, reasons and trial fixes; over a quarantine written without Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def repair(record):
 
 @pytest.fixture
 def lake(folder: Path) -> None:
-    """The quarantine of orders: three records; that of numbers: one; and the application."""
+    """Two quarantines, of orders (three records) and of numbers (one), and the application."""
     (folder / "app.py").write_text(APP)
     orders, numbers = load_app("app.py").sources
     values = (b'{"amount": "1"}', b"\xff[red]", b'{"amount": "2"}')
@@ -43,7 +43,7 @@ def lines(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_the_list_is_the_newest_first(lake, lakehouse):
+def test_the_newest_records_are_listed_first(lake, lakehouse):
     assert lines(lakehouse("quarantine", "orders", "--json").out)[0] == {
         "topic": "web-orders", "topic_id": "id-1", "partition": 0, "offset": 1, "tick": 2, "key": "k",
         "value": '{"amount": "2"}', "timestamp": "2023-11-14T22:13:20.002000Z",
@@ -69,7 +69,7 @@ def test_the_list_is_the_newest_first(lake, lakehouse):
     ],
     ids=str,
 )
-def test_what_is_chosen(lake, lakehouse, chosen, offsets):
+def test_which_records_are_chosen(lake, lakehouse, chosen, offsets):
     found = lines(lakehouse("quarantine", "orders", *chosen, "--json").out)
     assert [(r["partition"], r["offset"]) for r in found] == offsets
     if not offsets:

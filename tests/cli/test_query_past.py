@@ -74,7 +74,7 @@ def test_every_table_that_the_sql_names_is_read_at_the_moment(query):
     assert query(sql, "--tick", "8") == [{"n": 2, "tick": 3, "offset": 0}, {"n": 2, "tick": 3, "offset": 1}]
 
 
-def test_what_a_table_keeps(query):
+def test_a_state_at_a_moment(query):
     assert query('SELECT "user" FROM state.visits', "--tick", "1") == [{"user": "kept"}]
 
 
@@ -129,7 +129,7 @@ def test_late_and_quarantined_records_at_a_moment(story, query, lakehouse):
         ("SELEC", ["--tick", "1"], "syntax error"),
     ],
 )  # fmt: skip
-def test_what_can_not_be_answered(story, lakehouse, sql, moment, said):
+def test_what_cannot_be_answered(story, lakehouse, sql, moment, said):
     done = lakehouse("query", sql, *moment, "--lake", str(story.root))
     assert (done.code, done.out) == (2, "")
     assert said in done.err
@@ -165,8 +165,8 @@ def test_how_it_would_be_answered(story, lakehouse):
     assert "silver_visits" in done.out or "ARROW_SCAN" in done.out
 
 
-def test_between_versions_the_fold_is_asked(story):
-    """The fold is Spark's: whoever asks gives it."""
+def test_between_versions_the_table_is_folded(story):
+    """Spark folds: the caller passes the function in."""
     asked: list[tuple[str, At]] = []
 
     def fold(name: str, at: At) -> pa.Table:
@@ -182,8 +182,8 @@ def test_between_versions_the_fold_is_asked(story):
         rows_at.query(story.layout, "SELECT * FROM visits", AtTick(9), fold)
 
 
-def test_a_tick_that_is_not_complete_is_of_no_moment(tmp_path: Path):
-    """A topic's own table is written first: a killed ingest leaves its rows there, and no tick."""
+def test_an_incomplete_tick_belongs_to_no_moment(tmp_path: Path):
+    """A topic's own table is written first: a killed ingest leaves rows there without a complete tick."""
     records = [Record("t", "id", 0, n, 10 * n, b"k", b"v", n + 1, 10 * n) for n in range(2)]
     write_bronze(tmp_path, records[:1], own=["t"])
     append(tmp_path / "bronze" / "own" / "t", 2, records[1:], None)

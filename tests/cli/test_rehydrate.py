@@ -1,4 +1,4 @@
-"""`lakehouse repair rehydrate`: what it prints, and how it refuses. What it writes: tests/kafka/test_rehydrate.py."""
+"""`lakehouse repair rehydrate`: its output and refusals. What it writes: tests/kafka/test_rehydrate.py."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def lake(folder: Path, broker: Broker) -> None:
     )
 
 
-def test_it_says_what_was_written_and_which_offsets_differ(lake, lakehouse):
+def test_it_prints_what_was_written_and_which_offsets_differ(lake, lakehouse):
     out = lakehouse("rehydrate", "clicks", "--to", "cli-clicks").out
     assert out.startswith(
         "5 records of clicks were written to topic cli-clicks (created, with 2 partitions), by this run."

@@ -1,4 +1,4 @@
-"""Repairs of tables that read tables, by the commands, on real Spark: what reaches which table, what is refused.
+"""Repairs of tables that read tables, by command, on real Spark: which tables a repair reaches, and what is refused.
 
 The oracle is the model over the same records.
 """
@@ -46,7 +46,7 @@ CITIES = "city_total, moves"
 
 
 class Shop:
-    """A lake in the current folder, the records in it, and what its tables hold."""
+    """A lake in the current folder, its records, and the content of its tables."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder, self.layout = spark, folder, Layout(str(folder / "lake"))
@@ -57,7 +57,7 @@ class Shop:
         (self.folder / file).write_text(APP.format(tables=tables, steps=steps, more=more))
 
     def send(self, tick: int, *sent: tuple[str, str, Any], minutes: int | None = None) -> None:
-        """Write a tick: (topic, key, value); a text is taken as it is. minutes: when, if not after the others."""
+        """Write a tick: (topic, key, value); a text is written as it is. minutes: its time, if not after the others."""
         for topic, key, value in sent:
             offset = sum(record.topic == topic for record in self.records)
             time = T + (len(self.records) if minutes is None else minutes) * MINUTE
@@ -88,7 +88,7 @@ class Shop:
 
 @pytest.fixture
 def shop(spark: SparkSession, folder: Path) -> Shop:
-    """Three ticks of customers and orders; customer b moves, and its level is 0 at first."""
+    """Three ticks of customers and orders; customer b moves, and has level 0 at first."""
     shop = Shop(spark, folder)
     shop.declare("app.py")
     a, b = {"city": "Paris", "level": 1}, {"city": "Rome", "level": 0}
@@ -134,7 +134,7 @@ def test_new_logic_above_reaches_the_tables_below(
     assert early.code != 0
     assert "table 'by_city' reads customer" in early.err, "the tables above come first"
 
-    # Built in many batches, each of which reads the tables above as they now are.
+    # Built in many batches; each reads the tables above as they are now.
     monkeypatch.setattr("lakehouse.spark.silver.query.RECORDS_PER_BATCH_MAX", 1)
     monkeypatch.setattr("lakehouse.spark.silver.query.TICKS_UNCOUNTED", 0)
     for table in ("by_city", "city_total", "moves"):
@@ -154,7 +154,7 @@ def test_new_logic_above_reaches_the_tables_below(
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_what_is_decided_above_reaches_the_tables_below(shop: Shop, lakehouse: Command) -> None:
+def test_an_intervention_above_reaches_the_tables_below(shop: Shop, lakehouse: Command) -> None:
     shop.declare("app.py", "moves, by_city, seen")
     late = ("orders", "4", {"customer": "b", "amount": 1})
     shop.send(4, ("customers", "c", "no JSON"), ("orders", "5", {"customer": "b", "amount": 2}), minutes=60)
@@ -173,7 +173,7 @@ def test_what_is_decided_above_reaches_the_tables_below(shop: Shop, lakehouse: C
         assert lakehouse("test", "check", "app.py").code == 0
 
     def check(tick: int, *tables: str) -> None:
-        """Versions and bronze agree before the decision and after it, and each row is explained."""
+        """Versions and bronze agree before and after the intervention, and each row is explained."""
         for table in tables:
             assert problems(lakehouse, table) == [], table
             for moment in (tick - 1, tick):

@@ -1,4 +1,4 @@
-"""What a person, and a program, reads."""
+"""Output for people and for programs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_cell(value, text):
     assert show.cell(value) == text
 
 
-def test_json_has_no_numbers_that_json_does_not_know(capsys):
+def test_json_has_no_numbers_that_json_lacks(capsys):
     show.as_json({"nan": float("nan"), "sums": [float("inf"), Decimal("2.50")], "at": datetime(2013, 6, 1, tzinfo=UTC)})
     assert json.loads(capsys.readouterr().out) == {
         "nan": "NaN",

@@ -1,4 +1,4 @@
-"""`lakehouse status`: late records, and how records spread; over a lake written without Spark."""
+"""`lakehouse status`: late records, and the spread of records; over a lake written without Spark."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_how_records_spread_over_partitions_and_keys(lake, lakehouse):
     ("most", "looked_at", "keys"),
     [
         (5, (5, 2, 3), [("ann", 2), ("bob", 1), ("eve", 1), (None, 1)]),  # two whole ticks
-        (4, (2, 3, 3), [("eve", 1), (None, 1)]),  # a tick is taken whole or not at all
-        (1, (1, 3, 3), [(None, 1)]),  # but the newest one, of which the last records are
+        (4, (2, 3, 3), [("eve", 1), (None, 1)]),  # a tick counts as a whole or not at all
+        (1, (1, 3, 3), [(None, 1)]),  # except the newest one, whose last records count
     ],
 )
 def test_keys_are_counted_over_the_last_records_only(lake, lakehouse, monkeypatch, most, looked_at, keys):
@@ -64,7 +64,7 @@ def test_keys_are_counted_over_the_last_records_only(lake, lakehouse, monkeypatc
     assert [(key["key"], key["records"]) for key in topic["keys"]] == keys
 
 
-def test_a_topic_made_anew_has_shares_of_its_own(lake, lakehouse):
+def test_a_recreated_topic_has_shares_of_its_own(lake, lakehouse):
     lake.tick(4, ("clicks", "ann", 0, 30, "v"), topic_id="a-later-id")
     (topic,) = json.loads(lakehouse("status", "--skew", "--json").out)["skew"]
     assert [(p["topic_id"], p["partition"], p["share"]) for p in topic["partitions"]] == [

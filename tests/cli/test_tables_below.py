@@ -1,4 +1,4 @@
-"""What the commands without Spark say of tables that read tables. The lakes are written without Spark."""
+"""What commands without Spark say about tables that read tables. The lakes are written without Spark."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def test_a_table_is_behind_when_somebody_intervened_in_a_table_that_it_reads(lak
     ]
 
 
-def test_what_a_table_saw_of_others_is_not_compared_with_its_topics(lake: WrittenLake, lakehouse: Any) -> None:
-    """The changes of a table are records for those that read it, and a joined stream has fewer records than topics."""
+def test_records_from_other_tables_are_not_compared_with_the_topics(lake: WrittenLake, lakehouse: Any) -> None:
+    """A table's changes are records for its readers, and a joined stream has fewer records than its topics."""
     assert problems(lakehouse) == [
         "table place: its commits say that they saw 4 records, its topics have 1 in bronze",
         "table alone: its commits say that they saw 4 records, its topics have 3 in bronze",

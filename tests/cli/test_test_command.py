@@ -26,7 +26,7 @@ TWO = {"visits": [{"key": "alice", "value": {"n": 2}}]}
 
 @pytest.fixture
 def write(folder: Path):
-    """Write a scenario into the folder `scenarios`, beside the application; return its path from here."""
+    """Write a scenario into the folder `scenarios`, beside the application; return its path from the current folder."""
     (folder / "scenarios").mkdir()
     (folder / "scenarios" / "app.py").write_text(APP)
 
@@ -47,7 +47,7 @@ def test_all_passed(lakehouse, write):
     assert found.out.splitlines()[-1] == "3 passed, 0 failed"
 
 
-def test_one_that_fails_says_what_was_expected_and_found(lakehouse, write):
+def test_a_failure_shows_what_was_expected_and_found(lakehouse, write):
     write("right", tables=TWO)
     write("wrong", tables={"visits": [{"key": "alice", "value": {"n": 3}}]})
     found = lakehouse("test", "scenarios")
@@ -58,7 +58,7 @@ def test_one_that_fails_says_what_was_expected_and_found(lakehouse, write):
     assert '+ {"key":"alice","value":{"n":2}}' in found.out
 
 
-def test_a_file_and_its_folder_are_one_file(lakehouse, write):
+def test_a_file_named_together_with_its_folder_runs_once(lakehouse, write):
     assert lakehouse("test", write("one", tables=TWO), "scenarios").out.splitlines()[-1] == "1 passed, 0 failed"
 
 
@@ -83,7 +83,7 @@ BROKEN = {
 }
 
 
-def test_what_can_not_be_run_fails_alone_with_a_message(lakehouse, folder, write):
+def test_what_cannot_run_fails_alone_with_a_message(lakehouse, folder, write):
     write("right", tables=TWO)
     (folder / "scenarios" / "raises.py").write_text("app = 1 / 0")
     (folder / "scenarios" / "ends.py").write_text("raise SystemExit(3)")
@@ -122,7 +122,7 @@ def test_the_report(lakehouse, write):
     assert all(set(line) == {"file", "name", "engine", "batch", "passed", "message", "seconds"} for line in report)
     assert {(line["engine"], line["batch"]) for line in report} == {("model", 2)}
     assert report[0]["seconds"] >= 0
-    # The report is no scenario, though it lies among them.
+    # The report is not read as a scenario, though it is in the same folder.
     assert lakehouse("test", "scenarios", "--report", "scenarios/report.json").out.endswith("1 passed, 1 failed\n")
 
 
@@ -135,7 +135,7 @@ def test_what_needs_spark_fails_on_the_model_and_says_so(lakehouse, write):
 
 
 def test_with_both_engines_the_model_skips_what_needs_spark(lakehouse, write, monkeypatch):
-    """Spark does not start here, so that its results are failures."""
+    """Spark can't start here, so its results are failures."""
     from lakehouse.run.scenario import suite
 
     monkeypatch.setattr(suite, "spark_engine", lambda: 1 / 0)

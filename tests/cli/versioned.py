@@ -1,4 +1,4 @@
-"""Keyed tables with many versions, written without Spark: commits that say what those of lakehouse say."""
+"""Keyed tables with many versions, written without Spark: their commits have lakehouse's metadata."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def position(tick: int, offset: int, partition: int = 0, topic: str = "clicks") 
 class VersionedTable:
     """One keyed table; version 0 is empty. `layer` is silver or state. properties: instead of a declaration.
 
-    feed: with a change data feed that tells updates; deltalake's merge then writes files that have no filters on texts.
+    feed: with a change data feed that has updates; deltalake's merge then writes files that have no filters on texts.
     """
 
     def __init__(
@@ -80,10 +80,10 @@ class VersionedTable:
         after: int | None = None,
         said: Mapping[str, Any] | None = None,
     ) -> int:
-        """Bring rows in, and take the keys `gone` out; return the version.
+        """Add or replace rows, and remove the keys `gone`; return the version.
 
-        times: of the records, first and last. after: the tick before the first one, the last commit's if left out.
-        said: instead of what a commit of records says.
+        times: the first and the last one of the records. after: the tick before the first one (the last commit's).
+        said: replaces the metadata of a commit of records.
         """
         self.through = max((t for t in (self.through, times and times[1]) if t is not None), default=None)
         known = {
@@ -123,7 +123,7 @@ class VersionedTable:
         merging.when_not_matched_insert(values, "NOT s._tombstone").execute()
 
     def open_epoch(self) -> int:
-        """Append nothing, as a writer that takes the table over does; return the version."""
+        """Append nothing, as a writer does that takes the table over; return the version."""
         return self.say({"epoch": 2, "tick": self._tick, "operation": "open epoch"})
 
     def say(self, said: Mapping[str, Any]) -> int:
@@ -138,7 +138,7 @@ class VersionedTable:
         return self.version
 
     def vacuum(self) -> None:
-        """Take away the files that the newest version does not need."""
+        """Remove the files that the newest version does not need."""
         DeltaTable(self.path).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
 
 

@@ -1,4 +1,4 @@
-"""Lakes written without Spark: what the commands that read find there."""
+"""Lakes written without Spark, for the commands that read."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class WrittenLake:
         self, table: str, tick: int, *rows: tuple[str, int, int, int], layer: str = "silver", topic: str,
         said: dict[str, Any] | None = None,
     ) -> None:  # fmt: skip
-        """Append rows to a windowed table (or its state): (user, start, end, n); said: what else its commit says."""
+        """Append rows to a windowed table (or its state): (user, start, end, n); said: more metadata of its commit."""
         found = [
             {"user": user, "window_start": at(start), "window_end": at(end), "n": n, "_event_time": at(start)}
             for user, start, end, n in rows

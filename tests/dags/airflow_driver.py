@@ -16,12 +16,12 @@ def _dag_bag() -> Any:
     from airflow.dag_processing.dagbag import BundleDagBag
 
     folder = Path(os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
-    # The bundle's, as the scheduler and the workers load it: it puts the folder on the module search path.
+    # The bundle, as the scheduler and the workers load it: it adds the folder to the module search path.
     return BundleDagBag(dag_folder=folder, bundle_path=folder, bundle_name="dags-folder")
 
 
 def inspect(_: None) -> dict[str, Any]:
-    """The DAG as Airflow sees it, and what parsing it costs."""
+    """The DAG as Airflow sees it, and the cost of parsing it."""
     import airflow.sdk  # noqa: F401  a parser has it loaded already
 
     started = time.perf_counter()
@@ -44,7 +44,7 @@ def inspect(_: None) -> dict[str, Any]:
 
 
 def inspect_all(_: None) -> dict[str, Any]:
-    """All DAGs as Airflow sees them, and what parsing them costs."""
+    """All DAGs as Airflow sees them, and the cost of parsing them."""
     import airflow.sdk  # noqa: F401  a parser has it loaded already
 
     bag = _dag_bag()
@@ -61,7 +61,7 @@ def inspect_all(_: None) -> dict[str, Any]:
                 "pools": {task.task_id: task.pool for task in dag.tasks},
                 "setups": [task.task_id for task in dag.tasks if task.is_setup],
                 "first_run": _first_run(dag),
-                # The form of the UI sends no run with one of these left empty.
+                # The UI's form does not send a run with one of these left empty.
                 "empty_texts": [
                     name for name, of in dag.params.items() if of.value == "" and "null" not in of.schema["type"]
                 ],
@@ -74,7 +74,7 @@ def inspect_all(_: None) -> dict[str, Any]:
     }
 
 
-# A Sunday, shortly after all that is scheduled for that night.
+# A Sunday, shortly after everything scheduled for that night.
 NIGHT = datetime(2026, 11, 22, 4, 8, tzinfo=UTC)
 
 
@@ -133,11 +133,11 @@ def run_of(order: dict[str, Any]) -> dict[str, Any]:
     """One run of a DAG of an application: its tasks by id (mapped ones: id/index), the events of an asset so far.
 
     {"dag_id", "conf"}; "by_hand": without a logical date, as the REST API makes one; "mark_success": a task that
-    isn't run; "pause_s", "wait_s": for a table that is held; "changed": what somebody put into a task's result
+    isn't run; "pause_s", "wait_s": for a table that is in use; "changed": what somebody put into a task's result
     (XCom) before the next task read it.
     """
     dag = _dag_bag().dags[order["dag_id"]]
-    import lakehouse_dags.operator as operator  # the bag has put its folder on the path
+    import lakehouse_dags.operator as operator  # the bag has added its folder to the path
 
     if "pause_s" in order:
         operator.LEASE_PAUSE = timedelta(seconds=order["pause_s"])
@@ -157,7 +157,7 @@ def run_of(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def _change(task: Any, fields: dict[str, Any]) -> None:
-    """Let a task leave another result than it made: one object with other fields, or a list of such."""
+    """Make a task leave a changed result: an object with other fields, or a list of such objects."""
     honest = type(task).execute
 
     def changed(self: Any, context: Any) -> Any:

@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DRIVER = Path(__file__).with_name("airflow_driver.py")
-# As the bundle does it: the helpers of the DAGs that need no Airflow are tested where the project's tests run.
+# As the bundle does: helpers of the DAGs that need no Airflow are tested in the project's own environment.
 sys.path.append(str(ROOT / "dags"))
 
 
@@ -28,7 +28,7 @@ class Airflow:
     environ: dict[str, str]
 
     def start(self, out: Path, command: str, argument: Any = None, **environ: str) -> subprocess.Popen[str]:
-        """Start a command of `airflow_driver.py`; what it finds out is in `out` when it has ended."""
+        """Start a command of `airflow_driver.py`; its findings are in `out` when it has ended."""
         return subprocess.Popen(
             [str(self.python), str(DRIVER), str(out), command, json.dumps(argument)],
             env={**self.environ, **environ},
@@ -38,7 +38,7 @@ class Airflow:
         )
 
     def ask(self, folder: Path, command: str, argument: Any = None, **environ: str) -> dict[str, Any]:
-        """Run a command of `airflow_driver.py` and give what it found out, with its log under "log"."""
+        """Run a command of `airflow_driver.py` and return its findings, with its log under "log"."""
         out = folder / f"{command}.json"
         with self.start(out, command, argument, **environ) as process:
             log, _ = process.communicate()

@@ -1,4 +1,4 @@
-"""A real Airflow that is up, with an application on a real Kafka and a real lake: asked over its REST API."""
+"""A running real Airflow, with an application on a real Kafka and a real lake, used through its REST API."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Refused(Exception):
-    """What the REST API said no to: (status code, what it said)."""
+    """A refusal of the REST API: (status code, its answer)."""
 
 
 def wait(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S, pause_s: float = 1.0) -> Any:
-    """Return what `condition` gives as soon as that is something."""
+    """Return the result of `condition` as soon as it is something."""
     deadline = time.monotonic() + patience_s
     while not (found := condition()):
         assert time.monotonic() < deadline, f"waited in vain: {what}"
@@ -35,7 +35,7 @@ def wait(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S
 
 @dataclass
 class Living:
-    """The folder with the application and its settings; where Airflow answers; who asks."""
+    """The folder with the application and its settings; Airflow's address; its user."""
 
     folder: Path
     name: str
@@ -60,7 +60,7 @@ class Living:
         wait(lambda: self.ask("GET", f"/api/v2/dags?dag_id_pattern={self.name}__")["total_entries"] == 7, "the DAGs")
 
     def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """Return what the REST API answers. Raises Refused for 4xx."""
+        """Return the REST API's answer. Raises Refused for 4xx."""
         headers = {"Content-Type": "application/json"} | (
             {"Authorization": f"Bearer {self.bearer}"} if self.bearer else {}
         )
@@ -91,7 +91,7 @@ class Living:
         return str(self.ask("GET", f"/api/v2/dags/{self.name}__{kind}/dagRuns/{run}")["state"])
 
     def end(self, kind: str, run: str) -> dict[str, str]:
-        """Wait for a run's good end; return the state of each task."""
+        """Wait until a run has succeeded; return the state of each task."""
         state = wait(lambda: (found := self.state(kind, run)) in ENDED and found, f"the end of {kind}")
         states = {task: of["state"] for task, of in self.tasks(kind, run).items()}
         assert state == "success", (states, self.logs(kind, run, states))
@@ -109,7 +109,7 @@ class Living:
         return self.ask("GET", f"{path}?map_index={index}&deserialize=false")["value"]
 
     def approve(self, kind: str, run: str, task: str = "approve") -> str:
-        """Say yes at once, and again, less quickly, when that was lost and it is asked again; return what is shown."""
+        """Approve at once; approve again if the answer was lost and the task asks again; return the text shown."""
         path = f"/api/v2/dags/{self.name}__{kind}/dagRuns/{run}/taskInstances/{task}/-1/hitlDetails"
         shown, asked = "", 0
 
@@ -128,7 +128,7 @@ class Living:
         return shown
 
     def events(self, table: str) -> list[dict[str, Any]]:
-        """Return what the events of a table's asset said, the oldest first."""
+        """Return the content of the events of a table's asset, the oldest first."""
         found = self.ask("GET", "/api/v2/assets/events?order_by=timestamp&limit=100")["asset_events"]
         return [one["extra"] for one in found if one["name"] == f"{self.name}.{table}"]
 

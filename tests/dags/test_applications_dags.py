@@ -1,6 +1,6 @@
-"""The DAGs of applications on a real Airflow: they parse, refuse bad params, and treat their commands as they say.
+"""The DAGs of applications on a real Airflow: they parse, refuse bad params, and act on how commands end.
 
-The commands here are a few lines each, made to end in a given way; the real ones are run by test_applications_real.py.
+The commands here are a few lines each, each with a given end; test_applications_real.py runs the real ones.
 """
 
 import json
@@ -21,7 +21,7 @@ STATUS = {
     "tick": 7, "topics": [{"name": "orders", "next": {"0": 3}, "lag": 0}],
     "tables": [{"name": name, "rows": 2, "version": 4, "tick": 7} for name in ("current_orders", "totals")],
 }  # fmt: skip
-# What stands in for the project's Python: it is given `-P -m lakehouse.cli.main [GROUP] COMMAND ...`.
+# The stand-in for the project's Python: its arguments are `-P -m lakehouse.cli.main [GROUP] COMMAND ...`.
 PYTHON = """#!/bin/sh
 printf '%s\\n' "$*" >> {calls}
 cd {folder}
@@ -36,7 +36,7 @@ esac
 
 @dataclass(frozen=True)
 class Shop:
-    """An application, and how Airflow finds it. Its name is its own: Airflow remembers what was told of its tables."""
+    """An application, and how Airflow finds it. Its name is unique: Airflow remembers events of its tables."""
 
     name: str
     environ: dict[str, str]
@@ -44,7 +44,7 @@ class Shop:
 
 @pytest.fixture
 def shop(tmp_path: Path, manifest: Callable[..., Path]) -> Callable[..., Shop]:
-    """Make an application whose commands end as they are told: shop("run) exit 2 ;;")."""
+    """Make an application whose commands end as given: shop("run) exit 2 ;;")."""
 
     def make(cases: str = "") -> Shop:
         python = tmp_path / "python"
@@ -106,7 +106,7 @@ def test_each_application_has_its_dags_and_a_bad_manifest_is_named(airflow, tmp_
     assert dags["bank__catch_up"]["deadlines"] == 0
     assert dags["shop__backfill_interval"]["paused_at_first"]
     assert not dags["bank__backfill_interval"]["paused_at_first"]
-    # Seen first at 04:08 of a Sunday: an application that was just added has no tables to drill yet.
+    # First seen at 04:08 on a Sunday: an application that was just added has no tables to drill yet.
     assert dags["shop__recovery_drill"]["first_run"] == "2026-11-29T03:00:00+00:00"
     assert dags["shop__table_maintenance"]["first_run"] == "2026-11-23T04:00:00+00:00"
     assert dags["shop__backfill_range"]["first_run"] is None
@@ -154,7 +154,7 @@ def test_bad_params_are_refused_when_a_run_is_made(airflow, tmp_path, shop):
         ("backfill_interval", {}, "no data interval: expected the params from and to"),
     ],
 )
-def test_what_is_unknown_or_can_not_be_meant_together_fails_the_first_task(run, tmp_path, shop, kind, conf, said):
+def test_unknown_or_contradictory_params_fail_the_first_task(run, tmp_path, shop, kind, conf, said):
     found = run(shop(), kind, conf, by_hand=True)
     assert found["state"] == "failed"
     assert found["tasks"]["check_request"]["tries"] == 1
@@ -162,7 +162,7 @@ def test_what_is_unknown_or_can_not_be_meant_together_fails_the_first_task(run, 
     assert _calls(tmp_path) == []
 
 
-def test_a_dry_run_plans_and_clears_up_and_changes_nothing(run, tmp_path, shop):
+def test_a_dry_run_plans_cleans_up_and_changes_nothing(run, tmp_path, shop):
     found = run(shop(), "backfill_range", {"table": "totals", "from": "2013-07-04", "to": "2013-07-05"})
     states = _states(found)
     assert found["state"] == "success", found["log"]
@@ -173,7 +173,7 @@ def test_a_dry_run_plans_and_clears_up_and_changes_nothing(run, tmp_path, shop):
 
 
 @pytest.mark.airflow
-def test_an_approved_backfill_runs_its_chunks_and_tells_once(run, tmp_path, shop):
+def test_an_approved_backfill_runs_its_chunks_and_reports_once(run, tmp_path, shop):
     conf = {"table": "totals", "from": "2013-07-04", "to": "2013-07-06", "dry_run": False, "reason": "{{ 7*7 }} a bug"}
     one = shop()
     found = run(one, "backfill_range", conf, mark_success="approve")
@@ -204,14 +204,14 @@ def test_an_approved_backfill_runs_its_chunks_and_tells_once(run, tmp_path, shop
         ("run) test -e tried && echo '{{}}' || {{ touch tried; exit 1; }} ;;", "success", 2, "exit code 1"),
     ],
 )
-def test_exit_codes_tell_give_up_from_try_again(run, shop, case, state, tries, said):
+def test_exit_codes_decide_between_giving_up_and_trying_again(run, shop, case, state, tries, said):
     found = run(shop(case.format()), "catch_up", {})
     assert (found["tasks"]["ingest"]["state"], found["tasks"]["ingest"]["tries"]) == (state, tries), found["log"]
     assert said in found["log"]
 
 
 @pytest.mark.airflow
-def test_a_held_table_is_waited_for_without_spending_a_try(run, tmp_path, shop):
+def test_a_task_waits_for_a_table_in_use_without_spending_a_try(run, tmp_path, shop):
     held = "backfill) test $(wc -l < calls) -gt 2 && echo '{}' || exit 3 ;;"
     conf = {"table": "totals", "from": "2013-07-04", "to": "2013-07-05"}
     found = run(shop(held), "backfill_interval", conf, pause_s=0.1)
@@ -221,7 +221,7 @@ def test_a_held_table_is_waited_for_without_spending_a_try(run, tmp_path, shop):
 
 
 @pytest.mark.airflow
-def test_what_a_running_job_holds_is_left_to_it_and_its_changes_are_told(run, shop):
+def test_tables_of_a_running_job_are_left_to_it_and_its_changes_are_reported(run, shop):
     found = run(shop("run) exit 3 ;;"), "catch_up", {}, pause_s=0.1, wait_s=0.1)
     states = _states(found)
     assert found["state"] == "success", found["log"]
@@ -241,14 +241,14 @@ def test_what_a_running_job_holds_is_left_to_it_and_its_changes_are_told(run, sh
     ],
 )  # fmt: skip
 def test_a_result_that_was_changed_in_airflow_starts_no_command(run, tmp_path, shop, kind, conf, changed, task):
-    """A user of role "user" may edit what a task left: that put an option, or another decision, into a command."""
+    """A user of role "user" may edit a task's result, and so put an option, or another decision, into a command."""
     found = run(shop(), kind, conf, changed=changed)
     assert (found["tasks"][task]["state"], found["tasks"][task]["tries"]) == ("failed", 1), found["log"]
     assert _calls(tmp_path) == []
 
 
 @pytest.mark.airflow
-def test_a_dry_run_stays_one_when_its_request_was_changed(run, tmp_path, shop):
+def test_a_dry_run_stays_a_dry_run_when_its_request_was_changed(run, tmp_path, shop):
     conf = {"table": "totals", "from": "2013-07-04", "to": "2013-07-05"}
     changed = {"check_request": {"dry_run": False, "reason": "mine"}}
     found = run(shop(), "backfill_range", conf, changed=changed, mark_success="plan|approve")

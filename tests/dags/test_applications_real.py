@@ -6,7 +6,7 @@ What it builds on, and where each part comes from:
     Airflow         `lakehouse airflow up`, in the folder of the application, ended by `lakehouse airflow down`
     application     APP below, on a topic of its own; `lakehouse airflow add` wrote its manifest
 
-A Spark start costs seconds, so the tests share one lake and go on from each other's end.
+Starting Spark costs seconds, so the tests share one lake, and each goes on where the one before ended.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ START_MS = 1_372_896_000_000  # 2013-07-04T00:00Z
 
 
 class Shop(Living):
-    """The application, and every order that it ever got."""
+    """The application, and every order it ever got."""
 
     def __init__(self, folder: Path, servers: str) -> None:
         super().__init__(folder, "shop")
@@ -72,7 +72,7 @@ class Shop(Living):
         Cluster(servers).create(self.topic, partitions=2)
 
     def send(self, count: int, day: int, bad: bool = False) -> None:
-        """Produce orders of a day; `bad`: one more, that doesn't fit before it is repaired."""
+        """Produce orders of a day; `bad`: one more, which doesn't fit until it is repaired."""
         records = []
         for n in range(count):
             customer, amount = f"c{n % 200:03}", Decimal(n % 97) / 4
@@ -88,7 +88,7 @@ class Shop(Living):
         return ProducerRecord(str(self.count).encode(), value.encode(), START_MS + day * DAY_MS + self.count % 1000)
 
     def wanted(self) -> list[tuple[str, int, Decimal]]:
-        """What the table must be, folded here in plain Python."""
+        """The expected table, folded here in plain Python."""
         sums: dict[str, tuple[int, Decimal]] = {}
         for customer, amount in self.orders:
             n, total = sums.get(customer, (0, Decimal(0)))
@@ -99,7 +99,7 @@ class Shop(Living):
         assert [tuple(row) for row in self.rows("totals")] == self.wanted()
 
     def damage(self, spark: SparkSession) -> None:
-        """Somebody writes into the table by hand."""
+        """Write into the table by hand."""
         spark.sql(f"UPDATE delta.`{self.folder}/lake/silver/totals` SET total = -1 WHERE customer = 'c001'")
         assert self.rows("totals") != self.wanted()
 
@@ -116,7 +116,7 @@ def shop(broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         made.lakehouse("airflow", "down")
 
 
-def test_a_catch_up_brings_the_tables_forward_and_tells_of_them(shop: Shop) -> None:
+def test_a_catch_up_brings_the_tables_forward_and_reports_them(shop: Shop) -> None:
     shop.send(600, day=0)
     shop.send(400, day=1, bad=True)
     run = shop.trigger("catch_up")
@@ -156,7 +156,7 @@ def test_hostile_and_unknown_params_start_nothing(shop: Shop) -> None:
     assert set(states.values()) == {"upstream_failed"}
 
 
-def test_a_backfill_is_planned_approved_done_and_told_once(shop: Shop, spark: SparkSession) -> None:
+def test_a_backfill_is_planned_approved_done_and_reported_once(shop: Shop, spark: SparkSession) -> None:
     shop.damage(spark)
     reason = "a wrong UPDATE; $(id) `id` \"'{{ 7 * 7 }}"
     run = shop.trigger(
@@ -172,7 +172,7 @@ def test_a_backfill_is_planned_approved_done_and_told_once(shop: Shop, spark: Sp
     assert done["reason"] == reason
 
 
-def test_airflows_own_backfill_repairs_and_floods_nobody(shop: Shop, spark: SparkSession) -> None:
+def test_airflows_own_backfill_repairs_without_a_flood_of_events(shop: Shop, spark: SparkSession) -> None:
     shop.damage(spark)
     told = shop.events("totals")
     shop.pause("backfill_interval", False)
@@ -227,7 +227,7 @@ def test_maintenance_keeps_versions_for_a_week(shop: Shop) -> None:
 
 
 def _family(folder: Path) -> list[psutil.Process]:
-    """The leash of the command that a task runs for this folder, and all below it."""
+    """The leash process of a task's command for this folder, and all its descendants."""
     for process in psutil.process_iter(["cmdline"]):
         words = " ".join(process.info["cmdline"] or ())
         if "lakehouse_leash.py" in words and "--only=silver" in words and str(folder) in words:
@@ -236,9 +236,9 @@ def _family(folder: Path) -> list[psutil.Process]:
 
 
 def test_killed_in_the_middle_of_a_merge_and_cleared_it_is_the_identical_table(shop: Shop) -> None:
-    """The worker's task and all that it started get SIGKILL when MERGE has written files and not committed them.
+    """The worker's task and all its descendants get SIGKILL when MERGE has written files and not committed them.
 
-    The run is late by then, which is told: the DAG was paused until its minute had passed.
+    By then the run is late, and this is reported: the DAG was paused until its minute had passed.
     """
     shop.send(40_000, day=2)
     silver = shop.folder / "lake" / "silver" / "totals"

@@ -1,7 +1,6 @@
-"""The DAG on a real Airflow: it parses, refuses bad parameters, and treats its jobs as it says.
+"""The DAG on a real Airflow: it parses, refuses bad parameters, and acts on how its jobs end.
 
-The jobs here are a few lines each, made to end in a given way; the real ones are run by
-test_catch_up_end_to_end.py.
+The jobs here are a few lines each, each with a given end; test_catch_up_end_to_end.py runs the real ones.
 """
 
 import json
@@ -26,7 +25,7 @@ print(json.dumps({"event": "done", "rows": 2, "argv": sys.argv[1:], "env": sorte
 
 @pytest.fixture
 def project(tmp_path: Path) -> dict[str, str]:
-    """A project whose jobs do nothing and do it well: the environment that points the DAG at it."""
+    """A project whose jobs do nothing and succeed; gives the environment that points the DAG at it."""
     (tmp_path / "spark_jobs").mkdir()
     for job in TASKS:
         (tmp_path / "spark_jobs" / f"{job}.py").write_text(WELL)
@@ -37,7 +36,7 @@ def _states(found: dict) -> list[str]:
     return [found["tasks"][task]["state"] for task in TASKS]
 
 
-def test_the_dag_is_whole_and_light(airflow, tmp_path):
+def test_the_dag_is_complete_and_light(airflow, tmp_path):
     found = airflow.ask(tmp_path, "inspect")
     assert found["import_errors"] == {}
     assert found["dag_ids"] == ["lakehouse_catch_up"]
@@ -49,7 +48,7 @@ def test_the_dag_is_whole_and_light(airflow, tmp_path):
     assert found["file_s"] < 0.2, "the scheduler parses this file again and again"
 
 
-def test_hostile_params_are_refused_and_plain_ones_are_not(airflow, tmp_path):
+def test_hostile_params_are_refused_and_plain_ones_accepted(airflow, tmp_path):
     good = [{"app": app} for app in PARAMS["plain_apps"]]
     good += [{"app": "app.py", "config": config} for config in [*PARAMS["plain_configs"], None]]
     bad = [{}, *({"app": app} for app in [*PARAMS["hostile_apps"], "a" * 201])]
@@ -59,7 +58,7 @@ def test_hostile_params_are_refused_and_plain_ones_are_not(airflow, tmp_path):
     assert [conf for conf, no in zip(bad, refused[len(good) :], strict=True) if not no] == []
 
 
-def test_a_run_gives_each_jobs_last_event(airflow, tmp_path, project):
+def test_a_run_returns_each_jobs_last_event(airflow, tmp_path, project):
     conf = {"app": "apps/mine.py", "config": "conf/lakehouse.toml"}
     found = airflow.ask(tmp_path, "run", {"conf": conf}, AIRFLOW_CONN_LAKE="secret", **project)
     assert (found["state"], _states(found)) == ("success", ["success"] * 3), found["log"]
@@ -97,7 +96,7 @@ if not tried.exists():
     assert found["tasks"]["ingest"]["tries"] == 2
 
 
-# A job and its child, which both would stay for a minute. Each try adds its pids.
+# A job and its child, which would both run for a minute. Each try adds its pids.
 HANGING = """
 import os, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])

@@ -37,7 +37,7 @@ path = "./lake"
 bootstrap_servers = "{servers}"
 """
 
-# The last record of a key is its row; a tombstone takes the row out.
+# The last record of a key is its row; a tombstone removes the row.
 RECORDS: list[tuple[str, dict[str, str] | None]] = [
     ("N1", {"origin": "EWR", "dest": "IAH"}),
     ("N2", {"origin": "LGA", "dest": "IAH"}),

@@ -1,4 +1,4 @@
-"""Which files the generic catch-up runs: what a run's conf names is looked at by where it lies."""
+"""Which files the generic catch-up runs: a file that a run's conf names is judged by its folder."""
 
 import os
 
@@ -8,7 +8,7 @@ import lakehouse_places as places
 from lakehouse_jobs import JobRefused
 
 
-def test_the_generic_catch_up_takes_what_lies_in_its_folders_and_nothing_else(tmp_path, tmp_path_factory):
+def test_the_generic_catch_up_accepts_files_in_its_folders_and_nothing_else(tmp_path, tmp_path_factory):
     other = tmp_path_factory.mktemp("other")
     for folder in ("apps", "apps/deep", "conf", "spark_jobs"):
         (tmp_path / folder).mkdir()

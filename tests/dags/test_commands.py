@@ -1,4 +1,4 @@
-"""The argument lists of commands: as the real command reads them, and of requests that nobody looked at before."""
+"""The argument lists of commands: as the real command reads them, also of requests that nobody has checked."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ PYTHON = Path("/venv/bin/python")
         ("try", {"stream": "--fix=/tmp/evil.py:f", "contains": None, "fix": None}),
     ],
 )
-def test_a_request_that_nobody_checked_can_not_put_an_option_into_a_command(command, request_):
+def test_a_request_that_nobody_checked_cannot_put_an_option_into_a_command(command, request_):
     with pytest.raises(BadRequest):
         commands.argv(PYTHON, WHERE, command, request_)
 

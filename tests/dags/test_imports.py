@@ -9,7 +9,7 @@ import pytest
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 FILES = sorted(DAGS.rglob("*.py"))
 BESIDE = {"lakehouse_dags", "lakehouse_jobs", "lakehouse_leash", "lakehouse_places"}
-# Imported where the project's tests run, and by whoever wants to know what a run would be refused for.
+# Imported by the project's tests, and by whoever wants to know why a run would be refused.
 WITHOUT_AIRFLOW = {
     "lakehouse_jobs.py", "lakehouse_leash.py", "lakehouse_places.py", "manifest.py", "requests.py", "commands.py",
     "late.py",
@@ -31,7 +31,7 @@ def _imports(path: Path) -> set[str]:
 def test_dag_files_import_airflows_public_names_and_light_modules(path: Path) -> None:
     for name in _imports(path):
         root = name.split(".")[0]
-        # croniter comes with Airflow, which reads schedules by it.
+        # croniter comes with Airflow, which reads schedules with it.
         is_public = name in ("airflow.sdk", "croniter") or name.startswith(
             ("airflow.sdk.exceptions", "airflow.providers.standard.")
         )
@@ -40,7 +40,7 @@ def test_dag_files_import_airflows_public_names_and_light_modules(path: Path) ->
         assert is_public or root in BESIDE or root in sys.stdlib_module_names, f"{path.name} imports {name}"
 
 
-def test_helpers_are_no_dags_to_airflow() -> None:
+def test_airflow_does_not_take_helpers_for_dags() -> None:
     ignored = {line.rstrip("/") for line in (DAGS / ".airflowignore").read_text().splitlines() if "#" not in line}
     there = {path.name for path in DAGS.iterdir() if path.suffix == ".py" or path.name == "lakehouse_dags"}
     assert there - ignored == {"lakehouse_applications.py", "lakehouse_catch_up.py"}

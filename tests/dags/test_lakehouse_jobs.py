@@ -126,9 +126,9 @@ def test_any_other_end_is_a_failure(make_job, source, said):
         make_job(source).run(lambda _: None)
 
 
-# -- nothing stays behind --
+# -- nothing is left behind --
 
-# The job starts a child that ignores SIGTERM when told to, as a JVM that hangs would, and tells both pids.
+# The job starts a child that can ignore SIGTERM, as a hanging JVM would, and prints both pids.
 FAMILY = """
 import os, signal, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", '''
@@ -174,7 +174,7 @@ def test_stop_ends_the_whole_group(make_job, tmp_path, leader, child, is_running
 
 
 def test_stop_from_a_signal_handler(make_job, tmp_path, is_running):
-    """As Airflow does it: SIGTERM's handler calls stop() while the same thread is inside run()."""
+    """As in Airflow: SIGTERM's handler calls stop() while the same thread is inside run()."""
     job = make_job(FAMILY.format(child="", then="time.sleep(60)"))
     before = signal.signal(signal.SIGTERM, lambda *_: job.stop())
     started = time.monotonic()
@@ -188,7 +188,7 @@ def test_stop_from_a_signal_handler(make_job, tmp_path, is_running):
     assert time.monotonic() - started < 3.0, "an obedient job must not cost the whole grace"
 
 
-def test_an_exception_out_of_the_middle_ends_the_group(make_job, tmp_path, is_running):
+def test_an_exception_in_the_middle_ends_the_group(make_job, tmp_path, is_running):
     """A task's timeout is raised by a signal handler, wherever run() happens to be."""
 
     class Timeout(BaseException):

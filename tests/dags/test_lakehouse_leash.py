@@ -1,4 +1,4 @@
-"""A job ends with the process that started it, however that ends; and what a job's end means to its starter."""
+"""A job ends with the process that started it, however that one ends; and what a job's end means to its starter."""
 
 import signal
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 from lakehouse_jobs import Job, JobFailed, JobHeld, JobRefused, job_environment
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
-# A starter with a job, which has a child that is deaf to SIGTERM; it tells their pids and its own.
+# A starter with a job whose child ignores SIGTERM; it prints their pids and its own.
 STARTER = """
 import os, sys
 sys.path.append({dags!r})
@@ -45,7 +45,7 @@ def test_sigkill_of_the_starter_ends_the_job_and_all_that_it_started(tmp_path, i
 
 
 def test_sigkill_of_the_starters_parent_ends_it_too(tmp_path, is_running):
-    """Airflow's supervisor is the parent of a task's process, and a task whose supervisor is gone goes on alone."""
+    """Airflow's supervisor is the parent of a task's process; without its supervisor a task would go on alone."""
     source = STARTER.format(dags=str(DAGS), folder=str(tmp_path))
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {source!r}], stderr=subprocess.DEVNULL)"
     with subprocess.Popen([sys.executable, "-c", parent]) as supervisor:
@@ -60,7 +60,7 @@ def _command(tmp_path: Path, source: str) -> Job:
     return Job([sys.executable, "-c", source], cwd=tmp_path, environ=environ, name="lakehouse x", is_command=True)
 
 
-def test_a_commands_results_and_what_it_tells_meanwhile(tmp_path):
+def test_a_commands_results_and_its_progress(tmp_path):
     lines, events = [], []
     job = _command(
         tmp_path,

@@ -1,4 +1,4 @@
-"""Manifests as the DAGs read them: without Airflow, and as if a stranger had written them."""
+"""Manifests as the DAGs read them: without Airflow, and without trust in their writer."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from lakehouse_dags.manifest import Refused, applications, read
 
 
-def test_what_a_manifest_says(manifest):
+def test_the_content_of_a_manifest(manifest):
     app = read(manifest(schedule="@hourly", freshness_minutes=30, pool="lakehouse_shop"))
     assert (app.name, app.tables, app.streams, app.topics) == (
         "shop", ("current_orders", "totals"), ("orders",), ("orders",),
@@ -26,7 +26,7 @@ def test_without_a_configuration_and_on_an_object_store(manifest):
     assert (app.config, app.lake) == (None, "s3a://bucket/lake")
 
 
-def test_all_of_the_folder_and_a_bad_one_costs_the_others_nothing(manifest):
+def test_all_of_a_folder_are_read_and_a_bad_one_does_not_affect_the_others(manifest):
     folder = manifest().parent
     manifest(name="bank")
     (folder / "broken.json").write_text("{")
@@ -57,7 +57,7 @@ def test_no_folder_is_no_application(tmp_path):
         ("pool", "a b"), ("version", "1"),
     ],
 )  # fmt: skip
-def test_what_is_not_as_it_must_be_is_refused(manifest, field, value):
+def test_a_manifest_with_a_wrong_part_is_refused(manifest, field, value):
     with pytest.raises(Refused, match="expected"):
         read(manifest(**{field: value}))
 

@@ -1,6 +1,6 @@
-"""What runs ask for: params looked at together, and the argument lists that they become. Without Airflow.
+"""Requests of runs: params checked together, and the argument lists made of them. Without Airflow.
 
-Hostile ones are made ten thousand at a time: each is refused, or it is one argument that can't be an option.
+Hostile values come ten thousand at a time: each is refused, or becomes one argument that can't be an option.
 """
 
 import json
@@ -24,7 +24,7 @@ APP = Application(
     ("current_orders", "totals"),
 )  # fmt: skip
 PYTHON = Path("/venv/bin/python")
-# As the DAGs' params are when nothing is chosen but the table, the stream, the moment.
+# The DAGs' params when only the table, the stream and the moment are chosen.
 GOOD: dict[str, dict[str, Any]] = {
     "backfill_range": {
         "table": "totals", "from": None, "to": None, "offsets": None, "chunk_hours": 24, "dry_run": True, "reason": "",
@@ -51,7 +51,7 @@ def asked(kind: str, **params: Any) -> dict[str, Any]:
 
 
 def line(command: str, request: dict[str, Any]) -> list[str]:
-    """The arguments behind the program, without the configuration."""
+    """The arguments after the program, without the configuration."""
     found = commands.argv(PYTHON, APP.where(), command, request)
     assert found[:4] == [str(PYTHON), "-P", "-m", "lakehouse.cli.main"]
     ours = ["--config=/srv/shop/lakehouse.toml", "--json"]
@@ -59,7 +59,7 @@ def line(command: str, request: dict[str, Any]) -> list[str]:
     return [argument for argument in found[4:] if argument not in ours]
 
 
-# -- what is meant --
+# -- requests --
 
 
 def test_a_range_of_event_times_is_done_in_chunks_that_cover_it():
@@ -190,7 +190,7 @@ def test_the_other_commands():
         ("quarantine_replay", {"stream": "../orders"}, "expected one of orders"),
     ],
 )
-def test_what_can_not_be_meant_is_refused_with_a_reason(kind, params, said):
+def test_contradictions_are_refused_with_a_reason(kind, params, said):
     with pytest.raises(BadRequest, match=said):
         asked(kind, **params)
 
@@ -243,7 +243,7 @@ def check_one(kind: str, params: dict[str, Any]) -> None:
 
 
 def harmless(argv: list[str]) -> None:
-    """The same list, but for the values of a few options, that a good request gives; a value is behind its "="."""
+    """The list of a good request, but for the values of a few options; a value follows its "="."""
     known = {
         "--at", "--clock", "--tick", "--version", "--offsets", "--from", "--to", "--reason", "--why", "--fix", "--plan",
         "--discard", "--again", "--prove", "--damage", "--deep", "--keep-at-least", "--dry-run", "--replay", "--app",

@@ -1,4 +1,4 @@
-"""What is kept of the commands' results, what of them is a failure for good, and what a person reads."""
+"""The commands' results: what is kept, what is a failure without retry, and what a person reads."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from lakehouse_dags import commands
 
 
 @given(text=st.text(max_size=400))
-def test_what_a_person_reads_is_no_markup(text: str) -> None:
+def test_text_for_people_is_no_markup(text: str) -> None:
     shown = commands.plain(text)
     assert "\n" not in shown
     bare = [letter for at, letter in enumerate(shown) if at == 0 or shown[at - 1] != "\\"]
     assert not set(bare) & set("*[]()<>`#!|{}") or "\\\\" in shown
 
 
-def test_a_proof_is_good_enough_with_one_way_and_not_with_two_contents():
+def test_a_proof_succeeds_with_one_way_and_fails_with_two_contents():
     def proof(*hashes: str | None) -> dict[str, Any]:
         return {"equal": False, "ways": [{"hash": one} for one in hashes]}
 
@@ -35,7 +35,7 @@ def test_a_backfill_that_left_rows_a_drill_and_an_audit_that_failed_are_not_trie
     assert commands.complaint("plan", {"added": 1, "removed": 0, "changed": 2}) is None
 
 
-def test_a_hash_past_64_bits_is_handed_on_as_text():
+def test_a_hash_beyond_64_bits_is_passed_on_as_text():
     drilled = {"hash": 2**100, "rows": 2**63 - 1, "ok": True, "cases": [{"n": -(2**63) - 1, "seconds": 0.5}]}
     assert commands.result("drill", drilled, [drilled]) == {
         "hash": str(2**100), "rows": 2**63 - 1, "ok": True, "cases": [{"n": str(-(2**63) - 1), "seconds": 0.5}],

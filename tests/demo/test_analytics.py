@@ -1,7 +1,7 @@
-"""Windows over real flights, on Spark and Delta: every row of every table is what DuckDB answers to the same question.
+"""Windows over real flights, on Spark and Delta: every row of every table equals DuckDB's answer to the same question.
 
-The questions are put once more in plain SQL, over the records' bytes. Nothing of the lakehouse's code takes part:
-sessions are gaps and islands, hopping windows a join with all windows there can be, sliding windows their definition,
+The questions are written again in plain SQL, over the records' bytes. None of lakehouse's code takes part:
+sessions are gaps and islands, hopping windows a join with all possible windows, sliding windows their definition,
 late records the rule (window end + grace <= stream time, which is a running maximum for each partition).
 """
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 TOPIC = "flights"
 PARTITIONS = 4
 YEAR_RECORDS = 336_776
-# Two and a half days, with the year's latest flight in them (1,301 minutes), cut inside of windows and sessions.
+# Two and a half days, with the year's latest flight in them (1,301 minutes), cut inside windows and sessions.
 FIRST, CUT, LAST = "2013-01-08T12:00Z", "2013-01-09T15:20Z", "2013-01-10T23:30Z"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -64,7 +64,7 @@ SETUP = """
 
 QUERIES = {
     "delays": "FROM delays",
-    # What every partition has passed; by departure the topic is in order, so nothing is late.
+    # The time that every partition has passed; by departure the topic is in order, so nothing is late.
     "final_delays": """
         FROM delays
         WHERE window_end <= (SELECT min(now) FROM (SELECT max(t) AS now FROM flown GROUP BY partition))
@@ -224,13 +224,15 @@ def test_two_days_of_flights(folder: Path, database: duckdb.DuckDBPyConnection, 
     compare(silver(folder, table), expected(database, table))
 
 
-def test_what_left_long_behind_schedule_is_late_for_its_hour(folder: Path, database: duckdb.DuckDBPyConnection) -> None:
+def test_flights_long_behind_schedule_are_late_for_their_hour(
+    folder: Path, database: duckdb.DuckDBPyConnection
+) -> None:
     assert late(folder, "schedule") == database.sql(LATE).fetchall() != []
     others = [table for table in QUERIES if table != "schedule"]
     assert [table for table in others if late(folder, table)] == [], "by departure nothing comes late"
 
 
-def test_the_days_hold_what_makes_windows_difficult(database: duckdb.DuckDBPyConnection) -> None:
+def test_the_days_contain_the_difficult_cases_of_windows(database: duckdb.DuckDBPyConnection) -> None:
     """Several flights in a session, windows that overlap, an hour that is not over, the latest flight of the year."""
     rotations = expected(database, "rotations")
     assert max(row["flights"] for row in rotations) >= 3

@@ -80,7 +80,7 @@ def test_airborne_takeoffs_and_tombstones() -> None:
     assert all(record.key is not None for record in found)
 
 
-def test_who_is_in_the_air_when_the_year_is_over() -> None:
+def test_who_is_in_the_air_at_the_end_of_the_year() -> None:
     state: dict[bytes | None, bytes] = {}
     for record in records("airborne"):
         if record.value is None:
@@ -124,7 +124,7 @@ def test_the_same_records_every_time() -> None:
 
 
 def test_every_scheduled_hour_is_new_yorks_clock() -> None:
-    # We take UTC from the source's time_hour. Here it is worked out anew, by the time zone's own rules.
+    # We take UTC from the source's time_hour. Here it is computed again, by the rules of the time zone.
     hours = source.flights().select(["year", "month", "day", "hour", "time_hour"]).to_pylist()
     for year, month, day, hour, stated in {tuple(row.values()) for row in hours}:
         assert datetime(year, month, day, hour, tzinfo=NEW_YORK).astimezone(UTC) == stated

@@ -52,7 +52,7 @@ def test_the_fold() -> None:
     }
 
 
-def test_equal_tables_whatever_the_hidden_columns(tmp_path: Path) -> None:
+def test_tables_are_equal_whatever_the_hidden_columns(tmp_path: Path) -> None:
     rows = [
         {"tailnum": "N2", "dest": "IAH", "departed_at": datetime(2013, 1, 1, 11, tzinfo=UTC), "_order": 7},
         {"tailnum": "N1", "dest": "LAX", "departed_at": datetime(2013, 1, 2, 10, tzinfo=UTC), "_order": 9},
@@ -64,7 +64,7 @@ def test_equal_tables_whatever_the_hidden_columns(tmp_path: Path) -> None:
     assert (report["rows_expected"], report["rows_found"]) == (2, 2)
 
 
-def test_every_kind_of_wrong_row_is_told() -> None:
+def test_every_kind_of_wrong_row_is_reported() -> None:
     expected = {key: {"tailnum": key, "flights": 1, "miles": 10} for key in ("N1", "N2", "N3")}
     found = [
         expected["N1"],
@@ -85,7 +85,7 @@ def test_a_duplicate_alone_is_not_equal() -> None:
     assert proof.compare_table({"N1": row}, [row, row])["equal"] is False
 
 
-def test_a_column_too_many_or_too_few_is_a_difference() -> None:
+def test_an_extra_or_a_missing_column_is_a_difference() -> None:
     expected = {"N1": {"tailnum": "N1", "flights": 1}}
     assert proof.compare_table(expected, [{"tailnum": "N1", "flights": 1, "miles": 2}])["different"] == 1
     assert proof.compare_table(expected, [{"tailnum": "N1"}])["different"] == 1
@@ -130,7 +130,7 @@ def test_every_offset_is_accounted_for(offsets: list[tuple[int, int]], fault: di
     assert report["equal"] is (not fault)
 
 
-def test_a_lake_that_is_not_there_is_no_verdict(tmp_path: Path) -> None:
+def test_a_missing_lake_gives_no_verdict(tmp_path: Path) -> None:
     with pytest.raises(proof.CannotTell, match="visits"):
         proof.read_silver(str(tmp_path / "nowhere"), "visits")
 

@@ -1,6 +1,6 @@
-"""Planes in the air at a moment, on real Kafka, Spark and Delta: every way to the answer gives the one of plain Python.
+"""Planes in the air at a moment, on real Kafka, Spark and Delta: every way to ask gives plain Python's answer.
 
-The records of three days around the moment; of those before it some come only after it was asked for the first time.
+The records of three days around the moment; some of those before it arrive only after the first question.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The demo's pictures: who is drawn and where, and that a file of the asked kind comes out."""
+"""The demo's pictures: who is drawn and where, and the kind of file that is written."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def test_planes_that_are_up_are_drawn_and_others_counted(tmp_path: Path) -> None
         plane(NOON - HOUR, lands_at=NOON + HOUR),
         plane(NOON - HOUR, lands_at="2013-06-01T12:01:00Z"),
         plane(NOON, air_time=300.0),  # at this very moment
-        plane(NOON - HOUR, lands_at=None, distance=2586),  # no landing on record: reckoned
-        plane(NOON - HOUR, lands_at=NOON),  # down at this very moment
+        plane(NOON - HOUR, lands_at=None, distance=2586),  # no landing on record: estimated
+        plane(NOON - HOUR, lands_at=NOON),  # landed at this very moment
         plane(NOON + HOUR, air_time=300.0),  # not yet up
         plane(NOON - 240 * HOUR, lands_at=None, distance=2586),  # diverted ten days ago
     ]

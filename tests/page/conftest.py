@@ -1,4 +1,4 @@
-"""An application's manifest over a written lake: what the page is given to read."""
+"""What the page reads: an application's manifest over a written lake."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Manifest = Callable[..., dict[str, Any]]
 
 
 def manifest(root: Path, **more: Any) -> dict[str, Any]:
-    """What `lakehouse airflow add` writes, for the lake of `Story`."""
+    """The manifest that `lakehouse airflow add` writes, for the lake of `Story`."""
     return {
         "version": 1, "name": "shop", "app": str(root.parent / "app.py"), "config": None, "lake": str(root),
         "topics": ["clicks"], "streams": ["clicks"],
@@ -37,7 +37,7 @@ def manifest(root: Path, **more: Any) -> dict[str, Any]:
 
 
 def named(folder: Path, said: dict[str, Any]) -> Application:
-    """Write a manifest down and read it."""
+    """Write a manifest to a file and read it."""
     (folder / f"{said['name']}.json").write_text(json.dumps(said))
     return application(folder, said["name"])
 
@@ -55,7 +55,7 @@ def shop(story: Story) -> Application:
 
 @pytest.fixture
 def own_story(tmp_path: Path) -> Story:
-    """A lake of a test's own, to write to."""
+    """A lake for one test, to write to."""
     return Story(tmp_path / "lake", feed=True)
 
 

@@ -49,7 +49,7 @@ def test_an_unknown_application_says_how_to_add_it(tmp_path):
         ({"lineage": {"nodes": [], "edges": [["a", "b"]]}}, "an edge from 'a' to 'b'"),
     ],
 )
-def test_a_manifest_that_is_none_is_refused(tmp_path, more, said):
+def test_a_file_that_is_no_manifest_is_refused(tmp_path, more, said):
     with pytest.raises(ConfigError, match=said):
         named(tmp_path, manifest(tmp_path / "lake", **more))
 
@@ -68,7 +68,7 @@ def test_a_file_of_any_text_is_a_refused_manifest(tmp_path, text):
         application(tmp_path, "shop")
 
 
-def test_a_manifest_of_any_bytes_or_that_can_not_be_read_is_refused(tmp_path):
+def test_a_manifest_of_any_bytes_or_that_cannot_be_read_is_refused(tmp_path):
     (tmp_path / "shop.json").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "loop.json").symlink_to(tmp_path / "loop.json")
     with pytest.raises(ConfigError, match="Write it again"):

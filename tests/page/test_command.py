@@ -1,4 +1,4 @@
-"""The page's commands: in the project's Python, within a time limit, with nothing left behind."""
+"""The page's commands: in the project's Python, within a time limit, and without leftovers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_key_is_never_an_option_or_a_command(shop, key):
     assert not (Path(shop.app).parent / "gone").exists()
 
 
-def test_a_file_beside_the_settings_is_not_taken_for_one_of_pythons_modules(shop):
+def test_a_file_beside_the_settings_is_not_imported_as_a_python_module(shop):
     folder = Path(shop.config).parent
     for name in ("typer", "json", "lakehouse", "encodings"):
         (folder / f"{name}.py").write_text(f"open({str(folder / 'was_run')!r}, 'w')")
@@ -81,13 +81,13 @@ def test_what_is_refused_before_a_process_starts(shop, tmp_path):
         asyncio.run(explain(tmp_path / "none", shop, "visits", "ann", None))
 
 
-def test_kafka_that_does_not_answer_is_no_failure(shop):
+def test_a_kafka_that_does_not_answer_is_no_failure(shop):
     found = asyncio.run(lag(PYTHON, shop, 60))
     assert found == {"topics": {"clicks": None}, "running": False}
 
 
 def script(folder: Path, text: str) -> Path:
-    """A stand-in for the project's Python that does something else than the command."""
+    """A stand-in for the project's Python, which does something else than the command."""
     path = folder / "python"
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)

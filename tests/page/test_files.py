@@ -1,4 +1,4 @@
-"""The shape of the plugin and of the page: light where every process loads it, nothing from elsewhere, no markup."""
+"""The shape of the plugin and of the page: light where every process loads it, no other sites, no markup."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def test_files_have_one_subject(path):
     assert len(path.read_text().splitlines()) <= 300
 
 
-def test_the_vendored_library_comes_with_its_licence_and_is_the_one_that_the_docs_name():
+def test_the_vendored_library_has_its_licence_and_is_the_one_in_the_docs():
     version = re.search(r"\(v([\d.]+)\)", (STATIC / "vendor" / "uPlot.esm.js").read_text()[:600])
     assert version is not None
     assert f"uPlot](https://github.com/leeoniya/uPlot) {version[1]}, MIT" in (ROOT / "docs" / "page.md").read_text()
     assert "The MIT License" in (STATIC / "vendor" / "uPlot.LICENSE").read_text()
 
 
-def test_airflow_reads_lakes_by_the_same_versions_as_the_project():
+def test_airflow_reads_lakes_with_the_same_versions_as_the_project():
     asked = (ROOT / "infra" / "airflow" / "requirements.in").read_text()
     lock = (ROOT / "infra" / "python" / "requirements.lock").read_text()
     pinned = dict(re.findall(r"^(deltalake|duckdb|pyarrow|sqlglot)==(\S+)", asked, re.MULTILINE))

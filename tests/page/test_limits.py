@@ -1,4 +1,4 @@
-"""What one answer may take of a process that others use as well: its size, DuckDB's memory, and time."""
+"""The limits of an answer, since others use the process too: its size, DuckDB's memory, and time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PROJECT = Path(lakehouse.__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Application:
-    """Two tables: `big` has keys and values of a megabyte, `often` one key in 12 versions, three windows of it each."""
+    """Two tables: `big` has keys and values of a megabyte, `often` one key in 12 versions, with three windows each."""
     root = tmp_path_factory.mktemp("limits")
     row = {"_event_time": at(0), "_position": position(1, 0)}
     big = VersionedTable(root / "lake", "big", {"k": pa.string(), "v": pa.string()}, ("k",), feed=True)
@@ -64,7 +64,7 @@ def test_rows_with_keys_of_a_megabyte_are_a_small_answer(shop):
     assert len(json.dumps(compared(shop, big(shop), "1", "now", None, 50))) < 8 * 4 * 2_500
 
 
-def test_an_answer_has_so_many_characters_and_says_that_there_is_more(shop, monkeypatch):
+def test_an_answer_is_limited_in_characters_and_says_that_there_is_more(shop, monkeypatch):
     monkeypatch.setattr(limits, "ANSWER_MAX", 9_000)
     found = rows(shop, big(shop), "now", None, 50)
     assert (len(found["rows"]), len(found["keys"]), found["more"]) == (2, 2, True)
@@ -85,14 +85,14 @@ def test_a_history_that_is_cut_goes_on_without_a_gap_or_a_repeat(shop, monkeypat
     assert parts == whole
 
 
-def test_a_history_with_many_changes_is_read_by_fewer_versions(shop, monkeypatch):
+def test_a_history_with_many_changes_is_read_in_fewer_versions_at_once(shop, monkeypatch):
     whole = row_history(shop, shop.table("often"), "a", None, 500)["changes"]
     monkeypatch.setattr("lakehouse.page.row_history.CHANGES_MAX", 10)
     assert row_history(shop, shop.table("often"), "a", None, 500)["changes"] == whole
 
 
 @pytest.mark.parametrize("name", ["rows", "compared", "row_history"])
-def test_every_read_is_ended_when_its_time_is_over(shop, monkeypatch, name):
+def test_every_read_ends_when_its_time_is_over(shop, monkeypatch, name):
     monkeypatch.setattr(limits, "READ_SECONDS", 0.0)
     ask = {
         "rows": lambda: rows(shop, big(shop), "now", None, 5),
@@ -127,7 +127,7 @@ def test_a_terminal_has_no_such_bounds():
 
 
 def test_the_server_answers_in_time_whatever_a_read_does():
-    """In Airflow's own Python: what DuckDB can't interrupt, such as a slow disk, keeps its thread and nobody else."""
+    """In Airflow's own Python: what DuckDB can't interrupt, such as a slow disk, blocks only its own thread."""
     code = """
 import asyncio, time
 from lakehouse_page import server

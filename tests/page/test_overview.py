@@ -32,10 +32,10 @@ def test_facts_of_everything_in_the_lineage(shop, story):
     assert visits["last_commit_ms"] == reader.facts(story.layout, "silver", "visits").last_commit_ms
 
 
-def test_records_of_other_topics_leave_a_table_up_to_date_and_its_own_do_not(own_shop, own_story):
+def test_only_records_of_its_own_topics_put_a_table_behind(own_shop, own_story):
     behind = ("behind_ticks", "behind_records")
     visits = overview(own_shop)["tables"]["visits"]
-    assert [visits[name] for name in behind] == [0, 0]  # bronze is at tick 8, which brought views alone
+    assert [visits[name] for name in behind] == [0, 0]  # bronze is at tick 8, which brought only views
     own_story.bronze.tick(9, ("clicks", "ann", 0, 900, "a2"), ("clicks", "bob", 1, 901, "b3"))
     visits = overview(own_shop)["tables"]["visits"]
     assert [visits[name] for name in behind] == [2, 2]
@@ -50,7 +50,7 @@ def test_late_and_quarantined_records_are_counted(own_shop, own_story):
     assert (found["tables"]["visits"]["late"], found["streams"]["clicks"]["quarantined"]) == (1, 1)
 
 
-def test_a_lake_that_is_not_there_yet_is_empty_and_a_remote_one_is_refused(tmp_path):
+def test_a_lake_that_does_not_exist_yet_is_empty_and_a_remote_one_is_refused(tmp_path):
     found = overview(named(tmp_path, manifest(tmp_path / "lake")))
     assert (found["tick"], found["topics"], found["tables"]) == (0, {"clicks": None}, {"visits": None})
     with pytest.raises(ConfigError, match="reads without Spark are for a local folder"):
@@ -58,7 +58,7 @@ def test_a_lake_that_is_not_there_yet_is_empty_and_a_remote_one_is_refused(tmp_p
 
 
 def test_versions_over_time(shop, story):
-    """Of what other programs than Spark commit the counts are not known; tests/ui has those of Spark."""
+    """Commits of programs other than Spark have no counts; tests/ui has those of Spark."""
     found = versions(shop, shop.table("visits"))
     assert [one["time_ms"] for one in found["versions"]] == story.times
     assert [one["rows"] for one in found["versions"]] == [None] * 5 + [3]
@@ -67,7 +67,7 @@ def test_versions_over_time(shop, story):
     assert (found["first_readable"], found["more"]) == (0, False)
 
 
-def test_a_version_that_was_decided_by_hand_says_who_and_why(own_shop, own_story):
+def test_a_version_made_by_an_intervention_says_who_and_why(own_shop, own_story):
     row = {"at": 3, "id": "i", "table": "visits", "kind": "revert", "reason": "wrong " * 400, "details": "{}"}
     other = {**row, "table": "others", "at": 7, "reason": None}
     for rows in ([row, other], [{**row, "at": 5, "kind": "swap", "reason": "v2", "decided_by": "ann (user airflow)"}]):
@@ -80,7 +80,7 @@ def test_a_version_that_was_decided_by_hand_says_who_and_why(own_shop, own_story
     assert decided[4:] == [{"kind": "swap", "by": "ann (user airflow)", "reason": "v2"}, None]
 
 
-def test_the_newest_versions_alone_and_those_that_vacuum_left(own_shop, own_story):
+def test_only_the_newest_versions_and_those_that_vacuum_left(own_shop, own_story):
     found = versions(own_shop, own_shop.table("visits"), 2)
     assert ([one["version"] for one in found["versions"]], found["more"]) == ([4, 5], True)
     own_story.visits.vacuum()
@@ -89,7 +89,7 @@ def test_the_newest_versions_alone_and_those_that_vacuum_left(own_shop, own_stor
     assert readable == [4, 5, 6, 7]  # version 5 only added a file; VACUUM commits twice
 
 
-def test_drills_of_the_application_alone(own_shop, own_story):
+def test_only_drills_of_the_application(own_shop, own_story):
     assert history(own_shop, None) == []
     drill = {"at": "2026-11-22T00:00:00Z", "table": "visits", "tick": 7, "rows": 3, "hash": -1, "seconds": 2.5,
              "ok": True, "cases": []}  # fmt: skip

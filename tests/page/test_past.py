@@ -1,4 +1,4 @@
-"""A table at a moment, what differs between two, and the history of a row."""
+"""A table at a moment, the difference between two moments, and the history of a row."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_table_at_a_version_at_a_tick_and_now(shop):
     assert [row[0] for row in rows(shop, visits, "now", None, 10)["rows"]] == ["ann", "cat", "dan"]
 
 
-def test_the_first_rows_and_those_whose_key_begins_so(shop):
+def test_the_first_rows_and_those_by_the_beginning_of_their_key(shop):
     found = rows(shop, shop.table("visits"), "now", None, 2)
     assert ([row[0] for row in found["rows"]], found["keys"], found["more"]) == (["ann", "cat"], ["ann", "cat"], True)
     found = rows(shop, shop.table("visits"), "now", "ca", 2)
@@ -61,7 +61,7 @@ LARGE = "9" * 18
         "\ud800", "commit:\ud800", "tick:\x00", "offsets:\ud800/0=1", "commit:2013-06-01T00:00:00+23:59:59.999999",
     ],
 )  # fmt: skip
-def test_moments_at_the_ends_of_what_there_is_are_answered_or_refused(shop, text):
+def test_moments_at_the_ends_of_the_history_are_answered_or_refused(shop, text):
     for ask in (
         lambda: rows(shop, shop.table("visits"), text, None, 10),
         lambda: compared(shop, shop.table("visits"), text, "now", None, 10),
@@ -76,7 +76,7 @@ def test_hostile_moments_are_refused(shop, text):
         rows(shop, shop.table("visits"), text, None, 10)
 
 
-def test_a_moment_that_can_not_be_had_says_which_can(shop):
+def test_a_moment_that_cannot_be_read_is_answered_with_those_that_can(shop):
     with pytest.raises(NotFound, match=r"lies between versions\. The nearest are version 3 .* and version 4"):
         rows(shop, shop.table("visits"), "tick:4", None, 10)
     with pytest.raises(NotFound, match=r"has no version 77\. It has versions 0 to 5"):
@@ -124,7 +124,7 @@ def test_a_history_goes_on_where_it_ended(shop, monkeypatch):
     assert (rest["changes"], rest["older"]) == ([], None)
 
 
-def test_changes_that_vacuum_took_are_said_to_be_gone(own_shop, own_story):
+def test_changes_that_vacuum_removed_are_reported_as_gone(own_shop, own_story):
     for path in Path(own_story.visits.path).rglob("*.parquet"):
         if "_change_data" in str(path):
             path.unlink()

@@ -25,7 +25,7 @@ from lakehouse.semantics.record import Record
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# An example costs Spark jobs: a failing one is shown as it is, not made smaller for an hour.
+# An example costs Spark jobs: a failing one is shown as it is, without an hour of shrinking.
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 SCHEMA = "city string, n int, amount decimal(6, 2), x double"
 EVENTS = lh.stream("events", key="id string", schema=SCHEMA)
@@ -42,7 +42,7 @@ TOTALS = (
 REKEYED = EVENTS.select("city", "n").rekey("city").latest("rekeyed")
 APP = lh.app(LATEST, TOTALS, REKEYED)
 
-# Few keys and cities, so that they meet; values that overflow a float's exactness, so that order shows.
+# Few keys and cities, so that records meet; values beyond a float's exact range, so that order shows.
 values = st.one_of(
     st.none(),
     st.just(b"null"),

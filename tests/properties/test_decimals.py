@@ -1,4 +1,4 @@
-"""Sums and averages of decimals of every width are exact, or null: as Python's own exact arithmetic has them.
+"""Sums and averages of decimals of every width are exact or null, as in Python's own exact arithmetic.
 
 Values lie at the limits of their types, so that sums leave them and come back, within a batch and across batches.
 """
@@ -40,7 +40,7 @@ APP = lh.app(
 
 
 def whole(random: Random, digits: int) -> int:
-    """A whole number of so many digits at the most, often one at the limit."""
+    """A whole number of at most `digits` digits, often one at the limit."""
     most = 10**digits - 1
     return random.choice([most, -most, most, 1, -1, 0, 10 ** (digits // 2), random.randint(-most, most)])
 

@@ -1,9 +1,9 @@
 """The past under interventions and upkeep: at random moments of every clock a read equals the independent fold.
 
-A history is records, and between them what people do: a table goes back, bad records are fixed, a table is made anew
-with unchanged logic (which must change no row), files are compacted, anchors made. The oracle knows of records alone:
-a table that goes back has those that it had then, a fixed record has other bytes in its place, and the rows that it
-touches have all their records again; the model folds them.
+A history is records with interventions in between: a table is reverted, bad records are fixed, a table is rebuilt with
+unchanged logic (which must change no row), files are compacted, anchors written. The oracle knows records alone: a
+reverted table has those that it had then, a fixed record has other bytes, and the rows that it touches have all their
+records again; the model folds them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 LATEST = EVENTS.latest("latest")
 SUMS = BY_CITY.agg(n=lh.count(), total=lh.sum("amount"), newest=lh.latest("n"), all=lh.collect_list("n")).table("sums")
 BY_TIME = EVENTS.latest("by_time", order_by="rowtime")
-# Their clock goes on when a table goes back, so they are not taken back here.
+# Their clock goes on when a table is reverted, so they are not reverted here.
 WINDOWS = BY_CITY.window(lh.tumbling("5 milliseconds", grace="60 milliseconds")).agg(n=lh.count("n")).table("windows")
 SESSIONS = BY_CITY.window(lh.session("3 milliseconds", grace="60 milliseconds")).agg(n=lh.count()).table("sessions")
 APP = lh.app(LATEST, SUMS, BY_TIME, WINDOWS, SESSIONS)
@@ -47,7 +47,7 @@ PARTS = 5
 
 
 def group(table: Table, record: Record) -> Any:
-    """What a row of the table stands for, without the window; None of a record that reaches none."""
+    """The key of the row that a record reaches, without the window; None if it reaches none."""
     if table in (LATEST, BY_TIME):
         return record.key
     return None if record.value in (None, BAD) else (json.loads(record.value or b"").get("city") or None)

@@ -1,4 +1,4 @@
-"""The fast form of reading JSON, Spark's from_json, is equal to the rule in lakehouse.formats.json_value."""
+"""The fast form of reading JSON, Spark's from_json, equals the rule in lakehouse.formats.json_value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakehouse.semantics.record import Record
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# An example costs Spark jobs: a failing one is shown as it is, not made smaller for an hour.
+# An example costs Spark jobs: a failing one is shown as it is, without an hour of shrinking.
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 SCHEMA = (
     "i int, l bigint, s string, b boolean, d double, m decimal(5, 2), at timestamp, on date, raw binary, "
@@ -82,7 +82,7 @@ def test_spark_reads_what_the_rule_reads(spark: SparkSession, docs: list[bytes])
     records = [Record("docs", "id", 0, n, 1, b"k", doc, 1, 1) for n, doc in enumerate(docs)]
     rows = [("docs", "id", 0, r.offset, None, 0, None, r.key, r.value, 1, None) for r in records]
     frame = decoded(STREAM.source, spark.createDataFrame(rows, bronze.SCHEMA)).orderBy("rowoffset")
-    # A bad record's times may be none that Python has; nobody reads them.
+    # A bad record may have times that Python lacks; nobody reads them.
     good = {c.name: F.when(~F.col("_bad"), F.col(c.name)) for c in STREAM.source.value}
     frame = frame.withColumns(good)
     differences = []
@@ -102,7 +102,7 @@ def test_spark_reads_what_the_rule_reads(spark: SparkSession, docs: list[bytes])
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, float) and isinstance(b, float) and math.isnan(a):
         return math.isnan(b)
-    if isinstance(a, dict) and isinstance(b, list):  # Arrow gives a map as pairs
+    if isinstance(a, dict) and isinstance(b, list):  # Arrow returns a map as pairs
         return list(a.items()) == b
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(_same(a[name], b[name]) for name in a)
@@ -112,5 +112,5 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _shortest(text: str) -> str:
-    """The text with its doubles as Java 19 and newer write them; an older one may write more digits than it needs."""
+    """The text with its doubles as Java 19 and newer write them; an older Java may write more digits than needed."""
     return re.sub(r"-?[0-9]+\.[0-9]+(E-?[0-9]+)?", lambda number: java_double(float(number[0])), text)

@@ -1,7 +1,7 @@
 """A table at any moment of its past equals the model: at every tick, between versions too, at offsets, at event times.
 
-The model is asked for the same: the records up to the tick, before the offsets; or all of them, of which those after
-the event time are not taken in.
+The model gets the same records: those up to the tick, or before the offsets; or all of them, where it leaves out those
+after the event time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.properties.test_operators import APP, BY_CITY, EVENTS, SEEDS, STATEFU
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# One of each way in which a table is kept; every operator is in the slow test.
+# One table of each way to fold; the slow test has every operator.
 FEW = lh.app(
     BY_CITY.agg(n=lh.count(), total=lh.sum("amount"), newest=lh.latest("n")).having("n > 3").table("sums"),
     BY_CITY.window(lh.tumbling("5 milliseconds", grace="5 milliseconds"))

@@ -1,6 +1,6 @@
 """Every operator on Spark equals the model: any batching, any restart, several partitions, late and equal timestamps.
 
-Ingest's batches vary as well: ticks of any size, and partitions that are read later than others.
+Ingest's batches vary too: ticks of any size, and partitions that are read later than others.
 
 One example is a whole history of several keys, and its tables are all operators at once, so that a few Spark jobs check
 as much as hundreds of small histories would.
@@ -29,7 +29,7 @@ from lakehouse.semantics.record import Record
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# An example costs Spark jobs: a failing one is shown as it is, not made smaller for an hour.
+# An example costs Spark jobs: a failing one is shown as it is, without an hour of shrinking.
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 SCHEMA = "city string, n int, amount decimal(6, 2), x double, tags array<string>"
 EVENTS = lh.stream("events", key="id string", schema=SCHEMA)
@@ -82,7 +82,7 @@ def history(seed: int, size: int, ticks: int) -> list[Record]:
     lags = [0, random.randrange(2), random.randrange(2)]
     for number in range(size):
         seen = timestamps.setdefault(partition := random.randrange(3), [])
-        # Time goes on, mostly: a record lies around its number, so that some are out of order, and some too late.
+        # Time mostly goes on: a record's time is near its number, so some records are out of order, and some too late.
         shift = random.randint(-4, 4) if random.random() < 0.8 else random.randint(-30, 8)
         seen.append(max(number // 2 + shift, 0))
         key = random.choice([None, b"a", b"b", b"c"])

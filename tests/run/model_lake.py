@@ -1,4 +1,4 @@
-"""A lake as the model makes it, written without Spark: bronze, late tables and silver, one commit each."""
+"""A lake with the model's results, written without Spark: bronze, late tables and silver, one commit each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LATE = pa.schema(
 
 
 def write_lake(layout: Layout, app: App, records: list[Record], result: Result, *, silver: bool = True) -> int:
-    """Write what the model made of records; return the last tick. silver: False where nobody reads the tables."""
+    """Write the model's result for records; return the last tick. silver: False if nobody reads the tables."""
     last = max((record.tick for record in records), default=0)
     write_bronze(layout, app, records, last)
     for table in app.tables:
@@ -67,7 +67,7 @@ def write_late(layout: Layout, table: Table, result: Result, last: int) -> None:
 
 
 def write_rows(layout: Layout, table: Table, result: Result, last: int) -> None:
-    """Write a silver table; one that is empty has its key columns as texts."""
+    """Write a silver table; if it is empty, its key columns are texts."""
     rows = [
         {**{name: unhashable(part) for name, part in zip(table.key, key, strict=True)}, **row}
         for key, row in result.tables[table.name].items()

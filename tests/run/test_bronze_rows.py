@@ -1,4 +1,4 @@
-"""A topic's records out of bronze: all of them, in order, up to each kind of moment, in any slices and sorted runs."""
+"""A topic's records from bronze: all of them, in order, up to any kind of moment, in any slices and sorted runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def places(rows: BronzeRows, skip: dict[int, int] | None = None) -> list[tuple[i
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Layout:
-    """Three ticks of topic t in two partitions; partition 1 lacks offsets 1 and 2; it was made anew before tick 3."""
+    """Three ticks of topic t in two partitions; partition 1 lacks offsets 1 and 2; recreated before tick 3."""
     write_bronze(
         tmp_path,
         [
@@ -59,7 +59,7 @@ NEW = [(3, 1, 0), (3, 0, 0), (3, 1, 1)]
         (AtTick(2), 2, OLD[3:]),
         (AtEvent(T + 5), None, [(1, 0, 0), (1, 1, 0), (2, 0, 2), (3, 1, 0)]),
         (AtEvent(T - 1), None, []),
-        # The offsets are those of the topic as it is now: what the old one held came before.
+        # The offsets are those of the present topic: the old topic's records came before.
         (AtOffsets({"t": {0: 0, 1: 1}, "elsewhere": {7: 7}}), None, [*OLD, (3, 1, 0)]),
         (AtOffsets({"t": {0: 1, 1: 2}}), 3, NEW),
     ],
@@ -72,7 +72,7 @@ def test_what_a_moment_means(lake: Layout, at: At | None, from_tick: int | None,
     assert (rows.partitions, rows.ids) == (2, {"id-1", "id-2"})
 
 
-def test_a_commit_time_is_the_last_tick_of_then(lake: Layout) -> None:
+def test_a_commit_time_is_the_last_tick_committed_by_then(lake: Layout) -> None:
     times = committed(Path(lake.root))
     assert places(BronzeRows(lake, "t", AtCommit(times[3]))) == OLD + NEW
     assert places(BronzeRows(lake, "t", AtCommit(times[2]))) == OLD
@@ -82,7 +82,7 @@ def test_a_commit_time_is_the_last_tick_of_then(lake: Layout) -> None:
         BronzeRows(lake, "t", AtCommit(times[3] + 3_600_000))
 
 
-def test_offsets_are_known_from_the_rows_where_the_log_has_forgotten_them(tmp_path: Path) -> None:
+def test_offsets_are_known_from_the_rows_if_the_log_no_longer_has_them(tmp_path: Path) -> None:
     """The last tick's commit is gone from the log: offsets were refused, though bronze has every record of them."""
     write_bronze(tmp_path, [Record("t", "id-1", 0, n, T + n, b"k", b"v", n + 1, T + n) for n in range(3)])
     table = DeltaTable(str(tmp_path / "bronze" / "records"))
@@ -110,7 +110,7 @@ def test_offsets_are_known_from_the_rows_where_the_log_has_forgotten_them(tmp_pa
     ],
     ids=str,
 )
-def test_moments_that_can_not_be_had(lake, topic, at, from_tick, error, said) -> None:
+def test_moments_that_cannot_be_read(lake, topic, at, from_tick, error, said) -> None:
     with pytest.raises(error, match=said):
         BronzeRows(lake, topic, at, from_tick)
 
@@ -126,13 +126,13 @@ def test_what_is_told_of_them(lake: Layout) -> None:
     assert [p.topic_id for p in whole.parts] == ["id-1", "id-1", "id-2", "id-2"]
 
 
-def test_a_tick_that_is_not_complete_is_not_there(tmp_path: Path) -> None:
+def test_an_incomplete_tick_is_left_out(tmp_path: Path) -> None:
     write_bronze(tmp_path, [record(1, 0, 0)], own=["t"])
     append(tmp_path / "bronze" / "own" / "t", 2, [record(2, 0, 1)], "{}")  # killed before the shared table's commit
     assert places(BronzeRows(Layout(str(tmp_path)), "t")) == [(1, 0, 0)]
 
 
-def test_a_record_comes_whole(tmp_path: Path) -> None:
+def test_a_record_is_complete(tmp_path: Path) -> None:
     headers = (("a", b"\xff"), ("a", None), ("ü", b""))
     made = [
         record(1, 0, 0, -1, key=None, value=b"\x00\xff", headers=headers, order_time=-1),
@@ -150,7 +150,7 @@ def test_a_record_comes_whole(tmp_path: Path) -> None:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Record]:
-    """Ticks of three partitions, with holes in the offsets; a topic that may be made anew; rows in any order."""
+    """Ticks of three partitions, with holes in the offsets; a topic that may be recreated; rows in any order."""
     made = []
     following: dict[int, int] = {}
     order: dict[int, int] = {}

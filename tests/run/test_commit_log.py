@@ -1,4 +1,4 @@
-"""The log of a table of thousands of commits: what is asked for is read, and not the whole log."""
+"""The log of a table with thousands of commits: only the commits that are asked for are read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMMITS = 20_000
 
 
 def commit(version: int, ours: bool = True) -> str:
-    """A commit of the table "t": tick 2 * version, taken in from the tick of the version before."""
+    """A commit of the table "t": tick 2 * version, going on from the tick of the version before."""
     said = {"app": "lakehouse.t", "tick": 2 * version, "from_tick": 2 * version - 2}
     info = {"operation": "WRITE" if ours else "OPTIMIZE", "inCommitTimestamp": 1000 + version}
     return json.dumps(
@@ -50,7 +50,7 @@ class Counted:
 
 @pytest.mark.parametrize(("tick", "files"), [(2 * COMMITS, 10), (2 * COMMITS - 6, 15), (20_001, 45), (2, 45), (0, 45)])
 def test_a_tick_is_found_without_reading_the_whole_log(tick: int, files: int) -> None:
-    """It took 88 s to read 20,000 commits, for each folded read of the past."""
+    """Each folded read of the past took 88 s to read 20,000 commits."""
     counted = Counted(COMMITS)
     found = counted.ours(tick, tick)
     before = [one for one in found if one.tick <= tick]
@@ -68,15 +68,15 @@ def test_a_time_is_found_without_reading_the_whole_log() -> None:
     assert counted.log.at(4_999) is None
 
 
-def test_the_newest_commits_alone_are_read_where_they_are_enough() -> None:
+def test_only_the_newest_commits_are_read_if_they_are_enough() -> None:
     counted = Counted(COMMITS)
     assert [said.version for said in islice(counted.log.back(), 3)] == [COMMITS, COMMITS - 1, COMMITS - 2]
     assert counted.opened == 3
 
 
 @given(st.data(), st.integers(0, 40))
-def test_what_is_left_out_changes_no_answer(data: st.DataObject, newest: int) -> None:
-    """Whatever others have committed in between, and wherever the log begins."""
+def test_commits_that_are_not_read_change_no_answer(data: st.DataObject, newest: int) -> None:
+    """Whatever others commit in between, and wherever the log begins."""
     others = data.draw(st.frozensets(st.integers(0, newest)))
     first = data.draw(st.integers(0, newest))
     tick = data.draw(st.integers(-1, 2 * newest + 3))

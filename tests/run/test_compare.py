@@ -1,4 +1,4 @@
-"""What a scenario says of windows and late records, against what an engine gave."""
+"""The windows and late records that a scenario expects, against the result of an engine."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ EXPECTED: dict[str, Any] = {
 }
 
 
-def test_what_is_as_expected_gives_no_text() -> None:
+def test_an_expected_result_gives_no_text() -> None:
     assert compare(APP, RESULT, EXPECTED) == []
 
 
@@ -74,8 +74,8 @@ def test_what_is_as_expected_gives_no_text() -> None:
         (("late", "nowhere"), [], "table nowhere: does not exist. There are: ordered, tumbled"),
     ],
 )  # fmt: skip
-def test_what_is_not_as_expected_is_shown(path: tuple[Any, ...], value: Any, text: str) -> None:
-    expected = json.loads(json.dumps(EXPECTED))  # no two parts are one object then
+def test_a_difference_is_shown(path: tuple[Any, ...], value: Any, text: str) -> None:
+    expected = json.loads(json.dumps(EXPECTED))  # so that no two parts are the same object
     place: Any = expected
     for step in path[:-1]:
         place = place[step]
@@ -84,6 +84,6 @@ def test_what_is_not_as_expected_is_shown(path: tuple[Any, ...], value: Any, tex
     assert text in failure
 
 
-def test_a_late_record_stands_where_it_came() -> None:
+def test_late_records_are_in_order_of_arrival() -> None:
     backwards = {"late": {"tumbled": EXPECTED["late"]["tumbled"][::-1]}}
     assert compare(APP, RESULT, backwards)

@@ -1,4 +1,4 @@
-"""Files that must be whole: synced before they have their name, and what was cut off is told from what is there."""
+"""Files that must be whole: synced before they get their name; a file that was cut off is recognized."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakehouse.run.job.upkeeping import Upkeeping
 from lakehouse.run.repair import refilled
 
 
-def test_a_file_is_synced_before_it_has_its_name_and_its_folder_after(tmp_path: Path, monkeypatch) -> None:
+def test_a_file_is_synced_before_it_gets_its_name_and_its_folder_after(tmp_path: Path, monkeypatch) -> None:
     did: list[str] = []
     sync, replace = os.fsync, Path.replace
 
@@ -52,7 +52,7 @@ def test_a_file_that_was_cut_off_is_no_object(tmp_path: Path, text: str) -> None
     assert read_object(tmp_path / "a.json") is None
 
 
-def test_a_drill_whose_line_was_cut_off_hides_no_other(tmp_path: Path) -> None:
+def test_a_drill_whose_line_was_cut_off_hides_no_other_drill(tmp_path: Path) -> None:
     layout = Layout(str(tmp_path))
     done = logbook.Drill("2026-11-22", "orders", 1, 2, 3, 4.0, ok=True)
     logbook.remember(layout, done)
@@ -92,5 +92,5 @@ def test_how_far_a_net_changelog_is_may_be_lost(tmp_path: Path, text: str | None
     app, layout = lh.app(table.changes(net=True).to_topic("out")), Layout(str(tmp_path))
     if text is not None:
         write_durably(Path(layout.published("out")), text)
-    # Nothing that it may still need is removed then.
+    # Then nothing that it may still need is removed.
     assert upkeeping._published(layout, app, table) == {"out": 0}

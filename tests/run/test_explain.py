@@ -1,4 +1,4 @@
-"""Explain without Spark: the slice of one key, folded, is what the model makes of all records, in every scenario."""
+"""Explain without Spark: folding one key's records gives what the model makes of all records, in every scenario."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ APP = lh.app(LAST, SUMS, PAIRS, WINDOWS, FINAL)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.path.stem)
-def test_a_slice_tells_what_all_records_told(scenario: Any, tmp_path: Path) -> None:
+def test_one_keys_records_give_the_steps_of_all_records(scenario: Any, tmp_path: Path) -> None:
     app, layout = application(scenario), Layout(str(tmp_path))
     found = records(scenario, app, 2)
     result = on_model(app, found)
     last = write_lake(layout, app, found, result, silver=False)
     for table in app.tables:
-        if not table.stream.reads:  # of those that read tables Spark tells the steps: tests/spark/test_graph.py
+        if not table.stream.reads:  # for tables that read tables Spark gives the steps: tests/spark/test_graph.py
             check(layout, table, result, last)
 
 
@@ -59,7 +59,7 @@ def check(layout: Layout, table: Table, result: Result, last: int) -> None:
     for of, happened in steps.items():
         wanted = [(change.position, plain(change.value)) for change in changes if change.key == of]
         seen = [(step.position, plain(step.row)) for step in happened if in_changelog(table, step)]
-        if table.find(Final):  # one change, at the record that closed the window: another key's, mostly
+        if table.find(Final):  # one change, at the record that closed the window, mostly another key's
             wanted, seen = [(None, value) for _, value in wanted], [(None, seen[-1][1])] if wanted else []
         assert seen == wanted, (table.name, of)
     assert {change.key for change in changes} <= set(steps)
@@ -113,7 +113,7 @@ def test_the_latest_value_and_a_delete(lake: Lake) -> None:
     assert (row.row, row.found, row.agrees) == (None, None, True)
 
 
-def test_a_table_that_somebody_changed_is_told(lake: Lake) -> None:
+def test_a_table_that_somebody_changed_is_reported(lake: Lake) -> None:
     from deltalake import DeltaTable
 
     (row,) = lake.explain(SUMS, "a")
@@ -149,7 +149,7 @@ def test_composite_keys_with_commas_inside(lake: Lake) -> None:
     ("at", "offsets"), [(AtTick(1), [0, 2]), (AtEvent(9), [0, 3]), (AtOffsets({"events": {0: 3}}), [0, 2])]
 )
 def test_only_the_records_that_count_at_a_moment(lake: Lake, at: Any, offsets: list[int]) -> None:
-    """What the table has at such a moment is Spark's to read: it is not asked for here."""
+    """Only Spark can read the table at such a moment: it is not compared here."""
     layout = Layout(lake.settings.lake.path)
     steps = explaining.folded(layout, SUMS, sought(layout, SUMS, "a"), applied.told(layout, SUMS, at).cut)
     assert [step.position.offset for step in steps["a",]] == offsets
@@ -168,7 +168,7 @@ def test_only_the_records_that_count_at_a_moment(lake: Lake, at: Any, offsets: l
         (EVENTS.latest("elsewhere"), "a", None, "table 'elsewhere' does not exist"),
     ],
 )
-def test_what_can_not_be_explained(lake: Lake, table: Table, key: str, at: Any, said: str) -> None:
+def test_what_cannot_be_explained(lake: Lake, table: Table, key: str, at: Any, said: str) -> None:
     with pytest.raises(LakehouseError) as found:
         lake.explain(table, key, at)
     assert isinstance(found.value, NotFound | ConfigError)

@@ -1,4 +1,4 @@
-"""Fixes of quarantined records: what fits afterwards, what does not and why; and which records are chosen."""
+"""Fixes of quarantined records: which fit afterwards, which do not and why; and which records are chosen."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ VALUES = (b"no order", b'{"amount": "7"}', b'{"amount": "x"}', b'{"amount": 1', 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Layout:
-    """The quarantine of orders: five records of offsets 0 to 4, each a second after the one before."""
+    """The quarantine of orders: five records, offsets 0 to 4, a second apart."""
     made = [record(n, value, ms=T + n * 1000, tick=1 + n // 2) for n, value in enumerate(VALUES)]
     write_quarantine(tmp_path, app().sources[0], made)
     return Layout(str(tmp_path))
@@ -92,7 +92,7 @@ def test_a_function_makes_some_fit_and_says_why_others_do_not(lake: Layout) -> N
     ],
     ids=["text", "place", "value", "key"],
 )
-def test_what_a_function_may_not_give(lake: Layout, fix: Any, said: str) -> None:
+def test_what_a_function_may_not_return(lake: Layout, fix: Any, said: str) -> None:
     made = fixed_records(lake, app(), "orders", Choice(places=(RecordPlace("orders", 0, 0),)), fix)
     assert (made.fixed, [one.reason for one in made.bad]) == ((), [said])
 
@@ -111,7 +111,7 @@ def test_a_new_schema_takes_them_as_they_are(lake: Layout) -> None:
     made = fixed_records(lake, app("amount string"), "orders", ALL, unchanged)
     assert offsets(made) == ([1, 2], [0, 3, 4])
     assert all(one.value == VALUES[one.was.record.offset] for one in made.fixed)
-    # The declaration is another one in other ways, too.
+    # The declaration differs in other ways, too.
     assert offsets(fixed_records(lake, app(topic="web-orders"), "orders", ALL, unchanged))[0] == []
     (still, *_) = fixed_records(lake, app("amount string", topic="web-orders"), "orders", ALL, unchanged).bad
     assert still.reason == "it is not of topic 'web-orders', which the stream reads now"
@@ -144,7 +144,7 @@ def test_the_event_time_counts(lake: Layout) -> None:
     ],
     ids=str,
 )
-def test_what_is_chosen(lake: Layout, choice: Choice, found: list[int]) -> None:
+def test_which_records_are_chosen(lake: Layout, choice: Choice, found: list[int]) -> None:
     assert [one.record.offset for one in records(lake, "orders", choice)] == found
     assert [one.record.offset for one in records(lake, "orders", choice, 2, newest_first=True)] == found[::-1][:2]
     if found:
@@ -154,7 +154,7 @@ def test_what_is_chosen(lake: Layout, choice: Choice, found: list[int]) -> None:
             fixed_records(lake, app(), "orders", choice, unchanged)
 
 
-def test_reasons_are_counted_without_what_was_found(lake: Layout) -> None:
+def test_reasons_are_counted_without_the_values_found(lake: Layout) -> None:
     found = reasons(lake, "orders")
     assert [(one.kind, one.records, one.first_tick, one.last_tick, one.example.place.offset) for one in found] == [
         ("value: field amount: expected int", 2, 1, 2, 2),
@@ -162,11 +162,11 @@ def test_reasons_are_counted_without_what_was_found(lake: Layout) -> None:
         ("value: expected a JSON object", 1, 1, 1, 0),
         ("value: expected a JSON object that ends with }", 1, 2, 2, 3),
     ]
-    for one in found:  # what is shown chooses what was counted, and perhaps more
+    for one in found:  # the text shown chooses the records counted, and perhaps more
         assert len(records(lake, "orders", Choice(reason=one.kind))) >= one.records
 
 
-def test_a_record_of_a_topic_made_anew_is_another_one(tmp_path: Path) -> None:
+def test_a_record_of_a_recreated_topic_is_another_one(tmp_path: Path) -> None:
     made = [record(0, b"1", topic_id="id-1"), record(0, b"2", ms=T + 5, topic_id="id-2", tick=2)]
     write_quarantine(tmp_path, app().sources[0], made)
     lake, place = Layout(str(tmp_path)), RecordPlace("orders", 0, 0)
@@ -220,7 +220,7 @@ def test_functions_are_found_by_name(tmp_path: Path) -> None:
     st.lists(st.tuples(st.binary(max_size=12), st.none() | st.binary(max_size=12)), min_size=1, max_size=6), st.data()
 )
 @settings(max_examples=10)
-def test_what_is_called_fixed_fits_and_nothing_is_lost(tmp_path_factory, bad, data) -> None:
+def test_every_fixed_record_fits_and_nothing_is_lost(tmp_path_factory, bad, data) -> None:
     lake = Layout(str(tmp_path_factory.mktemp("lake")))
     made = [record(n, b"bad" + value, key) for n, (value, key) in enumerate(bad)]
     write_quarantine(Path(lake.root), app().sources[0], made)
@@ -246,7 +246,7 @@ def test_what_is_called_fixed_fits_and_nothing_is_lost(tmp_path_factory, bad, da
 def decide(
     lake: Layout, at: int, kind: str, tables: str = "newest", fixes: tuple[int, ...] = (), **details: Any
 ) -> None:
-    """Write an intervention down, as a lake has it."""
+    """Write an intervention into the log, as a lake has it."""
     rows = [
         {"at": at, "id": f"i{at}", "table": table, "kind": kind, "reason": "", "details": json.dumps(details)}
         for table in tables.split()
@@ -258,7 +258,7 @@ def decide(
     write_deltalake(lake.intervention_records, table, mode="append")
 
 
-def test_what_is_still_open_after_a_replay_is_told(lake: Layout) -> None:
+def test_records_that_are_still_open_after_a_replay_are_counted(lake: Layout) -> None:
     def told(choice: Choice = ALL) -> list[int | None]:
         return [one.fixed_at for one in records(lake, "orders", choice)]
 

@@ -1,4 +1,4 @@
-"""Which interventions a table has at a tick: a revert takes later ones back, a table from bronze has them again."""
+"""Which interventions a table has at a tick: a revert takes later ones back, a rebuilt table has them again."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ FAR = At(11, "revert", {"tick": 5})  # to before the first revert
         (11, [FIX, LATE, REFOLD, FAR]),
     ],
 )
-def test_what_was_taken_back_has_no_effect(tick: int, kinds: list[At]) -> None:
+def test_an_intervention_that_was_taken_back_has_no_effect(tick: int, kinds: list[At]) -> None:
     assert in_effect([FIX, LATE, REFOLD, BACK, AGAIN, SWAP, FAR], tick) == kinds

@@ -1,4 +1,4 @@
-"""The topics that publishing makes: they take what a changelog's records have for times."""
+"""The topics that publishing creates: they accept the times of a changelog's records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BOOKINGS = lh.stream("bookings", key="id string", schema="day timestamp", event_
 
 
 class Made:
-    """A cluster that notes what is created; before: as Kafka before 3.6, which does not know one of the settings."""
+    """A cluster that notes what is created. before: like Kafka before 3.6, which lacks one of the settings."""
 
     def __init__(self, *, before: bool = False) -> None:
         self.topics_made: dict[str, dict[str, str]] = {}
@@ -40,7 +40,7 @@ def made(cluster: Made) -> dict[str, dict[str, str]]:
 
 
 def test_a_changelog_takes_records_whose_event_time_lies_ahead() -> None:
-    """Kafka 4 refuses a timestamp of more than an hour ahead: the first such booking ended publishing, for good."""
+    """Kafka 4 refuses a timestamp of more than an hour ahead: the first such booking ended publishing for good."""
     found = made(Made())
     assert {found[name]["message.timestamp.after.max.ms"] for name in ("newest-changes", "copies")} == {str(2**63 - 1)}
 

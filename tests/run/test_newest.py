@@ -1,4 +1,4 @@
-"""The newest record of each key, of more records than memory holds."""
+"""The newest record of each key, among more records than memory holds."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def small(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> No
     monkeypatch.setattr(module, "AT_ONCE", 3)
 
 
-def test_the_last_record_of_each_key_comes_out_whole_deletes_too() -> None:
-    """All of a topic's keys were held on the driver, each with its message."""
+def test_the_last_record_of_each_key_is_complete_and_deletes_are_included() -> None:
+    """All keys of a topic were in the driver's memory, each with its message."""
     records = [record(n, b"%03d" % (n % 7), None if n % 5 == 0 else b"\x00%d" % n) for n in range(100)]
     last = {key: (said, value) for said, key, value in records}
     found = list(newest(iter(records)))
@@ -50,7 +50,7 @@ def test_a_record_that_is_refused_is_found_before_the_first_comes_out() -> None:
         next(newest(records()))
 
 
-def test_rows_are_handed_on_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_passed_on_in_chunks_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HANDED_BYTES", 10)
     monkeypatch.setattr(module, "HANDED_ROWS", 3)
     rows = [(1, (1,)), (9, (2,)), (30, (3,)), *[(0, (n,)) for n in range(4, 8)]]

@@ -1,4 +1,4 @@
-"""Packing: run together or alone, an application gives the same."""
+"""Packing: an application gives the same result alone and together with others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a published record and a cover say: of any bytes it is read, or refused with the record's place."""
+"""Headers of published records, and covers: any bytes are read, or refused with the record's place."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_headers_of_any_bytes_are_read_or_refused(headers: dict[str, bytes]) -> 
         assert said_by(message({**GOOD, **headers})).where == "out/2@41"
 
 
-def test_a_cover_comes_back_as_it_was() -> None:
+def test_a_cover_is_read_back_unchanged() -> None:
     assert cover_of(COVER.data(), "") == COVER
     assert cover_of(replace(COVER, table=None, declared=None, clock=None, before=()).data(), "").clock is None
     assert COVER.ends() == {"older": 3, "lake": 7}
@@ -98,7 +98,7 @@ def test_a_cover_of_any_bytes_is_refused(data: bytes | None) -> None:
         cover_of(data, "here")
 
 
-def test_a_topic_beside_it_needs_a_name_that_kafka_takes() -> None:
+def test_the_name_of_the_covers_topic_must_be_valid_in_kafka() -> None:
     assert name_of("t" * 242) == "t" * 242 + "-covers"
     with pytest.raises(ConfigError, match="243 characters; expected at most 242"):
         name_of("t" * 243)

@@ -1,4 +1,4 @@
-"""Which tables can't be restored from their topic, and what to do instead; decided before Spark, or Kafka, is asked."""
+"""Which tables can't be restored from their topic, and what to do instead; decided before Spark or Kafka is asked."""
 
 from __future__ import annotations
 

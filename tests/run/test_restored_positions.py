@@ -1,4 +1,4 @@
-"""Ticks of older lakes are counted back from 0: what was restored lies before all that the new lake brings."""
+"""Ticks of older lakes are counted back from 0: restored rows lie before all records of the new lake."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_positions_of_older_lakes_lie_before_the_new_ones_in_their_order(ends: l
     before = tuple(zip(names, ends, strict=True))[:-1]
     cover = Cover("t", "words", names[-1], ends[-1], {}, before=before)
     back = _ticks_back(cover)
-    # The ticks of all lakes, in the order in which they went on from each other.
+    # The ticks of all lakes, in the order in which one lake continued the other.
     ticks = [(n, tick) for n, end in enumerate(ends) for tick in range(1, end + 1)]
     restored = [tick - back[names[n]] for n, tick in ticks]
     assert restored == sorted(set(restored))
@@ -35,7 +35,7 @@ def test_positions_of_older_lakes_lie_before_the_new_ones_in_their_order(ends: l
     assert one_by_one == tick - back[names[n]]
 
 
-def test_the_positions_in_accumulators_are_moved_as_the_row_is() -> None:
+def test_positions_in_accumulators_are_moved_with_their_row() -> None:
     at = {"tick": 3, "order_time": 10, "topic": "in", "partition": 0, "offset": 7, "ordinal": 0}
     kind = f"struct<at: {POSITION_TYPE}, value: string>"
     columns = (Column("_acc_last", kind), Column("_acc_first", kind), Column("_acc_other", POSITION_TYPE))

@@ -1,4 +1,4 @@
-"""Whether a lake may publish to a topic, by what the topic's newest cover says."""
+"""Whether a lake may publish to a topic, by the topic's newest cover."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def stands(cover: Cover | None, mine: Mine, *, has_records: bool = False) -> Sta
     return standing("out", "T", cover, mine, has_records=has_records)
 
 
-def test_a_new_topic_begins_at_the_first_tick_and_wants_a_restored_table_whole() -> None:
+def test_a_new_topic_begins_at_the_first_tick_and_gets_all_of_a_restored_table() -> None:
     for mine in (A, B):
         assert stands(None, mine) == stands(replace(COVER, topic="deleted since"), mine) == Standing()
     assert Standing().whole
 
 
-def test_a_lake_goes_on_where_it_was() -> None:
+def test_a_lake_goes_on_where_it_stopped() -> None:
     assert stands(COVER, A) == Standing(5, 0, (), COVER.next)
     assert stands(COVER, replace(A, tick=9)).tick == 5
     second = replace(COVER, origin="B", table="B", tick=1, before=(("A", 5),))
@@ -51,10 +51,10 @@ def test_two_lakes_do_not_publish_to_one_topic_by_turns() -> None:
     with pytest.raises(StorageError, match="went on after table 'totals' was restored"):
         stands(replace(COVER, tick=6), B)
     with pytest.raises(StorageError, match="went on after table 'totals' was restored"):
-        stands(by_b, replace(B, origin="B2", table="B2"))  # a second one, restored from the same
+        stands(by_b, replace(B, origin="B2", table="B2"))  # a second lake, restored from the same topic
 
 
-def test_bronze_made_anew_does_not_go_on_in_silence() -> None:
+def test_a_new_bronze_does_not_go_on_in_silence() -> None:
     with pytest.raises(StorageError, match=r"another lake \(or this one's bronze was recreated\).*delete 'out'"):
         stands(COVER, replace(A, origin="anew"))
 
@@ -64,7 +64,7 @@ def test_an_older_copy_of_the_lake_is_refused() -> None:
         stands(COVER, replace(A, tick=4))
 
 
-def test_a_copy_of_the_lake_that_has_gone_apart_is_refused() -> None:
+def test_a_copy_of_the_lake_that_has_diverged_is_refused() -> None:
     for exact in (True, False):
         assert (
             stands(COVER, replace(A, tick=9, next={"s": {"0": 9}, "of another topic": {"0": 5}}, exact=exact)).tick == 5
@@ -76,12 +76,12 @@ def test_a_copy_of_the_lake_that_has_gone_apart_is_refused() -> None:
     assert stands(COVER, replace(A, next={"s": {"0": 8}})).tick == 5  # from rows: the last offset held no record
 
 
-def test_records_that_no_cover_tells_of_are_not_built_upon() -> None:
+def test_records_without_a_cover_are_refused() -> None:
     with pytest.raises(StorageError, match="nothing says"):
         stands(None, A, has_records=True)
 
 
-def test_a_table_made_anew_goes_on_under_its_declaration_and_no_other() -> None:
+def test_a_rebuilt_table_goes_on_only_under_its_declaration() -> None:
     assert stands(COVER, replace(A, table="made anew")).tick == 5
     other = STREAM.filter("amount > 0").group_by("id").agg(n=lh.count()).table("totals")
     assert stands(COVER, Mine(other, "A", 5, "table-a")).tick == 5  # swapped: its changes are published
@@ -104,8 +104,8 @@ def test_a_stream_goes_on_by_offsets_whoever_published_before() -> None:
         assert stands(cover, mine) == Standing(covered=COVER.next)
 
 
-def test_what_is_there_in_part_is_ended_by_who_began_it() -> None:
-    """By its offsets alone another lake would publish the records of the tick that are there already again."""
+def test_a_part_of_a_tick_is_finished_by_the_lake_that_began_it() -> None:
+    """By offsets alone another lake would publish again those records of the tick that are already there."""
     part = replace(COVER, sent=7, at="[6, 0]")
     assert stands(part, A) == Standing(5, 7, (), COVER.next, "[6, 0]")
     stream = replace(part, of="", table=None, declared=None)
@@ -114,7 +114,7 @@ def test_what_is_there_in_part_is_ended_by_who_began_it() -> None:
         stands(stream, Mine(STREAM, "B", 1))
 
 
-def test_what_a_table_was_restored_from_comes_back_from_its_property() -> None:
+def test_the_origin_of_a_restored_table_is_read_back_from_its_property() -> None:
     restored = Restored("T", (("A", 5), ("B", 2)))
     assert restored_of(restored.text()) == restored
     assert restored_of(None) is None

@@ -1,4 +1,4 @@
-"""Many scenarios on Spark: packed, and one that fails stands alone. An engine that is none plays Spark."""
+"""Many scenarios on Spark: packed together, and a failing one runs alone. A fake engine stands for Spark."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 class Engine:
-    """The model; it raises when a record of number `poison` comes. Counts its runs."""
+    """The model, raising at a record with the number `poison`; counts its runs."""
 
     def __init__(self, poison: int | None = None) -> None:
         self.poison = poison
@@ -77,7 +77,7 @@ def test_one_bad_scenario_fails_no_other(folder: Path):
     assert outcomes["s5"].passed
 
 
-def test_spark_that_does_not_start_fails_what_it_was_to_run(folder: Path):
+def test_if_spark_does_not_start_its_scenarios_fail(folder: Path):
     @contextmanager
     def no_spark():
         raise RuntimeError("no Java")
@@ -90,7 +90,7 @@ def test_spark_that_does_not_start_fails_what_it_was_to_run(folder: Path):
     assert outcomes[-1].message == "Spark did not start: RuntimeError: no Java"
 
 
-def test_a_file_is_run_once_and_what_is_no_scenarios_place_is_left_out(folder: Path):
+def test_a_file_is_run_once_and_other_folders_are_left_out(folder: Path):
     (folder / "lake" / "bronze" / "records" / "_delta_log").mkdir(parents=True)
     for place in ("lake/control/published", "elsewhere/_delta_log", ".kafka"):
         (folder / place).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""`lakehouse.testing`: what a user's test sends, and what it can ask for."""
+"""`lakehouse.testing`: what a user's test can send and ask for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOP = lh.app(current, totals.changes().to_topic("totals-changelog"))
 
 
 def shop(engine: str = "model") -> Replay:
-    """Ann orders twice, Bob once; then an order that is none, one without a key, and a tombstone for Ann's first."""
+    """Ann orders twice, Bob once; then a bad order, one without a key, and a tombstone for Ann's first order."""
     replay = Replay(SHOP, engine=engine)
     replay.send("orders", key="1", value={"customer": "ann", "amount": 2.50}, timestamp=10)
     replay.send("orders", key="2", value={"customer": "bob", "amount": Decimal("4.00")}, timestamp=20)
@@ -93,7 +93,7 @@ def test_a_stream_in_a_topic_keeps_null_keys_and_null_values():
     ]
 
 
-def test_columns_called_like_the_marks_keep_their_names():
+def test_columns_named_like_the_marks_keep_their_names():
     notes = lh.stream("notes", key="id string", schema="deleted boolean, timestamp timestamp")
     replay = Replay(lh.app(notes.latest("notes"))).send("notes", key="1", value={"deleted": True}, timestamp=7)
     assert replay.run().changes("notes") == [
@@ -129,8 +129,8 @@ def test_a_window_that_is_not_named_is_asked_for():
         Replay(lh.app(by_ten)).run().row("by_ten", "ann")
 
 
-def test_partitions_stand_in_the_order_of_their_order_times():
-    """Sent in any order; inside a tick what counts is the running maximum of the timestamps of a partition."""
+def test_partitions_are_ordered_by_their_order_times():
+    """Records are sent in any order; within a tick the running maximum of a partition's timestamps counts."""
     cities = lh.app(lh.stream("cities", key="name string", schema="city string").latest("location"))
     replay = Replay(cities)
     replay.send("cities", key="alice", value={"city": "Rome"}, timestamp=20, partition=1)
@@ -180,12 +180,12 @@ def test_keys_and_values_of_every_format():
         ({"partition": -1}, "expected a number from 0"),
     ],
 )
-def test_what_can_not_be_sent_is_refused_where_it_is_sent(arguments, said):
+def test_what_cannot_be_sent_is_refused_by_send(arguments, said):
     with pytest.raises(ConfigError, match=said):
         Replay(SHOP).send(**{"topic": "orders", **arguments})
 
 
-def test_what_is_not_there_is_named():
+def test_a_missing_name_is_in_the_error():
     result = shop().run()
     with pytest.raises(PlanError, match="current, totals"):
         result.rows("nothing")
@@ -199,14 +199,14 @@ def test_what_is_not_there_is_named():
         Replay(SHOP, engine="duckdb")
 
 
-def test_what_the_model_can_not_evaluate_needs_spark():
+def test_what_the_model_cannot_evaluate_needs_spark():
     replay = Replay(lh.app(orders.select("soundex(customer) AS sound").latest("sounds")))
     with pytest.raises(NeedsSpark, match="run this on Spark"):
         replay.send("orders", key="1", value={"customer": "ann"}).run()
 
 
 def test_spark_gives_the_same(spark: SparkSession):
-    """Replays share the session that is there; their folders are gone afterwards."""
+    """Replays share the existing session; their folders are removed afterwards."""
     model, real = shop().run(), shop("spark").run()
     for table in ("current", "totals"):
         assert real.rows(table) == model.rows(table)

@@ -1,4 +1,4 @@
-"""Which version and which records a moment is, decided over a lake that is written down: no files, no Spark."""
+"""Which version and which records a moment is, decided over a lake that a test describes: no files, no Spark."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def test_ticks(tick: int, version: int) -> None:
         (parsed("offsets:t/0=1,nix/0=1"), "bronze has t, u; and table 'v' does not read topic 'nix', but t"),
     ],
 )
-def test_what_can_not_be_had(at: At, said: str) -> None:
-    """The records that count, and the version, are refused alike, and the message says what can be had."""
+def test_what_cannot_be_read(at: At, said: str) -> None:
+    """Version and records are refused alike, and the message says what can be read."""
     for asked in (line(story()).cut, line(story()).version):
         with pytest.raises(LakehouseError, match=said) as found:
             asked(at)
@@ -85,8 +85,8 @@ def test_commit_times(ms: int, version: int, tick: int) -> None:
     assert line(story()).cut(AtCommit(ms)) == line(story()).cut(AtVersion(version)) == Cut(tick)
 
 
-def test_an_intervention_that_waits_is_waited_for() -> None:
-    """It was, by Spark alone: without a JVM a table was said to be at the tick of what nobody had applied."""
+def test_a_waiting_intervention_is_waited_for() -> None:
+    """Only Spark waited: without a JVM a table was reported at the tick of an intervention that nobody had applied."""
     ticks: list[dict[str, int]] = [{"t/0": 2}, {}, {}]
     table = Opened("v", [CREATED, took(1, 0, 10, 20)], 1)
     free, waits = line(Written(ticks, table)), line(Written(ticks, table, decided=[2]))
@@ -100,8 +100,8 @@ def test_an_intervention_that_waits_is_waited_for() -> None:
         waits.version(AtTick(2))
 
 
-def test_the_ticks_before_the_first_one_that_waits_are_taken_in() -> None:
-    """Spark refused them: it went by whether anything waits at all."""
+def test_ticks_before_the_first_waiting_intervention_are_taken_in() -> None:
+    """Spark refused them if any intervention was waiting."""
     asked = line(Written([{"t/0": 2}, {"u/0": 1}, {"t/0": 3}], Opened("v", [CREATED, took(1, 0, 10, 20)], 1)))
     assert asked.version(AtTick(2)) == 1
     assert asked.cut(AtTick(2)) == Cut(2)
@@ -110,7 +110,7 @@ def test_the_ticks_before_the_first_one_that_waits_are_taken_in() -> None:
 
 
 def test_event_times_and_offsets_that_are_versions() -> None:
-    """What was decided later about the records counts by both: a version before that is not the table then."""
+    """Later interventions about the records count for both: no version before them is the table."""
     plain = Written([{"t/0": 2}, {"u/0": 1}, {"t/0": 3}], Opened("v", story()._tables["lake/silver/v"].commits[:5], 3))
     assert [line(plain).version(AtEvent(ms)) for ms in (9, 10, 20, 29, 30)] == [0, None, 2, 2, 4]
     found = [line(plain).version(parsed(f"offsets:t/0={n}")) for n in (0, 1, 2, 3)]
@@ -140,7 +140,7 @@ def test_a_restored_table_is_none_of_its_versions_by_event_time_or_offsets() -> 
 
 
 def test_a_log_whose_beginning_is_gone() -> None:
-    """Commits of tick 1 are gone: a version is still of its tick, by what the next commit says that it went on from."""
+    """Commits of tick 1 are gone: a version keeps its tick, because the next commit says where it went on."""
     commits = [CREATED, took(1, 0, 10, 20), OPTIMIZED, OPTIMIZED, took(3, 1, 30, 30)]
     asked = line(Written([{"t/0": 2}, {"u/0": 1}, {"t/0": 3}], Opened("v", commits, 3, gone=2)))
     assert (asked.cut(AtVersion(3)), asked.cut(AtVersion(4))) == (Cut(1), Cut(3))
@@ -152,15 +152,15 @@ def test_a_log_whose_beginning_is_gone() -> None:
     assert line(Written([{"t/0": 3}, {}, {}], optimized)).cut(AtVersion(5)) == Cut(3)
 
 
-def test_where_bronze_no_longer_says_its_offsets_the_rows_do() -> None:
+def test_where_bronzes_log_has_no_offsets_its_rows_have_them() -> None:
     lake = Written([{"t/0": 2}, {"t/0": 3}], Opened("v", [CREATED, took(2, 0, 10, 20)], 2), gone=2)
     assert line(lake).cut(parsed("offsets:t/0=3")) == Cut(2, offsets={"t": {0: 3}}, ids={"t": "id-t"})
     with pytest.raises(NotFound, match="bronze has t/0 up to 3"):
         line(lake).cut(parsed("offsets:t/0=4"))
 
 
-def test_offsets_are_of_the_topic_as_it_is() -> None:
-    """All records of an earlier topic of its name came before them; Spark took them for the present one's."""
+def test_offsets_are_those_of_the_present_topic() -> None:
+    """All records of an earlier topic of that name came before; Spark mistook the offsets for the present topic's."""
     lake = Written(
         [{"t/0": 5}, {"t/0": 1}, {"t/0": 2}], Opened("v", [CREATED, took(1, 0), took(2, 1), took(3, 2)], 3),
         ids={1: "old", 2: "new"},
@@ -174,7 +174,7 @@ def test_offsets_are_of_the_topic_as_it_is() -> None:
         line(lake).cut(parsed("offsets:t/0=3"))
 
 
-def test_a_revert_to_offsets_of_an_earlier_topic_keeps_them_at_later_ones() -> None:
+def test_a_revert_to_offsets_of_an_earlier_topic_keeps_its_meaning_later() -> None:
     then = Cut(1, offsets={"t": {0: 3}}, ids={"t": "old"})
     now = Cut(3, offsets={"t": {0: 1}, "u": {0: 7}}, ids={"t": "new", "u": "id-u"})
     assert then.within(now) == Cut(1, offsets={"t": {0: 3}, "u": {0: 7}}, ids={"t": "old", "u": "id-u"})
@@ -182,12 +182,12 @@ def test_a_revert_to_offsets_of_an_earlier_topic_keeps_them_at_later_ones() -> N
 
 
 def test_the_version_before_a_swap_is_found_behind_commits_of_others() -> None:
-    """An OPTIMIZE after the swap hid it without a JVM: the rows of the other logic were shown for the ticks before."""
+    """Without a JVM an OPTIMIZE after the swap hid the swap: ticks before it were shown with the new logic's rows."""
     log = Opened("late.v", [CREATED, took(1, 0), took(3, 2, operation="swap"), OPTIMIZED, took(4, 3)], 4).log
     assert [before_swap(log, "late.v", tick) for tick in (1, 2, 3, 4)] == [1, 1, None, None]
 
 
-def test_a_tick_that_tables_have_in_common() -> None:
+def test_the_common_tick_of_tables() -> None:
     ticks = [{"t/0": 2}, {"t/0": 3}, {"t/0": 4}, {"u/0": 1}]
     one = [took(1, 0), took(2, 1), took(3, 2)]
     for commits, done, common in ((one, 3, 4), (one[:2], 2, 2), ([took(1, 0), took(3, 1)], 3, 4)):
@@ -205,8 +205,8 @@ def test_an_intervention_in_a_table_that_is_read_is_waited_for() -> None:
     assert [one.waits(3, 4) for one in lines] == [True, False]
 
 
-def test_a_version_before_an_intervention_in_a_table_that_is_read_is_none_of_an_event_time() -> None:
-    """It reaches this table as records without a time, and counts by event time as one in the table itself does."""
+def test_a_version_before_an_intervention_in_a_table_that_is_read_is_no_event_time() -> None:
+    """It reaches this table as records without a time, and counts like an intervention in the table itself."""
     commits = [CREATED, took(1, 0, 10, 20), took(3, 1, 30, 30), took(4, 3, None, 30)]
     lake = Written([{"t/0": 2}, {}, {"t/0": 3}, {}], Opened("v", commits, 4), [4], of="above")
     reads = Reads(frozenset({"t"}), frozenset({"above"}))

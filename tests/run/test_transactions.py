@@ -1,4 +1,4 @@
-"""A changelog in transactions: whatever ends it, those that were written and those that follow are the changelog."""
+"""A changelog in transactions: wherever it is interrupted, the written and the following ones make the changelog."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AFTER = 3
 
 
 def changes(sizes: list[int]) -> list[tuple[int, ProducerRecord]]:
-    """So many records in each tick after AFTER."""
+    """A number of records in each tick after AFTER."""
     ticks = [AFTER + 1 + n for n, size in enumerate(sizes) for _ in range(size)]
     return [
         (tick, ProducerRecord(b"k", b"v", 0, ((POSITION, json.dumps([tick, 0, "t", 0, n, 0]).encode()),)))
@@ -33,13 +33,13 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions, "TOO_LARGE", 3)
 
 
-def test_a_history_is_not_one_transaction_but_ends_one_with_a_tick() -> None:
-    """A new sink's history had to be written within 900 seconds, or never."""
+def test_a_history_is_several_transactions_of_whole_ticks() -> None:
+    """A new sink's history had to be written within 900 seconds."""
     found = list(cut_changes(changes([3, 2, 0, 1, 9, 1]), AFTER, AFTER + 6))
     assert [(len(part.records), part.tick - AFTER, part.sent) for part in found] == [(5, 2, 0), (10, 5, 0), (1, 6, 0)]
 
 
-def test_a_tick_that_is_too_large_is_cut_and_ended_alone() -> None:
+def test_a_tick_that_is_too_large_is_cut_and_ends_alone() -> None:
     found = list(cut_changes(changes([1, 30, 1]), AFTER, AFTER + 3))
     assert [(len(part.records), part.tick - AFTER, part.sent) for part in found] == [
         (12, 0, 12), (12, 0, 24), (7, 2, 0), (1, 3, 0),
@@ -53,14 +53,14 @@ def test_large_records_end_a_transaction_too(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.usefixtures("small")
 @given(st.lists(st.integers(0, 40), max_size=8), st.data())
-def test_what_was_written_and_what_follows_is_the_changelog_once(sizes: list[int], data: st.DataObject) -> None:
+def test_what_was_written_and_what_follows_is_the_changelog_exactly_once(sizes: list[int], data: st.DataObject) -> None:
     every, to = changes(sizes), AFTER + len(sizes)
     written: list[ProducerRecord] = []
     done = Transaction([], AFTER)
     while True:
         left = [change for change in every if change[0] > done.tick]
         found = list(cut_changes(iter(left), done.tick, to, done.sent, done.at))
-        end = data.draw(st.integers(1, len(found)))  # the power goes after so many of them
+        end = data.draw(st.integers(1, len(found)))  # the power fails after `end` of them
         for part in found[:end]:
             written += part.records
             whole = [record for tick, record in every if tick <= part.tick]
@@ -73,7 +73,7 @@ def test_what_was_written_and_what_follows_is_the_changelog_once(sizes: list[int
 
 
 @pytest.mark.parametrize("kept", [slice(0, 11), slice(1, None)])
-def test_other_changes_than_those_that_are_there_in_part_are_refused(kept: slice) -> None:
+def test_changes_that_differ_from_the_published_part_are_refused(kept: slice) -> None:
     every = changes([30])
     first = next(cut_changes(every, AFTER, AFTER + 1))
     assert (first.sent, first.at) == (12, position(every[11][1]))
@@ -81,15 +81,15 @@ def test_other_changes_than_those_that_are_there_in_part_are_refused(kept: slice
         list(cut_changes(every[kept], AFTER, AFTER + 1, first.sent, first.at))
 
 
-def test_what_a_restored_table_began_with_is_whole_only_with_the_first_tick() -> None:
-    """It has no tick of its own: a publisher that goes on after it would begin with it again."""
+def test_the_restored_rows_are_complete_only_with_the_first_tick() -> None:
+    """They have no tick of their own: a publisher that went on after them would begin with them again."""
     began = [(AFTER - 2, record) for _, record in changes([6])]
     found = list(cut_changes([*began, *changes([1, 1])], AFTER, AFTER + 2))
     assert [(len(part.records), part.tick - AFTER, part.sent) for part in found] == [(7, 1, 0), (1, 2, 0)]
 
 
 def test_a_transaction_that_fails_leaves_no_changes_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They were closed when Python came to it, perhaps after Spark's end: "Exception ignored in generator"."""
+    """Python closed them later, perhaps after Spark's end: "Exception ignored in generator"."""
     from lakehouse.run.job import publishing
     from lakehouse.run.start.standing import Mine, Standing
 
@@ -116,4 +116,4 @@ def test_a_transaction_that_fails_leaves_no_changes_open(monkeypatch: pytest.Mon
     monkeypatch.setattr(sink, "_cover", lambda part, mine: None, raising=False)
     with pytest.raises(KafkaUnavailable) as failed:
         sink.publish(AFTER + 2)
-    assert not open_ones, failed.value.__traceback__  # which keeps what the functions held
+    assert not open_ones, failed.value.__traceback__  # the traceback keeps the functions' values alive

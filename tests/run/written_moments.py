@@ -1,4 +1,4 @@
-"""A lake that is written down in a test: what its commits, bronze and interventions say. No files, no Spark."""
+"""A lake that a test describes: its commits, bronze and interventions. No files, no Spark."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Opened:
 
 
 class Written:
-    """A lake: what tick brought which offsets of which topics, the interventions, and the table v."""
+    """A lake: the offsets that each tick brought, the interventions, and the table v."""
 
     layout = Layout("lake")
 
@@ -67,7 +67,7 @@ class Written:
         gone: int = 0,
         of: str = "v",
     ) -> None:
-        """ticks: by "topic/partition", how far one brought records; ids: of topic t, by tick; of: where decided."""
+        """ticks: the end of each by "topic/partition"; ids: of topic t, by tick; of: the table of the interventions."""
         self._ticks, self._decided, self._of = ticks, decided, of
         stood: dict[str, Any] = {}
         commits: list[Any] = []

@@ -27,7 +27,7 @@ number_by_label = lh.app(numbers.group_by("label").agg(records=lh.count(), total
 number_by_two = lh.app(numbers.group_by("id", "label").agg(records=lh.count()).table("pairs"))
 number_by_parity = lh.app(numbers.group_by("n % 2 AS parity").agg(records=lh.count()).table("parities"))
 
-# Stateless steps, seen through a topic.
+# Stateless steps, published to a topic.
 big_numbers = lh.app(numbers.filter("n > 10").to_topic("big"))
 big_latest = lh.app(numbers.filter("n > 10 OR label = 'keep'").latest("big"))
 projected = lh.app(numbers.select("n + 1 AS next", "upper(label) AS label").to_topic("projected"))

@@ -86,7 +86,7 @@ suppressed_doubles = lh.app(by_id.agg(total=lh.sum("x")).table("quiet", suppress
 suppressed_having = lh.app(by_id.agg(most=lh.max("n")).having("most > 10").table("quiet", suppress=True))
 suppressed_latest = lh.app(samples.select("n").latest("quiet", suppress=True))
 
-# Order of the records' own.
+# Tables with `order_by`.
 readings = lh.stream("readings", key="id string", schema="seq bigint, at timestamp, v string")
 by_sequence = lh.app(readings.latest("newest", order_by="seq"))
 by_time = lh.app(readings.select("at", "v").latest("newest", order_by="at"))

@@ -29,7 +29,7 @@ moves = lh.app(
 )
 rich = orders.group_by("customer").agg(total=lh.sum("amount")).having("total > 10").table("rich")
 rich_copy = lh.app(rich.to_stream().latest("copy").changes().to_topic("copy"))
-# What a user's aggregate begins with can't be hashed.
+# The zero of a user's aggregate can be a value that has no hash.
 all_amounts = lh.aggregate("amount", zero=[], add=lambda so_far, n: [*so_far, n], accumulator="array<bigint>")
 listed = orders.group_by("customer").agg(amounts=all_amounts).table("listed")
 listed_copy = lh.app(listed.to_stream().latest("copy"))

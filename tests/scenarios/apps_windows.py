@@ -5,9 +5,9 @@ from __future__ import annotations
 import lakehouse as lh
 from lakehouse.plan.windows import Declared
 
-# Event time is the record's own timestamp: good for one partition, whose records may come out of order.
+# Event time is the record's own timestamp: enough for one partition, whose records may be out of order.
 clicks = lh.stream("clicks", key="user string", schema="n bigint")
-# Event time is a column: partitions can be apart in event time, and still stand in the order of their timestamps.
+# Event time is a column: partitions can differ in event time and still be in the order of their timestamps.
 visits = lh.stream("visits", key="user string", schema="at bigint, n bigint", event_time="at")
 
 
@@ -21,7 +21,7 @@ def counted(window: Declared, name: str, stream: lh.Stream = clicks, **options: 
     return lh.app(rows.table(name, **options))  # type: ignore[arg-type]
 
 
-# One of each kind. A record's windows and the limits of its lateness (rule 14) show in small numbers.
+# One of each kind, in small numbers that show a record's windows and the limits of lateness (rule 14).
 tumbling = counted(lh.tumbling(ms(10), grace=ms(5)), "tumbled")
 tumbling_at_once = counted(lh.tumbling(ms(10), grace=ms(0)), "tumbled")
 hopping = counted(lh.hopping(ms(10), ms(5), grace=ms(5)), "hopped")
@@ -50,7 +50,7 @@ session_final_visits = counted(lh.session(ms(5)), "finals", visits, emit="final"
 # Several partitions, each with its own stream time.
 tumbling_visits = counted(lh.tumbling(ms(10), grace=ms(5)), "tumbled", visits)
 
-# What reaches the operator, and by what it is grouped.
+# Which records reach the operator, and how they are grouped.
 positive = clicks.filter("n > 0")
 tumbling_filtered = counted(lh.tumbling(ms(10), grace=ms(0)), "tumbled", positive)
 tumbling_by_two = lh.app(

@@ -1,7 +1,7 @@
 """A real browser: Debian's chromium, driven through chromedriver by the W3C's WebDriver protocol.
 
-The protocol is JSON over HTTP, and a dozen of its commands are all that these tests need: the standard library does,
-and there is no further package to lock.
+The protocol is JSON over HTTP, and these tests need a dozen of its commands: the standard library is enough, and there
+is no further package to lock.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FLAGS = (
 
 
 def needed() -> str | None:
-    """Say what is missing on this machine, None if nothing is."""
+    """Return what is missing on this machine; None if nothing is."""
     missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
     if not missing:
         return None
@@ -38,7 +38,7 @@ def needed() -> str | None:
 
 
 class Browser:
-    """One browser with one window. What is asked for is waited for, as a person would."""
+    """One browser with one window. It waits for what is asked for, as a person would."""
 
     def __init__(self, folder: Path, width: int = 1280, height: int = 900, flags: tuple[str, ...] = ()) -> None:
         with socket.socket() as free:
@@ -102,7 +102,7 @@ class Browser:
         self._post(f"/element/{self.find(css, text)}/click", {})
 
     def type(self, css: str, text: str) -> None:
-        """Replace what stands in a field."""
+        """Replace the text of a field."""
         element = self.find(css)
         self._post(f"/element/{element}/clear", {})
         self._post(f"/element/{element}/value", {"text": text})
@@ -124,7 +124,7 @@ class Browser:
         self._post("/window/rect", {"width": width, "height": height})
 
     def complaints(self) -> list[str]:
-        """What the page wrote into the browser's log since this was asked last: errors and refused scripts."""
+        """The page's entries in the browser's log since the last call: errors and refused scripts."""
         return [one["message"] for one in self._post("/se/log", {"type": "browser"}) if one["level"] == "SEVERE"]
 
     def until(self, condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
@@ -170,4 +170,4 @@ class Browser:
 
 
 class WentAway(Exception):
-    """The browser could not do what it was asked: no such element any more, or something lies over it."""
+    """The browser could not do what it was asked: the element is gone, or something covers it."""

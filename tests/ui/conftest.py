@@ -1,4 +1,4 @@
-"""What the page's tests stand on: a lake that Spark made out of Kafka, the real Airflow beside it, and a browser.
+"""The basis of the page's tests: a lake that Spark made from Kafka, the real Airflow beside it, and a browser.
 
 shop       an application over the session's broker: orders in five batches, one commit of each table a batch
 airflow    `lakehouse airflow up` for it, with a home of its own; `lakehouse airflow down` at the end
@@ -35,8 +35,8 @@ totals = orders.group_by("customer").agg(orders=lh.count(), total=lh.sum("amount
 items = orders.group_by("customer", "item").agg(orders=lh.count()).table("customer_items")
 app = lh.app(current, items, totals.changes().to_topic({changelog!r}))
 """
-# Batches of (order, customer, item, amount); None deletes the order, a text instead is no order. With `others` they
-# make a shop in which there is something to see.
+# Batches of (order, customer, item, amount); None deletes the order, a text in its place is a bad record. With `others`
+# there is something to see in the shop.
 BATCHES: list[list[tuple[str, Any]]] = [
     [("1", ("ann", "tea", 2.5)), ("2", ("bob", "pie", 4)), ("3", ("ann", "jam", 3.25)), ("4", "no order")],
     [],
@@ -88,7 +88,7 @@ class Airflow:
     password: str
 
     def ask(self, path: str, *, token: str | None = None, body: Any = None, method: str | None = None) -> Any:
-        """Ask for JSON; return the status, the headers and what was said."""
+        """Ask for JSON; return the status, the headers and the answer."""
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         data = None if body is None else json.dumps(body).encode()
         asked = urllib.request.Request(self.url + path, data, headers, method=method)
@@ -108,7 +108,7 @@ def shop(broker: Broker, tmp_path_factory: pytest.TempPathFactory, request: pyte
     """The application, its lake after five batches, and a drill of one table: all on Kafka and Spark."""
     folder = tmp_path_factory.mktemp("ui") / "shop"
     folder.mkdir()
-    topic = "shop-orders"  # no other test has it
+    topic = "shop-orders"  # no other test uses it
     (folder / "app.py").write_text(APP.format(topic=topic, changelog="shop-totals-changelog"))
     (folder / "lakehouse.toml").write_text(
         f'[lake]\npath = "./lake"\n[kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n'

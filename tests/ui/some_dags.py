@@ -1,4 +1,4 @@
-"""Runs in Airflow's Python: the whole api-server, asked in this process by a user who may read only some DAGs.
+"""Runs in Airflow's Python: the whole api-server in this process, for a user who may read only some DAGs.
 
 Called as: some_dags.py OUT PATH... with the answers' status and text written to OUT, by path. The user is `reader`, who
 may read the DAGs of the application `shop` and no others.
@@ -14,7 +14,7 @@ from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleA
 
 
 class SomeDags(SimpleAuthManager):
-    """Airflow's simple users; none of them may read a DAG that is not shop's."""
+    """Airflow's simple users; none of them may read a DAG other than shop's."""
 
     def is_authorized_dag(self, *, method, user, access_entity=None, details=None):
         return details is not None and str(details.id).startswith("shop__")

@@ -1,4 +1,4 @@
-"""Signed out nothing is told; what is asked for is checked before anything is opened or started."""
+"""Without signing in nothing is shown; each request is checked before anything is opened or started."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_signed_out_nothing_is_explained(airflow):
     assert airflow.ask(f"{APP}/tables/totals/explain?key=ann", token=airflow.token())[0] == 405  # a link starts nothing
 
 
-def test_there_are_no_pages_about_the_api(airflow):
+def test_there_are_no_pages_that_document_the_api(airflow):
     for name in ("docs", "redoc", "openapi.json"):
         assert airflow.ask(f"/lakehouse/{name}", token=airflow.token())[0] == 404
 
@@ -85,7 +85,7 @@ def test_the_rows_over_time_are_those_of_each_version(airflow, shop):
     for one in said["versions"]:
         (counted,) = shop.query("SELECT count(*) AS rows FROM current_orders", "--version", str(one["version"]))
         assert one["rows"] == counted["rows"]
-    assert len({one["rows"] for one in said["versions"] if not one["quiet"]}) == 6  # made, and five batches
+    assert len({one["rows"] for one in said["versions"] if not one["quiet"]}) == 6  # the creation and five batches
 
 
 @pytest.mark.parametrize(

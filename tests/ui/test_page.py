@@ -1,4 +1,4 @@
-"""The page in a real browser, in the real Airflow: what a person sees and clicks; the docs have its pictures."""
+"""The page in a real browser, in the real Airflow: what a person sees and clicks; docs/ has its pictures."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_key_is_found_and_data_is_never_markup(browser, airflow):
 
 
 def counts(browser, shop) -> str:
-    """The line of counts for the moments of the address, as `lakehouse past diff` counts them."""
+    """The line of counts for the moments in the address, as `lakehouse past diff` counts them."""
     said = browser.run("return Object.fromEntries(new URLSearchParams(location.search))")
     found = json.loads(shop.command("diff", "totals", said["from"], said["at"], "--json").splitlines()[-1])
     of = [shop.query("SELECT count(*) AS n FROM totals", "--version", said[side])[0]["n"] for side in ("from", "at")]
@@ -164,7 +164,7 @@ def test_it_fits_a_narrow_window_and_the_dark(chromium, airflow, tmp_path):
         dark.picture("airflow-page-dark")
 
 
-def test_it_stands_beside_a_run_of_a_dag(browser, airflow):
+def test_it_is_a_tab_beside_a_run_of_a_dag(browser, airflow):
     token = airflow.token()
     browser.until(lambda: airflow.ask("/api/v2/dags/shop__catch_up", token=token)[0] == 200, "the application's DAG")
     body = {"logical_date": None, "dag_run_id": "by_hand"}

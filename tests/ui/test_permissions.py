@@ -1,4 +1,4 @@
-"""Who may not read an application's DAGs is not told of the application."""
+"""A user who may not read an application's DAGs is not told about the application."""
 
 from __future__ import annotations
 

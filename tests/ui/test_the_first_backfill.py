@@ -1,6 +1,6 @@
 """A person's first backfill, in Airflow's own pages: docs/first-backfill.md, whose pictures are made here.
 
-The last file, for it changes the shop that the others look at.
+The last file, since it changes the shop that the other tests look at.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def send(browser: Browser) -> None:
 
 
 def end(airflow: Airflow, browser: Browser) -> None:
-    """Wait for a good end of the run that the browser is at, and look at its page."""
+    """Wait until the run in the browser has succeeded, and look at its page."""
     dag, run = browser.url.split("/dags/")[1].rstrip("/").split("/runs/")
     token = airflow.token()
 
     def ended() -> bool:
-        time.sleep(1)  # the one api-server answers the tasks, too
+        time.sleep(1)  # the one api-server also answers the tasks
         _, _, said = airflow.ask(f"/api/v2/dags/{dag}/dagRuns/{run}", token=token)
         state = json.loads(said)["state"]
         assert state != "failed"
@@ -66,7 +66,7 @@ def end(airflow: Airflow, browser: Browser) -> None:
 
 
 def wanted(condition: bool) -> dict[str, dict[str, Any]]:
-    """The table totals, folded here in plain Python: every order that was ever made, or those of 3 and more."""
+    """The table totals, folded here in plain Python: all orders ever made, or those of 3 and more."""
     found: dict[str, dict[str, Any]] = {}
     for number, batch in enumerate(BATCHES):
         for _, order in (*batch, *others(number)):
@@ -110,7 +110,7 @@ def test_the_first_backfill(browser: Browser, airflow: Airflow, shop: Shop) -> N
     browser.until(lambda: "Required Action" in shown(browser), "the question", RUN_PATIENCE_S)
     log = shop.folder / "airflow" / "logs" / "scheduler.log"
     heard = "executor event with state success for task instance TaskInstanceKey(dag_id='shop__backfill_range', "
-    # An answer before that may be lost, and the task then asks again: docs/airflow-dags.md.
+    # An earlier answer may be lost, and then the task asks again: docs/airflow-dags.md.
     browser.until(lambda: f"{heard}task_id='approve'" in log.read_text(), "the scheduler has heard of the question")
     browser.click("button", "Required Action")
     browser.find("[data-testid=hitl-option-Approve]")
