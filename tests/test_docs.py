@@ -132,6 +132,20 @@ def test_the_map_has_every_room() -> None:
     assert not {room.name for room in rooms} - listed
 
 
+def test_rules_that_are_cited_exist() -> None:
+    """Code, tests and scenarios cite rules by number; docs/rules.md has each in the first cell of a row."""
+    numbered = set(re.findall(r"^\| (\d+) \|", (PROJECT / "docs" / "rules.md").read_text(), re.MULTILINE))
+    files = [PROJECT / name for name in tracked() if name.endswith((".py", ".json"))]
+    cited = {
+        number
+        for file in files
+        for text in re.findall(r"\brules? \d+(?:(?:,| and) \d+)*", file.read_text())
+        for number in re.findall(r"\d+", text)
+    }
+    assert "14" in cited
+    assert not cited - numbered
+
+
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)

@@ -195,7 +195,7 @@ class ChangesOf(Node):
 
 @dataclass(frozen=True, slots=True)
 class TableJoin(Node):
-    """Each record of a stream with the row that a table has when the record arrives (SEMANTICS.md, rule 20).
+    """Each record of a stream with the row that a table has when the record arrives (docs/rules.md, rule 20).
 
     on: the table's key, in its order, made of the stream's columns. prefix: precedes the names of the table's columns.
     If the record itself changes the table, that change comes first.

@@ -105,7 +105,7 @@ class Stream(Declaration):
     def filter(self, predicate: str) -> Stream:
         """Return the records for which `predicate` (Spark SQL) is true.
 
-        Records with a null value are left out, tombstones too (SEMANTICS.md, rule 2): filter before `latest` only a
+        Records with a null value are left out, tombstones too (docs/rules.md, rule 2): filter before `latest` only a
         topic whose deletes do not matter.
         """
         return self._then(*Filter.declared(self.shape, predicate))

@@ -7,7 +7,7 @@
 | key bob, value null      | insert; aggregates and filters leave it out   | delete: a tombstone                |
 | key null                 | insert                                        | ignored, and counted               |
 
-Only a null *value* is a tombstone. A value whose fields are all null is a row (SEMANTICS.md, rules 2, 3 and 4;
+Only a null *value* is a tombstone. A value whose fields are all null is a row (docs/rules.md, rules 2, 3 and 4;
 Kafka Streams `KTableSource`, ksqlDB `CREATE TABLE`).
 """
 

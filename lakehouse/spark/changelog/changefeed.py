@@ -1,7 +1,7 @@
 """A table's changelog per event, derived from bronze on request; net per commit: `lakehouse.spark.changelog.net`.
 
 Per event: one change for each record that reached the table, as if each batch had one record, whatever the batches were
-(SEMANTICS.md, rule 24). For `latest` that is a copy of the input. For aggregates each record's change is the
+(docs/rules.md, rule 24). For `latest` that is a copy of the input. For aggregates each record's change is the
 accumulator after it: it begins at the table's own row. What HAVING leaves out, and suppressed changes that change
 nothing, are then removed from the changes of what the table keeps.
 """
