@@ -85,11 +85,21 @@ class Job:
     def until_caught_up(self, parts: tuple[Part, ...] = PARTS) -> None:
         """Ingest what Kafka has now, then bring every table and sink up to date. Raises what stopped it."""
         checked.check(self._spark, self._app)
-        if "ingest" in parts:
-            with self._ingest() as ingest:
-                _await(ingest.start(available_now=True), ingest.check)
-        if "silver" in parts:
-            with self._silver() as silver:
+        with ExitStack() as stack:
+            silver: Silver | None = None
+            if "ingest" in parts:
+                with self._ingest() as ingest:
+                    query = self._pooled("ingest", partial(ingest.start, available_now=True))
+                    try:
+                        # The tables are opened while Kafka is read: each takes a second in a process that is cold.
+                        silver = stack.enter_context(self._silver()) if "silver" in parts else None
+                    except BaseException:
+                        ingest.stop(query)
+                        raise
+                    _await(query, ingest.check)
+            elif "silver" in parts:
+                silver = stack.enter_context(self._silver())
+            if silver is not None:
                 _await(silver.start(available_now=True), silver.check)
 
     def until_stopped(self, stop: threading.Event, parts: tuple[Part, ...] = PARTS) -> None:

@@ -79,5 +79,5 @@ class Begun:
             return {}
         names = list(names)
         found = held(records.select(*names), names)
-        found.frame.unpersist()
+        found.release()
         return found.bounds

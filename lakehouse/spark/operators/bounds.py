@@ -18,6 +18,8 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, BinaryType, DataType, DateType, TimestampNTZType, TimestampType
 
+from lakehouse.spark.in_memory import InMemory
+
 KeyBounds = dict[str, tuple[Any, Any]]  # by column; those of a time are literal columns
 LITERALS: dict[type[DataType], str] = {
     TimestampType: "timestamp'{}Z'", TimestampNTZType: "timestamp_ntz'{}'", DateType: "date'{}'",
@@ -26,11 +28,17 @@ LITERALS: dict[type[DataType], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A frame that is held in memory, its number of rows, and the bounds of its keys. Its owner unpersists it."""
+    """A frame that is held in memory, its number of rows, and the bounds of its keys. Its owner releases it."""
 
     frame: DataFrame
     count: int
     bounds: KeyBounds
+    memory: InMemory | None = None
+
+    def release(self) -> None:
+        """Free the memory."""
+        if self.memory is not None:
+            self.memory.release()
 
 
 def held(frame: DataFrame, names: Iterable[str]) -> Held:
@@ -47,17 +55,17 @@ def held(frame: DataFrame, names: Iterable[str]) -> Held:
         wanted += [
             F.when(whole, edge(f"`{name}`").cast(kind)).alias(f"{edge.__name__} {number}") for edge in (F.min, F.max)
         ]
-    frame = frame.observe(seen, *wanted).persist()
+    memory = InMemory(frame.observe(seen, *wanted))
+    frame = memory.frame(frame.sparkSession)
     try:
         count = frame.count()
     except BaseException:
-        frame.unpersist()
+        memory.release()
         raise
     found = {name: (seen.get[f"min {n}"], seen.get[f"max {n}"]) for n, name in enumerate(ordered)}
     known = {name: pair for name, pair in found.items() if pair[0] is not None}
-    return Held(
-        frame, count, {n: (_literal(low, kinds[n]), _literal(high, kinds[n])) for n, (low, high) in known.items()}
-    )
+    bounds = {n: (_literal(low, kinds[n]), _literal(high, kinds[n])) for n, (low, high) in known.items()}
+    return Held(frame, count, bounds, memory)
 
 
 def _literal(value: Any, kind: DataType) -> Any:

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
 from lakehouse.semantics.failures import Failed
+from lakehouse.spark.in_memory import InMemory
 from lakehouse.spark.operators import keyed, merge
 from lakehouse.spark.operators.aggregates import Form, same_key
 from lakehouse.spark.operators.arrivals import arrivals, can_be_late, judged, null_key, timely
@@ -50,12 +51,12 @@ class Folded:
     clock: ClockState | None = None
     times: tuple[int, int] | None = None
     failed: tuple[Failed, ...] = ()
-    held: list[DataFrame] = field(default_factory=list)
+    held: list[InMemory | Held] = field(default_factory=list)
 
     def release(self) -> None:
         """Free the memory that the batch holds."""
-        for frame in self.held:
-            frame.unpersist()
+        for each in self.held:
+            each.release()
 
     def counts(self) -> dict[str, Any]:
         """Return the counts of a batch, for the commit's metadata."""
@@ -99,12 +100,12 @@ def fold(
     stream: gives the records, counted by source. rows: gives what the table keeps now, if that is needed. clock: the
     table's clock, for a table that has one. emitted: the watermark up to which final results are out.
     """
-    holding: list[DataFrame] = []
+    holding: list[InMemory | Held] = []
     try:
         return _folded(table, forms, stream, rows, clock, emitted, holding)
     except BaseException:
-        for frame in holding:
-            frame.unpersist()
+        for each in holding:
+            each.release()
         raise
 
 
@@ -115,7 +116,7 @@ def _folded(
     rows: Callable[[], DataFrame],
     clock: ClockState | None,
     emitted: int | None,
-    holding: list[DataFrame],
+    holding: list[InMemory | Held],
 ) -> Folded:
     """As `fold`. holding: takes what is held in memory on the way."""
     counting, ignored, times = Counting(), Observation(), Observation()
@@ -134,7 +135,7 @@ def _folded(
         names = [*table.group, "_time"] if way is Way.PYTHON else []
         watched = held(arrived, names)
         arrived, bounds = watched.frame, watched.bounds
-        folded.held.append(arrived)
+        folded.held.append(watched)
     late_seen = Observation()
     if way is Way.PYTHON:
         touched = rows().alias("t").where(keyed.reach(table, bounds))
@@ -149,7 +150,7 @@ def _folded(
     if needs_watermark(table) and ticking is not None:
         frame = _expire(table, frame, rows, ticking.after().watermark, emitted, folded)
     folded.batch = held(frame, table.key)
-    folded.held.append(folded.batch.frame)
+    folded.held.append(folded.batch)
     folded.records, folded.bad = counting.records()
     folded.failed = counting.result()
     folded.null_keys = ignored.get["null_keys"]
@@ -203,12 +204,18 @@ def batch(table: Table, forms: list[Form], arrived: DataFrame) -> DataFrame:
 def _keyed(
     table: Table, forms: list[Form], arrived: DataFrame, rows: DataFrame, folded: Folded, failing: Failing
 ) -> DataFrame:
-    made = failing.folded(forms, keyed.keyed(table, forms, arrived, rows)).persist()
-    folded.held.append(made)
+    made = _holding(failing.folded(forms, keyed.keyed(table, forms, arrived, rows)), folded)
     if table.windows:
         folded.late = made.agg(F.coalesce(F.sum(F.size("_late")), F.lit(0))).first()[0]  # type: ignore[index]
         folded.late_rows = keyed.late(table, made)
     return keyed.steps(table, forms, made).drop("_step")
+
+
+def _holding(frame: DataFrame, folded: Folded) -> DataFrame:
+    """Return a frame that is held in memory as long as the batch is."""
+    memory = InMemory(frame)
+    folded.held.append(memory)
+    return memory.frame(frame.sparkSession)
 
 
 def _expire(
@@ -227,7 +234,6 @@ def _expire(
     if table.windows:
         # The batch's result for an expired row goes, too; removing a key that is absent does no harm.
         frame = frame.withColumn("_tombstone", F.col("_tombstone") | gone)
-    frame = frame.persist()
-    folded.held.append(frame)
+    frame = _holding(frame, folded)
     old = rows().where(gone).alias("o").join(frame.alias("f"), same_key(table.key, "o", "f"), "left_anti")
     return frame.unionByName(old.select(*table.key, F.lit(True).alias("_tombstone")), allowMissingColumns=True)

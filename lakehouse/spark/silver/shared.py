@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from threading import Lock
-from typing import Any, Protocol
+from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -17,6 +17,7 @@ from lakehouse.plan.origin import Source
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.spark.bronze import bronze
+from lakehouse.spark.in_memory import InMemory
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.operators.streams import decoded
 
@@ -77,27 +78,3 @@ def decodings(stream: Stream) -> Iterator[Source]:
     yield from stream.decodes
     for table in stream.reads:
         yield from decodings(table.stream)
-
-
-class InMemory:
-    """A frame that Spark holds once it was read, for all sessions: in memory, or on disk.
-
-    Not by `persist`: whenever something is appended to a Delta table, Spark drops what is persisted of frames that read
-    it, and reads them again. Ingest appends to bronze all the time.
-    """
-
-    def __init__(self, frame: DataFrame) -> None:
-        jvm: Any = frame.sparkSession._jvm
-        relations = getattr(getattr(jvm.org.apache.spark.sql.execution.columnar, "InMemoryRelation$"), "MODULE$")
-        level = jvm.org.apache.spark.storage.StorageLevel.MEMORY_AND_DISK()
-        self._relation = relations.apply(level, frame._jdf.queryExecution(), jvm.scala.Option.empty())
-
-    def frame(self, spark: SparkSession) -> DataFrame:
-        """Return the frame in a session: a frame's reads and writes run under the settings of its session."""
-        jvm: Any = spark._jvm
-        jsession: Any = spark._jsparkSession
-        return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, self._relation), spark)
-
-    def release(self) -> None:
-        """Free the memory."""
-        self._relation.cacheBuilder().clearCache(False)

@@ -1,0 +1,31 @@
+"""Frames that Spark holds in memory, or on disk, while a batch needs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+
+class InMemory:
+    """A frame that Spark holds once it was read, for all sessions: in memory, or on disk.
+
+    Not by `persist`: whenever something is appended to a Delta table, Spark drops what is persisted of frames that read
+    it, and reads them again. Ingest appends to bronze all the time.
+    """
+
+    def __init__(self, frame: DataFrame) -> None:
+        jvm: Any = frame.sparkSession._jvm
+        relations = getattr(getattr(jvm.org.apache.spark.sql.execution.columnar, "InMemoryRelation$"), "MODULE$")
+        level = jvm.org.apache.spark.storage.StorageLevel.MEMORY_AND_DISK()
+        self._relation = relations.apply(level, frame._jdf.queryExecution(), jvm.scala.Option.empty())
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Return the frame in a session: a frame's reads and writes run under the settings of its session."""
+        jvm: Any = spark._jvm
+        jsession: Any = spark._jsparkSession
+        return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, self._relation), spark)
+
+    def release(self) -> None:
+        """Free the memory."""
+        self._relation.cacheBuilder().clearCache(False)
