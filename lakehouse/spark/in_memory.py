@@ -18,13 +18,19 @@ class InMemory:
         jvm: Any = frame.sparkSession._jvm
         relations = getattr(getattr(jvm.org.apache.spark.sql.execution.columnar, "InMemoryRelation$"), "MODULE$")
         level = jvm.org.apache.spark.storage.StorageLevel.MEMORY_AND_DISK()
-        self._relation = relations.apply(level, frame._jdf.queryExecution(), jvm.scala.Option.empty())
+        self._session: Any = frame.sparkSession._jsparkSession
+        self._execution = frame._jdf.queryExecution()
+        self._relation = relations.apply(level, self._execution, jvm.scala.Option.empty())
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Return the frame in a session: a frame's reads and writes run under the settings of its session."""
         jvm: Any = spark._jvm
         jsession: Any = spark._jsparkSession
         return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, self._relation), spark)
+
+    def observed(self) -> None:
+        """Complete the observations in the frame, which was read: Spark looks for them only in what it runs itself."""
+        self._session.observationManager().tryComplete(self._execution)
 
     def release(self) -> None:
         """Free the memory."""

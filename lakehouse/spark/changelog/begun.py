@@ -79,5 +79,5 @@ class Begun:
             return {}
         names = list(names)
         found = held(records.select(*names), names)
-        found.release()
+        found.memory.release()
         return found.bounds

@@ -28,17 +28,12 @@ LITERALS: dict[type[DataType], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A frame that is held in memory, its number of rows, and the bounds of its keys. Its owner releases it."""
+    """A frame that is held in memory, its number of rows, and the bounds of its keys. Its owner releases the memory."""
 
     frame: DataFrame
     count: int
     bounds: KeyBounds
-    memory: InMemory | None = None
-
-    def release(self) -> None:
-        """Free the memory."""
-        if self.memory is not None:
-            self.memory.release()
+    memory: InMemory
 
 
 def held(frame: DataFrame, names: Iterable[str]) -> Held:
@@ -59,6 +54,7 @@ def held(frame: DataFrame, names: Iterable[str]) -> Held:
     frame = memory.frame(frame.sparkSession)
     try:
         count = frame.count()
+        memory.observed()
     except BaseException:
         memory.release()
         raise

@@ -41,7 +41,7 @@ class Folded:
     (milliseconds) of the records that reach the table. failed: the functions of users that failed on some of them.
     """
 
-    batch: Held
+    batch: Held = field(init=False)
     forms: list[Form] | None = None
     records: int = 0
     bad: dict[Source, int] = field(default_factory=dict)
@@ -51,12 +51,12 @@ class Folded:
     clock: ClockState | None = None
     times: tuple[int, int] | None = None
     failed: tuple[Failed, ...] = ()
-    held: list[InMemory | Held] = field(default_factory=list)
+    held: list[InMemory] = field(default_factory=list)
 
     def release(self) -> None:
         """Free the memory that the batch holds."""
-        for each in self.held:
-            each.release()
+        for memory in self.held:
+            memory.release()
 
     def counts(self) -> dict[str, Any]:
         """Return the counts of a batch, for the commit's metadata."""
@@ -100,12 +100,12 @@ def fold(
     stream: gives the records, counted by source. rows: gives what the table keeps now, if that is needed. clock: the
     table's clock, for a table that has one. emitted: the watermark up to which final results are out.
     """
-    holding: list[InMemory | Held] = []
+    holding: list[InMemory] = []
     try:
         return _folded(table, forms, stream, rows, clock, emitted, holding)
     except BaseException:
-        for each in holding:
-            each.release()
+        for memory in holding:
+            memory.release()
         raise
 
 
@@ -116,7 +116,7 @@ def _folded(
     rows: Callable[[], DataFrame],
     clock: ClockState | None,
     emitted: int | None,
-    holding: list[InMemory | Held],
+    holding: list[InMemory],
 ) -> Folded:
     """As `fold`. holding: takes what is held in memory on the way."""
     counting, ignored, times = Counting(), Observation(), Observation()
@@ -127,7 +127,7 @@ def _folded(
     ticking = Ticking(clock) if clock is not None else None
     if ticking is not None:
         arrived = ticking.watch(arrived)
-    folded = Folded(Held(arrived, 0, {}), held=holding)
+    folded = Folded(held=holding)
     way = way_of(table)
     bounds: KeyBounds = {}
     if way is Way.PYTHON or needs_watermark(table):
@@ -135,7 +135,7 @@ def _folded(
         names = [*table.group, "_time"] if way is Way.PYTHON else []
         watched = held(arrived, names)
         arrived, bounds = watched.frame, watched.bounds
-        folded.held.append(watched)
+        folded.held.append(watched.memory)
     late_seen = Observation()
     if way is Way.PYTHON:
         touched = rows().alias("t").where(keyed.reach(table, bounds))
@@ -150,7 +150,9 @@ def _folded(
     if needs_watermark(table) and ticking is not None:
         frame = _expire(table, frame, rows, ticking.after().watermark, emitted, folded)
     folded.batch = held(frame, table.key)
-    folded.held.append(folded.batch)
+    for memory in folded.held:
+        memory.observed()
+    folded.held.append(folded.batch.memory)
     folded.records, folded.bad = counting.records()
     folded.failed = counting.result()
     folded.null_keys = ignored.get["null_keys"]

@@ -207,7 +207,7 @@ class SilverWriter:
                 said["clock"] = self._clock.metadata()
             self._commit(self._state, Progress(self._epoch, at.at), self.applied, said, batch, decided=True)
         finally:
-            batch.release()
+            batch.memory.release()
         self.applied = at.at
         self._show(at.at)
 
@@ -274,7 +274,7 @@ class SilverWriter:
                 target, said = Progress(self._visible_epoch, to), {"keys": batch.count}
                 self._commit(self._visible, target, self._visible_tick, said, batch, fresh=fresh)
             finally:
-                batch.release()
+                batch.memory.release()
             self._visible_tick = to
         self._emitted = self._clock.watermark if self._clock is not None else None
 
