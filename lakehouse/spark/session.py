@@ -122,4 +122,11 @@ def _java_options() -> str:
     log4j = Path(__file__).with_name("log4j2.properties")
     # Without memory a JVM may go on for minutes, or for ever, and do nothing; ended, the next start can read otherwise.
     ours = f"-Duser.timezone=UTC -Dderby.system.home=/dev/null -XX:+ExitOnOutOfMemoryError {STACK}"
+    if (archive := class_archive()).is_file():
+        ours += f' "-XX:SharedArchiveFile={archive}"'
     return f"{ours} -Dlog4j2.configurationFile={log4j.as_uri()}"
+
+
+def class_archive() -> Path:
+    """Return where Java's archive of Spark's classes is: beside the jars. See `lakehouse.run.start.class_archive`."""
+    return jars_folder("spark").parent / "classes.jsa"
