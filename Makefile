@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := infra/python/requirements.lock
 .DELETE_ON_ERROR:
-.PHONY: help setup lint format test test-all test-ui demo bench lock airflow-setup clean test-airflow airflow jars lock-jars quick-start components audit
+.PHONY: help setup lint format test test-all test-ui demo bench bench-peers lock airflow-setup clean test-airflow airflow jars lock-jars quick-start components audit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -77,6 +77,9 @@ bench: setup ## the benchmarks
 	$(BIN)/python benchmarks/time_travel.py
 	$(BIN)/python benchmarks/rebuild.py
 	$(BIN)/python benchmarks/airflow_start.py
+
+bench-peers: setup ## lakehouse beside what people would pick instead, in one run (RECORDS=1000000 ROUNDS=3; needs a JDK)
+	$(BIN)/python benchmarks/peers/run.py --records $(or $(RECORDS),1000000) --rounds $(or $(ROUNDS),3)
 
 components: .venv/.installed ## write infra/components.json (CycloneDX) anew from the locks
 	@$(BIN)/python infra/components.py list
