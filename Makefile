@@ -31,7 +31,7 @@ jars: .venv/.installed
 	@$(BIN)/python infra/jars/resolve.py
 
 quick-start: setup ## Java keeps Spark's classes ready on disk (220 MB): each start of Spark takes a fifth less
-	@$(BIN)/python -m lakehouse.run.start.class_archive
+	@$(BIN)/python -m lakehouse.run.job.class_archive
 
 lock-jars: .venv/.installed ## rewrite infra/jars/checksums.txt, after infra/jars/ivy.xml has changed
 	$(BIN)/python infra/jars/resolve.py --lock

@@ -128,5 +128,5 @@ def _java_options() -> str:
 
 
 def class_archive() -> Path:
-    """Return where Java's archive of Spark's classes is: beside the jars. See `lakehouse.run.start.class_archive`."""
+    """Return where Java's archive of Spark's classes is: beside the jars. See `lakehouse.run.job.class_archive`."""
     return jars_folder("spark").parent / "classes.jsa"

@@ -26,7 +26,7 @@ def test_a_start_maps_the_classes_that_a_run_has_loaded(tmp_path: Path) -> None:
     for kind in ("spark", "kafka"):
         shutil.copytree(jars_folder("spark").parent / kind, tmp_path / "jars" / kind, copy_function=os.link)
     environ = {**os.environ, "LAKEHOUSE_JARS": str(tmp_path / "jars")}
-    write = [sys.executable, "-m", "lakehouse.run.start.class_archive"]
+    write = [sys.executable, "-m", "lakehouse.run.job.class_archive"]
     done = subprocess.run(write, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert sorted(each.name for each in (tmp_path / "jars").iterdir()) == ["classes.jsa", "kafka", "spark"]

@@ -1,6 +1,6 @@
 """Writes Java's archive of classes, which a start of Spark maps instead of loading and verifying each class again.
 
-    python -m lakehouse.run.start.class_archive
+    python -m lakehouse.run.job.class_archive
 
 It holds what a small run on an embedded broker loads, in 220 MB beside the jars. Java takes it only with the Java and
 the class path it was made with; otherwise it starts without, and nothing else changes. Java's own description: JEP 350.
@@ -15,22 +15,24 @@ import time
 from pathlib import Path
 from typing import Any
 
-import lakehouse as lh
 from lakehouse.errors import LakehouseError, StorageError
 from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
-from lakehouse.run.lake import Lake
+from lakehouse.plan.aggregates import count, latest
+from lakehouse.plan.app import app
+from lakehouse.plan.build import stream
+from lakehouse.run.job.job import Job
 from lakehouse.settings.config import load
-from lakehouse.spark.session import class_archive
+from lakehouse.spark.session import class_archive, open_session
 
 TOPIC = "orders"
 RECORDS = 500
 PATIENCE_SECONDS = 120.0
 
-orders = lh.stream(TOPIC, key="id string", schema="customer string, amount bigint, at timestamp")
-last = {name: lh.latest(name) for name in ("amount", "at")}
-app = lh.app(orders.latest("latest"), orders.group_by("customer").agg(n=lh.count(), **last).table("customers"))
+orders = stream(TOPIC, key="id string", schema="customer string, amount bigint, at timestamp")
+last = {name: latest(name) for name in ("amount", "at")}
+application = app(orders.latest("latest"), orders.group_by("customer").agg(n=count(), **last).table("customers"))
 
 
 def write(archive: Path) -> None:
@@ -45,11 +47,11 @@ def write(archive: Path) -> None:
             "LAKEHOUSE_SPARK_OPTIONS": json.dumps({"spark.driver.extraJavaOptions": options}),
         }
         Cluster(broker.bootstrap_servers).create(TOPIC, 2)
-        lake = Lake(settings=load(environ=environ, start=Path(name)))
+        settings = load(environ=environ, start=Path(name))
+        spark: Any = open_session(settings)
         for first in (0, RECORDS):  # the second run merges into rows
             produce(broker.bootstrap_servers, {}, TOPIC, map(_record, range(first, first + RECORDS)))
-            lake.run(app, until="caught_up")
-        spark: Any = lake.spark
+            Job(spark, settings, application, broker.bootstrap_servers).until_caught_up()
         gateway = spark.sparkContext._gateway
         spark.stop()
         gateway.shutdown()
