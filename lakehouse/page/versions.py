@@ -11,9 +11,10 @@ from lakehouse.lake.moment.history import History
 from lakehouse.lake.moment.version import QUIET
 from lakehouse.page.applications import Application, TableOf
 from lakehouse.page.cells import cut
+from lakehouse.semantics.epoch import OPEN_EPOCH
 
 VERSIONS_MAX = 500
-NO_CHANGE = (*QUIET, "open epoch")
+NO_CHANGE = (*QUIET, OPEN_EPOCH)
 
 
 def versions(app: Application, table: TableOf, limit: int = VERSIONS_MAX) -> dict[str, Any]:

@@ -16,6 +16,7 @@ TICK_BITS = 40
 EPOCH_MAX = 2**23 - 1
 TICK_MAX = 2**TICK_BITS - 1
 EVER = 2**62  # a tick after all ticks
+OPEN_EPOCH = "open epoch"  # the operation of the empty commit that opens one
 NO_TICK = 0  # the first tick is 1: a table whose progress is 0 has applied nothing
 
 

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.errors import Fenced
 from lakehouse.lake.commit_log import CommitLog, local_log
 from lakehouse.lake.place import TablePlace
-from lakehouse.semantics.epoch import Progress, progress
+from lakehouse.semantics.epoch import OPEN_EPOCH, Progress, progress
 from lakehouse.spark.delta_log import commit_number, number_of, snapshot
 from lakehouse.spark.folders import lines
 
@@ -167,7 +167,7 @@ def open_epoch(spark: SparkSession, place: TablePlace, epoch: int | None = None)
     """
     last = read_progress(spark, place)
     target = Progress(last.epoch + 1 if epoch is None else epoch, last.tick)
-    append_nothing(spark, place, target, {"operation": "open epoch"})
+    append_nothing(spark, place, target, {"operation": OPEN_EPOCH})
     return target
 
 

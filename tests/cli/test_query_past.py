@@ -213,3 +213,19 @@ def test_the_past_after_vacuum(tmp_path: Path, lakehouse):
     assert found.fetchall() == [(7,)]
     with pytest.raises(NotFound, match="has no version 30"):
         rows_at.query(story.layout, "SELECT n FROM visits", AtVersion(30), lambda name, at: rows)
+
+
+def test_a_person_reads_values_as_they_are(lakehouse, story):
+    sql = "SELECT 12345 AS id, 1999 AS year, NULL AS nothing, true AS paid, 12345.50::DECIMAL(10, 2) AS total"
+    out = lakehouse("query", sql, "--lake", str(story.root)).out
+    assert [cell.strip() for cell in out.splitlines()[3].split("│")[1:-1]] == [
+        "12345", "1999", "null", "true", "12345.50",
+    ]  # fmt: skip
+
+
+def test_the_log_leaves_out_the_starts_of_writers(lakehouse, story):
+    at = ("--lake", str(story.root))
+    assert "open epoch" not in lakehouse("past", "log", "visits", *at).out
+    assert "open epoch" in lakehouse("past", "log", "visits", "--all", *at).out
+    assert len(lakehouse("past", "log", "visits", "--limit", "2", *at).out.splitlines()) == 2 + 6
+    assert len(lakehouse("past", "log", "visits", "--json", *at).out.splitlines()) == 6

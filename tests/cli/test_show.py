@@ -42,3 +42,26 @@ def test_json_has_no_numbers_that_json_lacks(capsys):
 def test_markup_in_a_cell_is_shown_as_it_is(capsys):
     show.table("title", ("a",), [("[bold]x[/bold]",)])
     assert "[bold]x[/bold]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (1999, "1999"),
+        (Decimal("12345.50"), "12345.50"),
+        ({"id": 12345, "paid": Decimal("21.50"), "tags": ["a", None, True]},
+         '{"id": 12345, "paid": 21.50, "tags": ["a", null, true]}'),
+        ("null", "null"),
+    ],
+)  # fmt: skip
+def test_a_value_of_a_row_is_shown_as_it_is(value, text):
+    assert show.value(value) == text
+
+
+def test_a_number_that_names_something_has_no_commas(capsys):
+    show.table("", ("version", "rows", "offset"), [(12345, 12345, None)])
+    assert [cell.strip() for cell in capsys.readouterr().out.splitlines()[3].split("│")[1:-1]] == [
+        "12345", "12,345", "-",
+    ]  # fmt: skip

@@ -60,7 +60,7 @@ def late(
         show.say(f"No record came too late for {table}.")
     else:
         names = (*(name for name in WINDOW if found[0][name] is not None), *PLACE)
-        rows = [(_text(record["key"]), *(record[name] for name in names)) for record in found]
+        rows = [(show.pairs(record["key"]), *(record[name] for name in names)) for record in found]
         shown(rows, limit, lambda some, caption: show.table(table, ("key", *names), some, caption=caption))
 
 
@@ -100,7 +100,3 @@ def _ticks(counts: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         records += count
     if found:
         yield found[-1], found[0]
-
-
-def _text(key: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={show.cell(value)}" for name, value in key.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -87,7 +88,7 @@ def query(
     elif csv:
         show.as_csv(names, rows)
     else:
-        shown(rows, limit, lambda some, caption: show.table("", names, some, caption=caption))
+        shown(rows, limit, lambda some, caption: show.table("", names, some, caption=caption, text=show.value))
 
 
 def shown(rows: list[Any], limit: int | None, print_table: Any) -> None:
@@ -164,18 +165,23 @@ def log(
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, metavar="N", help="At most N versions, the newest first.")
     ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Also the empty versions that a writer's start makes.")] = False,
     config: ConfigOption = None,
     lake: LakeOption = None,
     json: JsonOption = False,
 ) -> None:
     """List a table's versions: when, what, which ticks, how many rows.
 
+    A start of a writer is an empty version, `open epoch`: --all shows these, too, and so does --json.
+
     Example: lakehouse past log visits --limit 5
     """
     from lakehouse.lake import reader
+    from lakehouse.semantics.epoch import OPEN_EPOCH
 
     layer, name = named(table)
-    versions = reader.log(layout_of(config, lake), name if layer == "silver" else f"{layer}.{name}", limit)
+    each = reader.versions(layout_of(config, lake), name if layer == "silver" else f"{layer}.{name}")
+    versions = list(islice((v for v in each if every or json or v["operation"] != OPEN_EPOCH), limit))
     if json:
         for version in versions:
             show.as_json(version)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, layout_of, shown
-from lakehouse.cli.past.diff import KeyedArgument, columns_text, keyed
+from lakehouse.cli.past.diff import KeyedArgument, keyed
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.moments import (
     AtOption,
@@ -55,7 +55,7 @@ def blame(
         show.say(f"{table} has no row of key {key} at {moment or 'its newest version'}.")
     else:
         columns = ("key", "value", "record", "timestamp", "its key", "its value")
-        rows = [(columns_text(row["key"]), columns_text(row["value"]), *_record(row)) for row in found]
+        rows = [(show.pairs(row["key"]), show.pairs(row["value"]), *_record(row)) for row in found]
         shown(rows, limit, lambda some, caption: show.table(table, columns, some, caption=caption))
 
 

@@ -57,7 +57,13 @@ def changes(
         return
     columns = ("tick" if per_event else "version", "event time" if per_event else "time", "change", "key", "value")
     rows = [
-        (c.get("tick", c.get("version")), show.moment(c["time"]), c["change"], _text(c["key"]), _text(c["value"]))
+        (
+            c.get("tick", c.get("version")),
+            show.moment(c["time"]),
+            c["change"],
+            show.pairs(c["key"]),
+            show.pairs(c["value"]),
+        )
         for c in found
     ]
     shown(rows, limit, lambda some, caption: show.table(table, columns, some, caption=caption))
@@ -107,7 +113,3 @@ def event(row: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
         "key": {n: row[n] for n in keys},
         "value": None if row["_tombstone"] else values,
     }
-
-
-def _text(values: dict[str, Any] | None) -> str | None:
-    return None if values is None else ", ".join(f"{name}={show.cell(value)}" for name, value in values.items())

@@ -100,11 +100,6 @@ def keyed(table: str) -> str:
     return name if layer == "silver" else f"{layer}.{name}"
 
 
-def columns_text(values: dict[str, Any] | None) -> str | None:
-    """Return columns and values as text for people."""
-    return None if values is None else ", ".join(f"{name}={output.cell(value)}" for name, value in values.items())
-
-
 def _cut(limit: int | None, *, json: bool) -> int | None:
     return limit or (None if json else ROWS_SHOWN + 1)
 
@@ -119,7 +114,7 @@ def _print(found: Difference, limit: int | None, *, json: bool) -> None:
             output.as_json(change)
         output.as_json(found.counts())
         return
-    rows = [(c["change"], columns_text(c["key"]), *map(columns_text, _unlike(c))) for c in found.changes]
+    rows = [(c["change"], output.pairs(c["key"]), *map(output.pairs, _unlike(c))) for c in found.changes]
     if rows:
         columns = ("change", "key", "before", "after")
         shown(rows, limit, lambda some, caption: output.table("", columns, some, caption=caption))

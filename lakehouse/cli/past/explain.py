@@ -89,12 +89,9 @@ def _in_window(found: list[Explained], table: str, start: str | None) -> list[Ex
 def _print(table: str, row: Explained, limit: int | None) -> None:
     steps = row.steps[-limit:] if limit else row.steps
     more = f"the last {len(steps):,} of {len(row.steps):,} records; --limit shows more"
-    lines = [
-        (*_place(step), step.record_key, step.record_value, _did(step), None if step.row is None else _text(step.row))
-        for step in steps
-    ]
-    show.table(f"{table}: {_text(row.key)}", COLUMNS, lines, caption=more if len(steps) < len(row.steps) else None)
-    said = "no row" if row.found is None else _text(row.found)
+    lines = [(*_place(step), *_content(step), _did(step), show.pairs(step.row)) for step in steps]
+    show.table(f"{table}: {show.pairs(row.key)}", COLUMNS, lines, caption=more if len(steps) < len(row.steps) else None)
+    said = show.pairs(row.found) or "no row"
     if row.agrees:
         show.say(f"The table has the same: {said}." if row.note is None else f"The table has {said}: {row.note}.")
     else:
@@ -108,12 +105,13 @@ def _place(step: RowStep) -> tuple[Any, ...]:
     return (step.record.topic, step.record.partition, step.record.offset, time, step.position.tick)
 
 
+def _content(step: RowStep) -> tuple[str | None, str | None]:
+    """The record's key and value, as they are in it; an intervention has neither."""
+    return (None, None) if step.record is None else (show.value(step.record_key), show.value(step.record_value))
+
+
 def _did(step: RowStep) -> str:
     return step.did if step.reason is None else f"{step.did}: {step.reason}"
-
-
-def _text(values: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={show.cell(value)}" for name, value in values.items())
 
 
 def _as_json(row: Explained, limit: int | None) -> dict[str, Any]:

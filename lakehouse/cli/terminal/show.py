@@ -11,7 +11,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -26,6 +26,7 @@ from lakehouse.formats.plain import finite, plain
 BYTES_SHOWN = 200
 PIPE_WIDTH = 160
 ABSENT = "-"
+NUMBERED = ("version", "tick", "offset", "partition", "pid")  # columns of numbers that name something
 # What is no text to look at: controls but for the end of a line and the tab, what changes the direction of writing or
 # can't be seen (but for the joiners that scripts need), and halves of characters, which no stream takes.
 OBEYED = re.compile(
@@ -50,23 +51,56 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else PIPE_WIDTH)
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, caption: str | None = None) -> None:
-    """Print a table; numbers are aligned to the right. Nothing in a cell is markup."""
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    caption: str | None = None,
+    text: Callable[[Any], str] | None = None,
+) -> None:
+    """Print a table; numbers are aligned to the right. Nothing in a cell is markup.
+
+    text: makes the text of a cell; by default counts are 1,234,567, and what names something, such as a tick, 1234567.
+    """
     cells = [list(row) for row in rows]
     if title:  # as a line of its own: a table's title is broken at the table's width
         console().print(Text(escaped(f"\n{title}"), "bold"))
     shown = Table(caption=None if caption is None else Text(escaped(caption)), caption_justify="left")
-    for number, name in enumerate(columns):
-        values = [row[number] for row in cells if row[number] is not None]
+    for place, name in enumerate(columns):
+        values = [row[place] for row in cells if row[place] is not None]
         numbers = bool(values) and all(isinstance(value, int | float | Decimal) for value in values)
         shown.add_column(Text(escaped(name)), justify="right" if numbers else "left", overflow="fold")
+    texts = [text or (number if name in NUMBERED else cell) for name in columns]
     for row in cells:
-        shown.add_row(*[Text(escaped(cell(value))) for value in row])
+        shown.add_row(*[Text(escaped(of(value))) for of, value in zip(texts, row, strict=True)])
     console().print(shown)
 
 
+def number(value: Any) -> str:
+    """Return a number that names something, such as an offset, as it is typed; anything else as `cell` does."""
+    return str(value) if isinstance(value, int) else cell(value)
+
+
+def value(of: Any) -> str:
+    """Return a value of a row as it is: 1999 and no comma, null, true; times in UTC, text where bytes are text."""
+    match of:
+        case None:
+            return "null"
+        case bool():
+            return "true" if of else "false"
+        case int():
+            return str(of)
+    return cell(of)
+
+
+def pairs(values: Mapping[str, Any] | None) -> str | None:
+    """Return columns and their values in one line: n=3, city=Rome. None for no row."""
+    return None if values is None else ", ".join(f"{name}={value(of)}" for name, of in values.items())
+
+
 def cell(value: Any) -> str:
-    """Return a value as a person reads it: 1,234,567, UTC times, text where bytes are text."""
+    """Return a fact as a person reads it: 1,234,567, UTC times, text where bytes are text. Row values: `value`."""
     match value:
         case None:
             return ABSENT
@@ -79,8 +113,19 @@ def cell(value: Any) -> str:
         case bytes() | bytearray():
             return bytes(value).decode("utf-8", "backslashreplace")[:BYTES_SHOWN]
         case Mapping() | list() | tuple():
-            return json.dumps(value, default=plain, ensure_ascii=False)
+            return _nested(value)
     return str(value)
+
+
+def _nested(value: Any) -> str:
+    """Return JSON in which a decimal is a number, with all its digits."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{json.dumps(str(n), ensure_ascii=False)}: {_nested(v)}' for n, v in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_nested, value))}]"
+    if isinstance(value, Decimal) and value.is_finite():
+        return str(value)
+    return json.dumps(_finite(value), default=plain, ensure_ascii=False)
 
 
 def moment(value: datetime | int | None, precision: str = "seconds") -> str:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from lakehouse.lake.commit_log import CommitInfo, CommitLog
 from lakehouse.lake.moment.commits import is_ours
+from lakehouse.semantics.epoch import OPEN_EPOCH
 
 QUIET = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES")
 
@@ -84,7 +85,7 @@ def _version(commit: CommitInfo, name: str, *, restored: bool) -> Version:
     tick, times = said["tick"], said.get("times") or {}
     made: Literal["nothing", "records", "intervention", "unknown"] = "records"
     if "operation" in said:
-        made = "nothing" if said["operation"] == "open epoch" else "intervention"
+        made = "nothing" if said["operation"] == OPEN_EPOCH else "intervention"
     elif "through" not in times or (times["first"] is None and not said.get("records")):
         made = "unknown"  # of an earlier release
     known = made in ("records", "intervention") and "through" in times
