@@ -13,6 +13,7 @@
      +-- LeaseHeld              another process writes this table
      +-- Fenced                 another writer took over this table; this one must stop
      +-- NotFound               a table, a topic, a version, a tick that does not exist
+     +-- NoLake                 a folder holds no lake
      +-- StorageError           a table in the lake contradicts its log or its plan
      +-- JobFailed              a streaming job ended with an error; the cause is in the message
      +-- TimedOut               an answer took longer than whoever asked can wait
@@ -73,6 +74,10 @@ class Fenced(LakehouseError):
 
 class NotFound(LakehouseError):
     """A table, a topic, a version or a tick that does not exist."""
+
+
+class NoLake(LakehouseError):
+    """A folder that holds no lake."""
 
 
 class StorageError(LakehouseError):

@@ -17,7 +17,7 @@ import typer
 
 from lakehouse.cli import groups
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.failure import FAILED, INTERRUPTED, exit_code
+from lakehouse.cli.terminal.failure import FAILED, INTERRUPTED, exit_code, told
 from lakehouse.errors import LakehouseError
 
 DEBUG = "--debug"
@@ -61,6 +61,11 @@ def main(arguments: Sequence[str]) -> int:
             raise
         show.say(f"error: {error}", stderr=True)
         return exit_code(error)
+    except OSError as error:
+        if debug or (said := told(error)) is None:
+            raise
+        show.say(f"error: {said}", stderr=True)
+        return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
     except SystemExit as end:

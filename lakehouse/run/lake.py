@@ -41,18 +41,20 @@ class Lake(Repairs):
         """Run an application: until="caught_up" with what Kafka has now, or until `stop` is set.
 
         parts: ("ingest",), ("silver",), or both, which is the default. listen: is told of every tick, batch and
-        publication. Raises PlanError, before anything runs, for tables that can't go on as they are declared now; later
-        what stopped it: DataLoss, LeaseHeld, Fenced, NotFound, KafkaUnavailable, JobFailed.
+        publication. Raises PlanError, before anything runs, for tables that can't go on as they are declared now; also
+        ConfigError for folders that can't be written, LeaseHeld, KafkaUnavailable, NotFound for a topic; later
+        what stopped it: DataLoss, Fenced, JobFailed.
         """
         from lakehouse.run.job.job import PARTS, Job
-        from lakehouse.run.start import changing, leases
+        from lakehouse.run.start import ready, topics
         from lakehouse.run.start.kafka import kafka
 
         if until is not None and until not in CAUGHT_UP:
             raise ConfigError(f'until={until!r}: expected "caught_up", or nothing to keep running.')
-        changing.check(self.settings, app, parts)
-        leases.check(self.settings, app, parts or PARTS)
+        ready.check(self.settings, app, parts)
         with kafka(self.settings) as servers:
+            if parts is None or "ingest" in parts:
+                topics.check(self.settings, app, servers)
             job = Job(self.spark, self.settings, app, servers, listen)
             if until is not None:
                 job.until_caught_up(parts or PARTS)
@@ -77,9 +79,11 @@ class Lake(Repairs):
         each other, see `tick`. offsets: the first that do not count, {topic: {partition: offset}} or
         "topic/partition=offset,...". Raises NotFound for a moment that is not available, ConfigError for a bad one.
         """
+        meant = at if isinstance(at, At) else moment_of(at, clock=clock, version=version, tick=tick, offsets=offsets)
+        if meant is None:
+            self._check(table)
         from lakehouse.spark.past import reading
 
-        meant = at if isinstance(at, At) else moment_of(at, clock=clock, version=version, tick=tick, offsets=offsets)
         frame = reading.read(self._lake.open(table), meant)
         return frame if hidden else frame.select(*[name for name in frame.columns if not name.startswith("_")])
 
@@ -97,19 +101,18 @@ class Lake(Repairs):
         key: one key's changes only, by its text, see `lakehouse.formats.key_text`. Columns: the table's, and
         `_tombstone`, `_event_time_ms`, `_position` of the record that caused the change.
         """
+        self._check(table)
         from lakehouse.spark.changelog import changefeed
         from lakehouse.spark.changelog.net import net_changes
 
+        opened = self._lake.open(table)
         last = self.tick(table)
         if to is not None and to > last:
             raise NotFound(
                 f"changes: to={to}, but table {table.name!r} has taken in ticks up to {last} only. Run its application."
             )
         to = last if to is None else to
-        if net:
-            frame = net_changes(self._lake.open(table), after, to)
-        else:
-            frame = changefeed.per_event(self._lake.open(table), after, to)
+        frame = net_changes(opened, after, to) if net else changefeed.per_event(opened, after, to)
         return frame if key is None else changefeed.of_key(frame, table, key)
 
     def explain(
@@ -141,6 +144,7 @@ class Lake(Repairs):
         bronze lacks. listen: is told each part of the audit. See `lakehouse.run.audit.audit`. Raises NotFound,
         PlanError.
         """
+        self._check(table)
         from lakehouse.run.audit.audit import audit
         from lakehouse.run.audit.missing import Asked
         from lakehouse.run.start.kafka import running

@@ -142,7 +142,10 @@ def test_an_edit_and_a_new_schema_are_tried(lake, lakehouse, folder):
         (["orders", "--app", "app.py", "--dry-run", "--value", "{}", "--null-value"], "found 2 new values"),
         (["orders", "--app", "app.py", "--dry-run", "--value", "{}"], "an edit changes one record, found 3"),
         (["orders", "--app", "app.py", "--dry-run", "--value-file", "none"], "none: no such file"),
-        (["orders", "--app", "app.py", "--dry-run", "--fix", "nothing"], "app.py has no 'nothing', expected a function"),
+        (
+            ["orders", "--app", "app.py", "--dry-run", "--fix", "nothing"],
+            "app.py has no 'nothing', expected a function",
+        ),
         (["orders", "--app", "app.py", "--dry-run", "--reason", "none"], "no quarantined record was chosen"),
         (["numbers", "--app", "app.py", "--dry-run", "--value", "eight"], "value 'eight': expected bigint"),
     ],

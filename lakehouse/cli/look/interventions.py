@@ -9,7 +9,7 @@ import typer
 
 from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, shown
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 
 LONG = ("declaration",)  # the table carries it as well
 
@@ -33,7 +33,7 @@ def interventions(
 
     if table is not None:
         check_name(table, "table")
-    layout = Layout(settings_of(config, lake).lake.path)
+    layout = Layout(lake_of(config, lake).lake.path)
     cut = limit or (None if json else ROWS_SHOWN + 1)
     found = ({**row, "details": _short(row["details"])} for row in intervention_log.logged(layout, table, cut))
     first = next(found, None)

@@ -10,7 +10,7 @@ import typer
 
 from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, shown
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 
 if TYPE_CHECKING:
     from lakehouse.lake.layout import Layout
@@ -49,7 +49,7 @@ def late(
     from lakehouse.plan.schema import check_name
 
     check_name(table, "table")
-    layout = Layout(settings_of(config, lake).lake.path)
+    layout = Layout(lake_of(config, lake).lake.path)
     each = records(layout, table, limit or (None if json else ROWS_SHOWN + 1))
     if json:
         for record in each:

@@ -12,7 +12,7 @@ import typer
 from lakehouse.cli.look.fixes import Attempt, New, ReplayRequest, attempt
 from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, shown
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import ConfigOption, DecidedByOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.terminal.options import ConfigOption, DecidedByOption, JsonOption, LakeOption, lake_of
 from lakehouse.errors import ConfigError
 from lakehouse.semantics.moment import moment
 
@@ -106,7 +106,7 @@ def quarantine(
         raise ConfigError(f"quarantine: found {found}; expected --dry-run, to see what a fix makes, or --replay.")
     if app is not None and by is not None:
         raise ConfigError("quarantine: found --app and --by; expected only one of them.")
-    settings = settings_of(config, lake)
+    settings = lake_of(config, lake)
     layout = Layout(settings.lake.path)
     if app is not None:
         counted = ReplayRequest(why, decided_by, again, instead) if replay else None

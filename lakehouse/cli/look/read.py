@@ -19,7 +19,7 @@ from lakehouse.cli.terminal.moments import (
     asked_moment,
     fold_of,
 )
-from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def query(
 
     if json and csv:
         raise ConfigError("query: found --json and --csv; expected one of them.")
-    moment, settings = asked_moment(at, clock, version, tick, offsets), settings_of(config, lake)
+    moment, settings = asked_moment(at, clock, version, tick, offsets), lake_of(config, lake)
     cut = limit or (None if json or csv else ROWS_SHOWN + 1)
     layout = Layout(settings.lake.path)
     try:
@@ -215,7 +215,7 @@ def layout_of(config: Path | None, lake: str | None) -> Layout:
     """Return the layout of the lake that a command line means."""
     from lakehouse.lake.layout import Layout
 
-    return Layout(settings_of(config, lake).lake.path)
+    return Layout(lake_of(config, lake).lake.path)
 
 
 def named(table: str) -> tuple[str, str]:

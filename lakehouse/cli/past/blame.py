@@ -19,7 +19,7 @@ from lakehouse.cli.terminal.moments import (
     asked_moment,
     fold_of,
 )
-from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 
 
 def blame(
@@ -44,7 +44,7 @@ def blame(
     from lakehouse.lake.moment.rows_at import snapshot
     from lakehouse.lake.row import blame as blaming
 
-    name, settings = keyed(table), settings_of(config, lake)
+    name, settings = keyed(table), lake_of(config, lake)
     moment = asked_moment(at, clock, version, tick, offsets)
     there = snapshot(Layout(settings.lake.path), name, moment, fold_of(settings, app))
     found = blaming.blame(there, key, limit=limit or (None if json else ROWS_SHOWN + 1))

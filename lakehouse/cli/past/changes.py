@@ -10,7 +10,7 @@ import typer
 
 from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, shown
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 from lakehouse.errors import ConfigError
 from lakehouse.settings.config import Settings
 
@@ -42,7 +42,7 @@ def changes(
     from lakehouse.plan.schema import check_name
 
     check_name(table, "table")
-    settings = settings_of(config, lake)
+    settings = lake_of(config, lake)
     if per_event and app is None:
         raise ConfigError("changes: --per-event needs the declaration; name the application with --app APP.")
     cut = limit or (None if json else ROWS_SHOWN + 1)

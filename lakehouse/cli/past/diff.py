@@ -10,7 +10,7 @@ from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, layout_of, named, s
 from lakehouse.cli.terminal import show as output
 from lakehouse.cli.terminal.failure import FAILED
 from lakehouse.cli.terminal.moments import FoldOption, fold_of
-from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def diff(
     from lakehouse.lake.row.difference import difference
     from lakehouse.semantics.moment import parsed
 
-    name, settings = keyed(table), settings_of(config, lake)
+    name, settings = keyed(table), lake_of(config, lake)
     moments = parsed(a), parsed(b)
     layout, fold = Layout(settings.lake.path), fold_of(settings, app)
     before, after = (snapshot(layout, name, at, fold) for at in moments)

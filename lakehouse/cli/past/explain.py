@@ -8,7 +8,7 @@ import typer
 
 from lakehouse.cli.look.read import ROWS_SHOWN
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, lake_of
 from lakehouse.errors import ConfigError, NotFound
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def explain(
         raise ConfigError(f"--clock {clock!r}: expected event or commit.")
     meant = moment_of(at, clock="commit" if clock == "commit" else "event", version=version, tick=tick, offsets=offsets)
     with show.console(stderr=True).status("reading bronze") as status:
-        found = Lake(settings=settings_of(config, lake)).explain(
+        found = Lake(settings=lake_of(config, lake)).explain(
             of, key, meant, listen=lambda records: status.update(f"{records:,} records of bronze read")
         )
     found = _in_window(found, table, window)

@@ -23,7 +23,7 @@ from lakehouse.cli.terminal.options import (
     ConfigOption,
     JsonOption,
     LakeOption,
-    settings_of,
+    lake_of,
 )
 from lakehouse.errors import ConfigError
 
@@ -73,7 +73,7 @@ def checkout(
 
     application, moment = load_app(app), required(asked_moment(at, clock, version, tick, offsets))
     wanted, name = application.table(table), free_name(application, new)
-    made = Lake(settings=settings_of(config, lake)).checkout(wanted, name, moment, again=again)
+    made = Lake(settings=lake_of(config, lake)).checkout(wanted, name, moment, again=again)
     _say_made(name, f"{table} at {moment}", made, json)
 
 
@@ -107,7 +107,7 @@ def rebuild(
 
     application, moment = load_app(app), asked_moment(at, clock, version, tick, offsets)
     wanted = application.table(table)
-    one = Lake(settings=settings_of(config, lake))
+    one = Lake(settings=lake_of(config, lake))
     if prove:
         if new is not None or origin is not None:
             raise ConfigError("rebuild --prove: found NEW or --from; it makes its own tables, from every source.")

@@ -17,7 +17,7 @@ from lakehouse.cli.terminal.options import (
     LakeOption,
     PlanOption,
     ReasonOption,
-    settings_of,
+    lake_of,
 )
 from lakehouse.errors import ConfigError
 
@@ -57,7 +57,7 @@ def backfill(
     from lakehouse.run.start.application import load_app
 
     application, of = load_app(app), range_of(start, end, offsets)
-    one = Lake(settings=settings_of(config, lake))
+    one = Lake(settings=lake_of(config, lake))
     if discard:
         if of is not None or plan:
             raise ConfigError("backfill --discard: found a range, or --plan; it only removes what was built beside.")

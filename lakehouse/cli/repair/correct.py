@@ -14,7 +14,7 @@ from lakehouse.cli.terminal.options import (
     JsonOption,
     LakeOption,
     ReasonOption,
-    settings_of,
+    lake_of,
 )
 from lakehouse.errors import ConfigError
 
@@ -47,7 +47,7 @@ def correct(
     from lakehouse.run.start.application import load_app
 
     application = load_app(app)
-    done = Lake(settings=settings_of(config, lake)).correct(
+    done = Lake(settings=lake_of(config, lake)).correct(
         application, application.table(table), key=key, start=_moment(start, "--from"), end=_moment(end, "--to"),
         reason=reason, by=decided_by, dry_run=dry_run,
     )  # fmt: skip

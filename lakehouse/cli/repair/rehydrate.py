@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def rehydrate(
     from lakehouse.run.lake import Lake
 
     with _progress(to) as listen:
-        done = Lake(settings=settings_of(config, lake)).rehydrate(
+        done = Lake(settings=lake_of(config, lake)).rehydrate(
             topic, to, at=at, clock=clock, tick=tick, offsets=offsets, from_tick=from_tick,  # type: ignore[arg-type]
             partitions=_partitions(partitions), append=append, positions=positions, listen=listen,
         )  # fmt: skip

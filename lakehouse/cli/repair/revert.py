@@ -25,7 +25,7 @@ from lakehouse.cli.terminal.options import (
     LakeOption,
     PlanOption,
     ReasonOption,
-    settings_of,
+    lake_of,
 )
 
 
@@ -54,7 +54,7 @@ def revert(
     from lakehouse.run.start.application import load_app
 
     application, moment = load_app(app), required(asked_moment(at, clock, version, tick, offsets))
-    one = Lake(settings=settings_of(config, lake))
+    one = Lake(settings=lake_of(config, lake))
     done = one.revert(application, application.table(table), moment, reason=reason, by=decided_by, dry_run=plan)
     if json:
         show.as_json({"to": str(moment), **as_object(table, done, plan=plan)})

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, lake_of
 
 
 def upkeep(
@@ -40,7 +40,7 @@ def upkeep(
     application = load_app(app)
     for name in tables or ():
         application.table(name)  # said before Spark starts
-    used = Lake(settings=settings_of(config, lake))
+    used = Lake(settings=lake_of(config, lake))
     layout = Layout(used.settings.lake.path)
     policy = at_least(used.settings.upkeep, keep_at_least)
     done = by_command(OpenLake(used.spark, layout), application, policy, tables or (), dry_run=dry_run)

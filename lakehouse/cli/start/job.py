@@ -33,9 +33,12 @@ def run_until(
 ) -> dict[str, Any]:
     """Run an application until it is caught up, or until a signal stops it; return the "done" event."""
     from lakehouse.run.lake import Lake
-    from lakehouse.run.start.changing import check
+    from lakehouse.run.start import ready, topics
+    from lakehouse.run.start.kafka import running
 
-    check(settings, app, parts)  # said before Spark starts
+    ready.check(settings, app, parts)  # said before Spark starts
+    if (parts is None or "ingest" in parts) and (servers := running(settings)) is not None:
+        topics.check(settings, app, servers)
     began, rows = time.monotonic(), 0
 
     def tell(event: JobEvent) -> None:

@@ -48,14 +48,16 @@ def run(
     Example: lakehouse run app.py --until caught-up
     """
     from lakehouse.cli.start.job import STOPPED, as_event, run_until
+    from lakehouse.run.start import ready, topics
     from lakehouse.run.start.application import load_app
-    from lakehouse.run.start.changing import check
     from lakehouse.run.start.kafka import kafka
 
     settings, application = settings_of(config, lake), load_app(app)
     parts: tuple[Part, ...] = ("ingest", "silver") if only is None else (only.value,)
-    check(settings, application, parts)  # said before a broker starts
+    ready.check(settings, application, parts)  # said before a broker starts
     with kafka(settings) as servers:
+        if "ingest" in parts:
+            topics.check(settings, application, servers)
         if json:
             last = run_until(
                 settings, application, parts, until or STOPPED, lambda event: show.as_json(as_event(event))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 
 
 def status(
@@ -28,7 +28,7 @@ def status(
     from lakehouse.cli.start import facts
     from lakehouse.lake.layout import Layout
 
-    settings = settings_of(config, lake)
+    settings = lake_of(config, lake)
     found = facts.lake(settings)
     if skew:
         from lakehouse.cli.start.skew import topics

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 from lakehouse.errors import ConfigError, LakehouseError, LeaseHeld, NotFound, PlanError
 
+# What is wrong with a folder, a file or the disk, and not with this program.
+TOLD = {
+    errno.EACCES: "this user may not read or write it; change its owner or its mode, or name another",
+    errno.EPERM: "this user may not do that with it; change its owner, or name another",
+    errno.EROFS: "its file system can only be read; name another folder",
+    errno.ENOSPC: "the disk is full; make room, or name another folder",
+    errno.EDQUOT: "this user's quota is used up; make room, or name another folder",
+    errno.ENOTDIR: "a part of its path is a file; expected a folder",
+    errno.EISDIR: "it is a folder; expected a file",
+    errno.ENAMETOOLONG: "its name is too long; choose a shorter one",
+}
 OK = 0
 FAILED = 1
 BAD_INPUT = 2
 TABLE_HELD = 3
 INTERRUPTED = 130
+
+
+def told(error: OSError) -> str | None:
+    """Return a message for what is wrong with a file or a folder that an error names; None for another error."""
+    if error.filename is None or error.errno not in TOLD:
+        return None
+    return f"{os.fsdecode(error.filename)}: {error.strerror}: {TOLD[error.errno]}. --debug shows where it happened."
 
 
 def exit_code(error: LakehouseError) -> int:

@@ -42,6 +42,15 @@ DecidedByOption = Annotated[
 PlanOption = Annotated[bool, typer.Option("--plan", help="Only say what would change, and how much; apply nothing.")]
 
 
+def lake_of(config: Path | None, lake: str | None) -> Settings:
+    """Return the settings of a command line that reads a lake. Raises ConfigError, and NoLake for another folder."""
+    from lakehouse.run.start.folders import check_lake
+
+    settings = settings_of(config, lake)
+    check_lake(settings.lake.path, named=lake is not None)
+    return settings
+
+
 def settings_of(config: Path | None, lake: str | None) -> Settings:
     """Return the settings that a command line means. Raises ConfigError."""
     from lakehouse.run.lake import Lake

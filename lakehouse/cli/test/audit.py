@@ -11,7 +11,7 @@ import typer
 
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import FAILED
-from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, lake_of
 
 if TYPE_CHECKING:
     from lakehouse.run.audit.finding import Audit, PartitionAudit
@@ -49,7 +49,7 @@ def audit(
     application = load_app(app)
     wanted = application.table(table)
     with ExitStack() as stack:
-        found = Lake(settings=settings_of(config, lake)).audit(
+        found = Lake(settings=lake_of(config, lake)).audit(
             application, wanted, deep=deep, listen=_told if json else _progress(stack)
         )  # fmt: skip
     if json:

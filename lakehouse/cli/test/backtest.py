@@ -8,7 +8,7 @@ import typer
 
 from lakehouse.cli.repair.backfill import progress
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import AppArgument, ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.terminal.options import AppArgument, ConfigOption, JsonOption, LakeOption, lake_of
 
 SHOWN = ("key", "before", "after")
 
@@ -32,7 +32,7 @@ def backtest(
     from lakehouse.run.start.application import load_app
 
     first, second = load_app(app).table(table), load_app(other).table(table)
-    one = Lake(settings=settings_of(config, lake))
+    one = Lake(settings=lake_of(config, lake))
     with progress(as_json=json) as listen:
         found = one.backtest(first, second, to=to, listen=listen)
     of = found.differing

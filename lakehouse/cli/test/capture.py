@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import AppArgument, ConfigOption, LakeOption, settings_of
+from lakehouse.cli.terminal.options import AppArgument, ConfigOption, LakeOption, lake_of
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def capture(
         )
     if not file.absolute().parent.is_dir():
         raise ConfigError(f"--out {file}: there is no folder {file.parent}. Make it, or name another file.")
-    layout = Layout(settings_of(config, lake).lake.path)
+    layout = Layout(lake_of(config, lake).lake.path)
     with show.console(stderr=True).status("reading bronze") as status:
         made = captured(
             layout, found.app, f"{module}:{found.name}", of, key, limit,

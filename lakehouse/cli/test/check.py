@@ -6,7 +6,7 @@ import typer
 
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import FAILED
-from lakehouse.cli.terminal.options import AppArgument, ConfigOption, LakeOption, settings_of
+from lakehouse.cli.terminal.options import AppArgument, ConfigOption, LakeOption, lake_of
 
 
 def check(app: AppArgument, config: ConfigOption = None, lake: LakeOption = None) -> None:
@@ -21,7 +21,7 @@ def check(app: AppArgument, config: ConfigOption = None, lake: LakeOption = None
     from lakehouse.run.start.application import load_app
 
     application = load_app(app)
-    found = verify(Layout(settings_of(config, lake).lake.path), application)
+    found = verify(Layout(lake_of(config, lake).lake.path), application)
     show.as_json(found)
     if not found["ok"]:
         raise typer.Exit(FAILED)

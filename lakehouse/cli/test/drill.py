@@ -10,7 +10,7 @@ import typer
 
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import FAILED
-from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 from lakehouse.errors import ConfigError, KafkaUnavailable
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def drill(
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    settings = settings_of(config, lake)
+    settings = lake_of(config, lake)
     layout = Layout(settings.lake.path)
     if history:
         _history(layout.root, check_name(table, "table") if table is not None else None, json=json)

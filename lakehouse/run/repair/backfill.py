@@ -18,6 +18,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import DECLARATION, declared
 from lakehouse.plan.schema import check_name
 from lakehouse.run.repair.intervene import UNSAID, Why, intervene
+from lakehouse.run.start.leases import of_repair
 from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import AtTick
@@ -98,7 +99,7 @@ def backfill_range(
             raise PlanError(
                 f"table {table.name!r} does not read topic {topic!r}; expected {', '.join(table.stream.topics)}."
             )
-    with _alone(opened):
+    with of_repair(opened.layout, opened.name):
         found = _effect(opened, "refold", of.details())
         records = _records(opened, NO_TICK, applied)
         if dry_run or found.equal:
@@ -126,7 +127,7 @@ def backfill(
     if (refused := tables.swap_refusal(opened)) is not None:
         raise PlanError(refused)
     present.check_declared_above(opened)
-    with _alone(opened):
+    with of_repair(opened.layout, opened.name):
         changed = declared(table)[DECLARATION] != _declaration(opened)
         if changed and not dry_run:
             _check_free(opened)  # fails before the long part
@@ -163,7 +164,7 @@ def discard(opened: OpenTable) -> bool:
     Raises LeaseHeld while a backfill works on it.
     """
     beside = opened.beside(check_name(opened.name, "build")).layout.tables
-    with _alone(opened):
+    with of_repair(opened.layout, opened.name):
         found = folders.exists(opened.spark, beside)
         folders.remove(opened.spark, beside)
         return found
@@ -221,7 +222,7 @@ def revert(
     """
     _refuse_other_logic(opened, to)
     details = {**to.details(), "version": version}
-    with _alone(opened):
+    with of_repair(opened.layout, opened.name):
         found = _effect(opened, "revert", details)
         applied = _applied(opened)
         if dry_run or found.equal:
@@ -235,11 +236,6 @@ def _done(made: Backfilled) -> Backfilled:
     """Add the way back: the intervention's tick has no records, so the tick before it is the table without it."""
     assert made.tick is not None
     return replace(made, before=made.tick - 1)
-
-
-def _alone(opened: OpenTable) -> Lease:
-    """The lease of a backfill of a table: it is not the job's lease, since the job goes on."""
-    return Lease(opened.layout.lease(f"backfill-{opened.name}"), f"table {opened.name!r}, by a backfill or a revert,")
 
 
 def _check_free(opened: OpenTable) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
+from lakehouse.run.start import leases
 from lakehouse.run.start.opened import Opened
 from lakehouse.semantics.moment import At, ClockName, Offsets, moment_of
 
@@ -43,6 +44,7 @@ class Repairs(Opened):
         The windows are refolded with them, as an intervention at a tick of its own; the next run publishes the changes.
         See `lakehouse.run.repair.correct`. Raises PlanError, NotFound, LeaseHeld.
         """
+        self._check(table)
         from lakehouse.run.repair.correct import correct
         from lakehouse.run.repair.intervene import Why
 
@@ -68,6 +70,8 @@ class Repairs(Opened):
         total. See `lakehouse.run.repair.backfill`. Raises PlanError for a declaration that the table can't take,
         LeaseHeld if another backfill, or a job with another declaration, holds it.
         """
+        self._check(table)
+        leases.check_repair(self._layout, table.name)
         from lakehouse.run.repair import backfill
         from lakehouse.run.repair.intervene import Why
 
@@ -133,6 +137,8 @@ class Repairs(Opened):
         self, app: App, table: Table, at: At, *, reason: str = "", by: str | None = None, dry_run: bool = False
     ) -> Backfilled:
         """Make the live table what it was at a moment; its job goes on from there. Raises NotFound, ConfigError."""
+        self._check(table)
+        leases.check_repair(self._layout, table.name)
         from lakehouse.run.repair.backfill import revert
         from lakehouse.run.repair.intervene import Why
         from lakehouse.spark.past import reading
@@ -168,6 +174,7 @@ class Repairs(Opened):
 
     def prove(self, table: Table, at: At | None = None, *, topic: str | None = None) -> list[Proof]:
         """Rebuild a table at a moment in every available way, into tables that are then removed: are they equal?"""
+        self._check(table)
         from lakehouse.run.repair.rebuild import prove
         from lakehouse.run.repair.restore import Published
         from lakehouse.run.start.kafka import kafka

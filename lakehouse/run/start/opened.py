@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakehouse.lake.layout import Layout
+    from lakehouse.plan.table import Table
     from lakehouse.spark.open_lake import OpenLake
 
 
@@ -49,6 +50,12 @@ class Opened:
         from lakehouse.lake.layout import Layout
 
         return Layout(self.settings.lake.path)
+
+    def _check(self, table: Table) -> None:
+        """Raise NotFound if the lake does not have a table: called first, before what imports or starts Spark."""
+        from lakehouse.run.start.folders import check_table
+
+        check_table(self._layout, table.name)
 
     @property
     def _lake(self) -> OpenLake:

@@ -1,0 +1,73 @@
+"""Folders, before Spark starts: is there a lake, has it the table, may this user write there?"""
+
+from __future__ import annotations
+
+import getpass
+import tempfile
+from pathlib import Path
+
+from lakehouse.errors import ConfigError, NoLake, NotFound
+from lakehouse.lake import reader
+from lakehouse.lake.layout import Layout
+from lakehouse.plan.refused.near import near
+from lakehouse.settings.config import Settings
+
+LAYERS = ("bronze", "silver", "control")  # a lake has at least one of these folders
+
+
+def check_writable(settings: Settings) -> None:
+    """Raise ConfigError if the lake's folder, or that of the embedded Kafka, can't be written. They are made here."""
+    if "://" not in settings.lake.path:
+        _check_writable(Path(settings.lake.path), "lake", "lake.path in lakehouse.toml, or --lake")
+    if settings.kafka.bootstrap_servers is None:
+        _check_writable(Path(settings.kafka.folder), "the embedded Kafka's folder", "kafka.folder in lakehouse.toml")
+
+
+def check_lake(root: str, *, named: bool) -> None:
+    """Raise NoLake for a folder with something else than a lake; and for one that does not exist, if it was named.
+
+    named: on the command line. A lake of the settings may be one that the first run has yet to make.
+    """
+    path = Path(root)
+    if "://" in root or any((path / layer).is_dir() for layer in LAYERS):
+        return
+    if path.is_dir() and any(path.iterdir()):
+        raise NoLake(f"{root} is no lake: it has none of the folders {', '.join(LAYERS)}. Name a lake with --lake.")
+    if path.exists() and not path.is_dir():
+        raise NoLake(f"{root} is no lake: it is a file. Name a lake's folder with --lake.")
+    if named:
+        what = "it is empty" if path.exists() else "there is no such folder"
+        raise NoLake(f"{root} is no lake: {what}. Name a lake with --lake; `lakehouse run` makes one.")
+
+
+def check_table(layout: Layout, name: str) -> None:
+    """Raise NotFound if a lake on this machine does not have a keyed table."""
+    if "://" in layout.root or Path(layout.silver(name), "_delta_log").is_dir():
+        return
+    check_lake(layout.root, named=False)
+    there = reader.names(layout, "silver")
+    known = f"It has: {', '.join(there)}. " if there else ""
+    raise NotFound(
+        f"table {name!r} does not exist in {layout.root}.{near(name, there)} {known}"
+        "Run its application; it is built from bronze."
+    )
+
+
+def _check_writable(folder: Path, what: str, setting: str) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        why = "it is a file" if folder.is_file() else error.strerror
+        raise ConfigError(
+            f"{what} {folder} can't be written by user {_user()}: {why}. Change its owner or its mode, or name "
+            f"another folder: {setting}."
+        ) from error
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a number without a name, as in containers
+        return "without a name"

@@ -1,0 +1,14 @@
+"""The cheap checks before a run, in the order of what they cost: each error comes before a broker or Spark starts."""
+
+from __future__ import annotations
+
+from lakehouse.plan.app import App
+from lakehouse.run.start import changing, folders, leases
+from lakehouse.settings.config import Settings
+
+
+def check(settings: Settings, app: App, parts: tuple[str, ...] | None) -> None:
+    """Raise what a run would end with: PlanError, ConfigError for its folders, LeaseHeld. parts: None for all."""
+    changing.check(settings, app, parts)
+    folders.check_writable(settings)
+    leases.check(settings, app, parts)

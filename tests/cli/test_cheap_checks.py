@@ -1,0 +1,136 @@
+"""What is wrong before a run is said before Spark, or a broker, starts: topics, leases, folders, declarations."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from lakehouse.kafka.topics import Cluster
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.lease import Lease
+from lakehouse.run.start.opened import Opened
+
+APP = """
+import lakehouse as lh
+
+orders = lh.stream("orders", key="id string", schema="customer string")
+totals = orders.group_by("customer").agg(n=lh.count()).table("totals")
+app = lh.app(totals)
+"""
+RUN = ("run", "app.py", "--until", "caught-up")
+
+
+@pytest.fixture(autouse=True)
+def app(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An application; a configured Kafka that has the topic clicks alone; and no Spark."""
+    (folder / "app.py").write_text(APP)
+    (folder / "lakehouse.toml").write_text('[kafka]\nbootstrap_servers = "nowhere:9092"\n')
+    monkeypatch.setattr(Cluster, "names", lambda self: ["clicks", "order"])
+
+    def started(self: Opened) -> None:
+        raise AssertionError("Spark starts")
+
+    monkeypatch.setattr(Opened, "spark", property(started))
+
+
+def test_a_topic_that_there_is_not(lakehouse):
+    found = lakehouse(*RUN)
+    assert found.code == 2
+    assert "Kafka at nowhere:9092 has no topic orders. Did you mean 'order'? It has: clicks, order." in found.err
+
+
+@pytest.mark.parametrize("lease", ["ingest", "silver-totals"])
+def test_a_lease_that_is_held(lakehouse, folder, lease):
+    with Lease(Layout(str(folder / "lake")).lease(lease), "it"):
+        found = lakehouse(*RUN)
+    assert (found.code, "is being written by another process" in found.err) == (3, True)
+
+
+@pytest.mark.parametrize("command", ["backfill", "revert"])
+def test_a_backfill_beside_a_backfill(lakehouse, folder, command):
+    (folder / "lake/silver/totals/_delta_log").mkdir(parents=True)
+    with Lease(Layout(str(folder / "lake")).lease("backfill-totals"), "it"):
+        found = lakehouse("repair", command, "app.py", "totals", *(["--tick", "1"] if command == "revert" else []))
+    assert (found.code, "by a backfill or a revert, is being written" in found.err) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("lake", "said"), [("/proc/nothing/lake", "No such file or directory"), ("app.py", "it is a file")]
+)
+def test_a_folder_that_can_not_be_written(lakehouse, lake, said):
+    found = lakehouse(*RUN, "--lake", lake)
+    assert found.code == 2
+    assert f"can't be written by user {Path('/').owner()}: {said}. Change its owner" in found.err
+
+
+def test_the_folder_of_the_embedded_kafka_can_not_be_written(lakehouse, folder):
+    (folder / "lakehouse.toml").write_text('[kafka]\nfolder = "/proc/nothing"\n')
+    found = lakehouse(*RUN)
+    assert (found.code, "the embedded Kafka's folder /proc/nothing can't be written" in found.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("repair", "backfill", "app.py", "totals"),
+        ("repair", "revert", "app.py", "totals", "--tick", "1"),
+        ("repair", "correct", "app.py", "totals"),
+        ("test", "audit", "totals", "--app", "app.py"),
+        ("past", "rebuild", "app.py", "totals", "--prove"),
+        ("past", "changes", "totals", "--per-event", "--app", "app.py"),
+    ],
+    ids=lambda line: line[1],
+)
+def test_a_table_that_the_lake_does_not_have(lakehouse, folder, line):
+    (folder / "lake/silver/total/_delta_log").mkdir(parents=True)
+    found = lakehouse(*line)
+    assert found.code == 2
+    assert "table 'totals' does not exist" in found.err
+    assert "Did you mean 'total'? It has: total." in found.err
+
+
+READS = (
+    ("status",), ("look", "tables"), ("query", "SELECT 1"), ("past", "log", "totals"), ("past", "changes", "totals"),
+    ("look", "late", "totals"), ("test", "check", "app.py"), ("repair", "backfill", "app.py", "totals"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", READS, ids=" ".join)
+def test_a_folder_without_a_lake_is_named(lakehouse, folder, line):
+    (folder / "papers").mkdir()
+    (folder / "papers" / "letter.txt").write_text("")
+    for lake, said in (
+        ("papers", "is no lake: it has none of the folders bronze, silver, control"),
+        ("app.py", "is no lake: it is a file"),
+        ("missing", "is no lake: there is no such folder"),
+    ):
+        found = lakehouse(*line, "--lake", lake)
+        assert (found.code, found.out) == (1, "")
+        assert f"{folder / lake} {said}" in found.err
+
+
+def test_the_lake_of_the_settings_may_be_one_that_is_to_be_made(lakehouse):
+    found = lakehouse("status")
+    assert (found.code, "no tick yet" in found.out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.EACCES, "/data/lake: Permission denied: this user may not read or write it; change its owner"),
+        (errno.EROFS, "/data/lake: Read-only file system: its file system can only be read"),
+        (errno.ENOSPC, "/data/lake: No space left on device: the disk is full"),
+    ],
+)
+def test_what_is_wrong_with_a_folder_is_a_message(lakehouse, monkeypatch, number, said):
+    def refused(*of: object) -> None:
+        raise OSError(number, __import__("os").strerror(number), "/data/lake")
+
+    monkeypatch.setattr("lakehouse.cli.start.facts.lake", refused)
+    found = lakehouse("status")
+    assert (found.code, found.out) == (1, "")
+    assert found.err.startswith(f"error: {said}")
+    with pytest.raises(OSError, match="/data/lake"):
+        lakehouse("status", "--debug")
