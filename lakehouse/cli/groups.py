@@ -18,6 +18,8 @@ from lakehouse.cli.look import interventions, late, quarantine, read
 from lakehouse.cli.past import blame, changes, diff, explain, rebuild
 from lakehouse.cli.repair import backfill, correct, rehydrate, restore, revert, upkeep
 from lakehouse.cli.serve import airflow
+from lakehouse.cli.spelling import ApplicationFirst
+from lakehouse.cli.spelling import Command as Spelled
 from lakehouse.cli.start import init, plan, run_app, status
 from lakehouse.cli.test import audit, backtest, capture, check, drill, test
 
@@ -117,6 +119,11 @@ GROUPS = (
 MOVED = {
     name: group.name for group in GROUPS if group.name != "airflow" for name in group.commands if name not in ALONE
 }
+# Whose application came first, in front of its tables, before all commands had --app.
+APPLICATION_FIRST = (
+    plan.plan, run_app.run, rebuild.checkout, rebuild.rebuild, backfill.backfill, revert.revert, correct.correct,
+    capture.capture, check.check, backtest.backtest, airflow.add,
+)  # fmt: skip
 
 
 class Names(TyperGroup):
@@ -164,13 +171,17 @@ def meant_by(word: str) -> list[str]:
     return [f"`lakehouse {line}`" for near in get_close_matches(word, lines, 2) for line in lines[near]]
 
 
+def _spelled(command: Command) -> type[Spelled]:
+    return ApplicationFirst if command in APPLICATION_FIRST else Spelled
+
+
 def add_to(app: typer.Typer) -> None:
     """Give an application of Typer all commands, in the order in which its help shows them."""
     for name, command in ALONE.items():
-        app.command(name)(command)
+        app.command(name, cls=_spelled(command))(command)
     for group in GROUPS:
         cls = TestOrPaths if group.name == "test" else Names
         added = typer.Typer(help=group.help, no_args_is_help=True, cls=cls)
         for name, command in group.commands.items():
-            added.command(name)(command)
+            added.command(name, cls=_spelled(command))(command)
         app.add_typer(added, name=group.name, rich_help_panel="Groups: lakehouse GROUP --help")

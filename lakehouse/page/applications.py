@@ -69,7 +69,7 @@ def application(folder: Path, name: str) -> Application:
         raise NotFound(f"application {name[:100]!r}: expected a name such as shop: a-z, 0-9 and _, at most 41 of them.")
     path = folder / f"{name}.json"
     if not path.is_file():
-        raise NotFound(f"there is no application {name!r}; `lakehouse airflow add APP --name {name}` adds it.")
+        raise NotFound(f"there is no application {name!r}; `lakehouse airflow add --name {name}` adds it.")
     if path.stat().st_size > BYTES_MAX:
         raise ConfigError(f"{path}: larger than {BYTES_MAX:,} bytes; expected a manifest of `lakehouse airflow add`.")
     try:
@@ -77,7 +77,7 @@ def application(folder: Path, name: str) -> Application:
         found = _application(said)
     except (LakehouseError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise ConfigError(f"{path}: {what}. Write it again: `lakehouse airflow add APP --name {name}`.") from error
+        raise ConfigError(f"{path}: {what}. Write it again: `lakehouse airflow add --name {name}`.") from error
     if found.name != name:
         raise ConfigError(f"{path}: it is the manifest of {found.name!r}; expected {name!r}, the file's name.")
     return found

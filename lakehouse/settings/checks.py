@@ -253,7 +253,7 @@ def duration(*words: str, least: str, why: str = "") -> Check:
 
 # The check of every setting, by section.
 CHECKS: dict[str, dict[str, Check]] = {
-    "lake": {"path": text},
+    "lake": {"path": text, "app": text},
     "kafka": {
         "bootstrap_servers": servers,
         "options": kafka_options,

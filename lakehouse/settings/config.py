@@ -2,6 +2,7 @@
 
     [lake]
     path = "./lake"                               # a folder, or a Hadoop URI such as s3a://bucket/lake
+    app = "app.py"                                # the application of all commands that name none
     [kafka]
     bootstrap_servers = "one:9092,two:9092"       # default: an embedded broker
     options = { "security.protocol" = "SSL" }     # extra Kafka client properties
@@ -111,7 +112,16 @@ def _build(values: dict[str, dict[str, Any]], folder: Path, source: Path | None)
         if key in section:
             section[key] = Options(section[key])
     spark, run, upkeep = Spark(**values["spark"]), Run(**values["run"]), Upkeep(**values["upkeep"])
-    return Settings(LakeSection(lake), Kafka(**kafka), Airflow(**airflow), spark, run, upkeep, source)
+    place = LakeSection(lake, _application(values["lake"].get("app"), folder))
+    return Settings(place, Kafka(**kafka), Airflow(**airflow), spark, run, upkeep, source)
+
+
+def _application(app: str | None, folder: Path) -> str | None:
+    """Return an application with the absolute path of its file; a module is returned unchanged."""
+    if app is None or not app.partition(":")[0].endswith(".py"):
+        return app
+    file, colon, name = app.rpartition(":") if not app.endswith(".py") else (app, "", "")
+    return f"{(folder / Path(file).expanduser()).resolve()}{colon}{name}"
 
 
 def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:

@@ -42,9 +42,14 @@ class Options(Mapping[str, str]):
 
 @dataclass(frozen=True)
 class LakeSection:
-    """The place of the lake: an absolute path, or a Hadoop URI."""
+    """The place of the lake, and the application that a command means if none is named.
+
+    path: absolute, or a Hadoop URI. app: a file, absolute, with :NAME behind it if it has several; or a module; None if
+    there is no default.
+    """
 
     path: str
+    app: str | None = None
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def test_a_folder_without_a_lake_is_named(lakehouse, folder, line):
     (folder / "papers").mkdir()
     (folder / "papers" / "letter.txt").write_text("")
     for lake, said in (
-        ("papers", "is no lake: it has none of the folders bronze, silver, control"),
+        ("papers", "is no lake: it has neither bronze nor silver"),
         ("app.py", "is no lake: it is a file"),
         ("missing", "is no lake: there is no such folder"),
     ):

@@ -108,7 +108,7 @@ def test_late_and_quarantined_records_at_a_moment(story, query, lakehouse):
 @pytest.mark.parametrize(
     ("sql", "moment", "said"),
     [
-        (SQL, ["--tick", "4"], "The nearest are version 3 (tick 3) and version 4 (tick 5). With --app APP Spark"),
+        (SQL, ["--tick", "4"], "The nearest are version 3 (tick 3) and version 4 (tick 5). With --app, which names"),
         (SQL, ["--tick", "9"], "table 'visits' at tick 9: bronze has ticks up to 8"),
         (SQL, ["--version", "9"], "table 'visits' has no version 9. It has versions 0 to 5"),
         (SQL, ["--version", "1", "--tick", "1"], "found version and tick; expected at most one moment"),
@@ -196,6 +196,9 @@ def test_an_incomplete_tick_belongs_to_no_moment(tmp_path: Path):
 
 def test_a_lake_without_tables(tmp_path, lakehouse):
     done = lakehouse("query", "SELECT * FROM visits", "--tick", "1", "--lake", str(tmp_path))
+    assert (done.code, f"{tmp_path} is no lake: it is empty" in done.err) == (1, True)
+    (tmp_path / "bronze").mkdir()
+    done = lakehouse("query", "SELECT * FROM visits", "--tick", "1", "--lake", str(tmp_path))
     assert done.code == 2
     assert "there is no table visits" in done.err
 
@@ -206,7 +209,7 @@ def test_the_past_after_vacuum(tmp_path: Path, lakehouse):
     done = lakehouse("query", SQL, "--version", "3", "--lake", str(tmp_path))
     assert done.code == 2
     assert "version 3: some of its files are gone (VACUUM). It has versions 4 to" in done.err
-    assert "With --app APP Spark folds it from bronze" in done.err
+    assert "With --app, which names the application, Spark folds it from bronze" in done.err
     assert "Traceback" not in done.err
     rows = pa.table({"user": ["ann"], "n": [7]})
     found = rows_at.query(story.layout, "SELECT n FROM visits", AtVersion(3), lambda name, at: rows)

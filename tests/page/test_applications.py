@@ -31,7 +31,7 @@ def test_a_name_that_is_no_name_is_never_a_path(tmp_path, name):
 
 
 def test_an_unknown_application_says_how_to_add_it(tmp_path):
-    with pytest.raises(NotFound, match="`lakehouse airflow add APP --name other` adds it"):
+    with pytest.raises(NotFound, match="`lakehouse airflow add --name other` adds it"):
         application(tmp_path, "other")
 
 

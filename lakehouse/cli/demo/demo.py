@@ -25,7 +25,9 @@ FOLDER = Path("demo-lake")
 MARK = ".lakehouse-demo"
 MOMENT = "2013-07-04T18:00Z"
 PICTURES = (".png", ".svg", ".pdf")
-SETTINGS = '# Made by `lakehouse demo`; a new demo removes this folder.\n[lake]\npath = "./lake"\n'
+SETTINGS = (
+    '# Made by `lakehouse demo`; a new demo removes this folder.\n[lake]\npath = "./lake"\napp = "lakehouse.demo.app"\n'
+)
 
 
 def demo(
@@ -52,6 +54,7 @@ def demo(
     proven = _tour(settings, clock, moment, picture, keep)
     clock.report()
     show.say(f"The lake stays in {lake}: cd {lake}, then lakehouse status, query, look tables, past log, past changes.")
+    show.say("The application there is lakehouse.demo.app.")
     if keep:
         show.say("The broker still runs; in that folder, lakehouse kafka down stops it.")
     if not proven:

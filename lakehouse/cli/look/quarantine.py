@@ -12,7 +12,15 @@ import typer
 from lakehouse.cli.look.fixes import Attempt, New, ReplayRequest, attempt
 from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, shown
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import ConfigOption, DecidedByOption, JsonOption, LakeOption, lake_of
+from lakehouse.cli.terminal.options import (
+    AppOption,
+    ConfigOption,
+    DecidedByOption,
+    JsonOption,
+    LakeOption,
+    app_of,
+    lake_of,
+)
 from lakehouse.errors import ConfigError
 from lakehouse.semantics.moment import moment
 
@@ -44,9 +52,7 @@ def quarantine(
     ] = None,
     end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Only those before this time.")] = None,
     open: Annotated[bool, typer.Option("--open", help="Leave out those that a replay has fixed.")] = False,
-    app: Annotated[
-        str | None, typer.Option("--app", metavar="APP", help="Try them against what this application declares now.")
-    ] = None,
+    app: AppOption = None,
     fix: Annotated[
         str | None,
         typer.Option("--fix", metavar="FUNCTION", help="Fix them by FILE.py:NAME, MODULE:NAME, or a NAME in APP."),
@@ -60,9 +66,9 @@ def quarantine(
     key_file: Annotated[
         Path | None, typer.Option("--key-file", metavar="FILE", help="Its new key, the bytes of a file.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --app: show what would become of them.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Show what would become of them.")] = False,
     replay: Annotated[
-        bool, typer.Option("--replay", help="With --app: those that fit now count, at their original positions.")
+        bool, typer.Option("--replay", help="Those that fit now count, at their original positions.")
     ] = False,
     again: Annotated[
         bool,
@@ -99,14 +105,14 @@ def quarantine(
         None if end is None else time_ms(end, "--to"), open,
     )  # fmt: skip
     edits = {"value": New(value, value_file, null_value), "key": New(key, key_file)}
-    if app is None and (dry_run or replay or fix is not None or any(new.given for new in edits.values())):
-        raise ConfigError("quarantine: a fix is tried with an application's declaration; name it with --app APP.")
-    if app is not None and dry_run == replay:
-        found = "--dry-run and --replay" if replay else "--app alone"
-        raise ConfigError(f"quarantine: found {found}; expected --dry-run, to see what a fix makes, or --replay.")
-    if app is not None and by is not None:
-        raise ConfigError("quarantine: found --app and --by; expected only one of them.")
     settings = lake_of(config, lake)
+    if app is not None or plan or replay or fix is not None or any(new.given for new in edits.values()):
+        app = app_of(app, settings)
+        if plan == replay:
+            found = "--plan and --replay" if replay else "a fix, or --app, alone"
+            raise ConfigError(f"quarantine: found {found}; expected --plan, to see what a fix makes, or --replay.")
+        if by is not None:
+            raise ConfigError("quarantine: found --by beside a fix; expected only one of them.")
     layout = Layout(settings.lake.path)
     if app is not None:
         counted = ReplayRequest(why, decided_by, again, instead) if replay else None

@@ -58,7 +58,9 @@ def query(
     late.visits has what came too late, state.visits what the table keeps and does not show, where there is any. With a
     moment of the past all tables that the SELECT names are read at it; docs/time-travel.md says what each way means.
 
-    Example: lakehouse query "SELECT * FROM visits ORDER BY flights DESC" --limit 10 --at 2013-06-01T00:00Z
+    The tables of the examples are those of `lakehouse demo`.
+
+    Example: lakehouse query "SELECT * FROM visits ORDER BY flights DESC" --limit 10
     """
     import duckdb
 
@@ -112,7 +114,7 @@ def tables(config: ConfigOption = None, lake: LakeOption = None, json: JsonOptio
     if json:
         show.as_json([asdict(facts) for facts in found])
     elif not found:
-        show.say(f"{layout.root} has no tables yet; `lakehouse run APP` makes them.")
+        show.say(f"{layout.root} has no tables yet; `lakehouse run` makes them.")
     else:
         rows = [
             (

@@ -10,8 +10,7 @@ import typer
 
 from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, shown
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
-from lakehouse.errors import ConfigError
+from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
 from lakehouse.settings.config import Settings
 
 KINDS = {"insert": "insert", "update_postimage": "update", "delete": "delete"}
@@ -27,7 +26,7 @@ def changes(
     per_event: Annotated[
         bool, typer.Option("--per-event", help="One change for each record, derived from bronze by Spark.")
     ] = False,
-    app: Annotated[str | None, typer.Option("--app", metavar="APP", help="The application, for --per-event.")] = None,
+    app: AppOption = None,
     limit: LimitOption = None,
     config: ConfigOption = None,
     lake: LakeOption = None,
@@ -43,12 +42,10 @@ def changes(
 
     check_name(table, "table")
     settings = lake_of(config, lake)
-    if per_event and app is None:
-        raise ConfigError("changes: --per-event needs the declaration; name the application with --app APP.")
     cut = limit or (None if json else ROWS_SHOWN + 1)
     found: Iterable[dict[str, Any]]
     if per_event:
-        found = _per_event(settings, str(app), table, first, last, key, cut)
+        found = _per_event(settings, app_of(app, settings), table, first, last, key, cut)
     else:
         found = islice(_net(settings, table, first, last, key), cut)
     if json:

@@ -8,7 +8,7 @@ import typer
 
 from lakehouse.cli.look.read import ROWS_SHOWN
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, lake_of
+from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
 from lakehouse.errors import ConfigError, NotFound
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ COLUMNS = ("topic", "partition", "offset", "event time", "tick", "key", "value",
 def explain(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A keyed table of the application.")],
     key: Annotated[str, typer.Option(help="Its key, without the window; several values joined by commas, as in CSV.")],
-    app: AppOption,
+    app: AppOption = None,
     at: Annotated[str | None, typer.Option("--at", metavar="TIME", help="As of this time, by --clock.")] = None,
     clock: Annotated[
         str, typer.Option("--clock", help="event: the world at that time; commit: what the table held then.")
@@ -47,7 +47,7 @@ def explain(
 
     The last step is compared with the table itself.
 
-    Example: lakehouse past explain visits --key N14228 --app app.py
+    Example: lakehouse past explain visits --key N14228
     """
     from lakehouse.plan.schema import check_name
     from lakehouse.run.lake import Lake
@@ -55,12 +55,13 @@ def explain(
     from lakehouse.semantics.moment import moment_of
 
     check_name(table, "table")
-    of = load_app(app).table(table)
+    settings = lake_of(config, lake)
+    of = load_app(app_of(app, settings)).table(table)
     if clock not in ("event", "commit"):
         raise ConfigError(f"--clock {clock!r}: expected event or commit.")
     meant = moment_of(at, clock="commit" if clock == "commit" else "event", version=version, tick=tick, offsets=offsets)
     with show.console(stderr=True).status("reading bronze") as status:
-        found = Lake(settings=lake_of(config, lake)).explain(
+        found = Lake(settings=settings).explain(
             of, key, meant, listen=lambda records: status.update(f"{records:,} records of bronze read")
         )
     found = _in_window(found, table, window)

@@ -18,13 +18,7 @@ from lakehouse.cli.terminal.moments import (
     asked_moment,
     required,
 )
-from lakehouse.cli.terminal.options import (
-    AppArgument,
-    ConfigOption,
-    JsonOption,
-    LakeOption,
-    lake_of,
-)
+from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,9 +43,9 @@ TopicOption = Annotated[
 
 
 def checkout(
-    app: AppArgument,
     table: TableArgument,
     new: Annotated[str, typer.Argument(metavar="NEW", help="The new table; it must not exist yet.")],
+    app: AppOption = None,
     version: VersionOption = None,
     tick: TickOption = None,
     at: AtOption = None,
@@ -66,23 +60,24 @@ def checkout(
 ) -> None:
     """Copy what a table was at a moment into a new table. Nothing updates the copy, and the table is not touched.
 
-    Example: lakehouse past checkout app.py totals totals_in_june --at 2013-06-30T23:59Z
+    Example: lakehouse past checkout totals totals_in_june --at 2013-06-30T23:59Z
     """
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    application, moment = load_app(app), required(asked_moment(at, clock, version, tick, offsets))
+    settings, moment = lake_of(config, lake), required(asked_moment(at, clock, version, tick, offsets))
+    application = load_app(app_of(app, settings))
     wanted, name = application.table(table), free_name(application, new)
-    made = Lake(settings=lake_of(config, lake)).checkout(wanted, name, moment, again=again)
+    made = Lake(settings=settings).checkout(wanted, name, moment, again=again)
     _say_made(name, f"{table} at {moment}", made, json)
 
 
 def rebuild(
-    app: AppArgument,
     table: TableArgument,
     new: Annotated[
         str | None, typer.Argument(metavar="[NEW]", help="The new table; none with --prove.", show_default=False)
     ] = None,
+    app: AppOption = None,
     origin: Annotated[From | None, typer.Option("--from", help="What the new table is made from.")] = None,
     prove: Annotated[bool, typer.Option("--prove", help="Rebuild it in every possible way, and compare.")] = False,
     topic: TopicOption = None,
@@ -100,14 +95,15 @@ def rebuild(
     --prove does all that apply, into tables that are removed, and compares row counts and hashes: exit code 1 where
     they are not equal, or where there is only one way.
 
-    Example: lakehouse past rebuild app.py totals --prove
+    Example: lakehouse past rebuild totals --prove
     """
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    application, moment = load_app(app), asked_moment(at, clock, version, tick, offsets)
+    settings, moment = lake_of(config, lake), asked_moment(at, clock, version, tick, offsets)
+    application = load_app(app_of(app, settings))
     wanted = application.table(table)
-    one = Lake(settings=lake_of(config, lake))
+    one = Lake(settings=settings)
     if prove:
         if new is not None or origin is not None:
             raise ConfigError("rebuild --prove: found NEW or --from; it makes its own tables, from every source.")

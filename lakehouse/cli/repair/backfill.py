@@ -10,14 +10,16 @@ import typer
 
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import (
-    AppArgument,
+    AppOption,
     ConfigOption,
     DecidedByOption,
     JsonOption,
     LakeOption,
     PlanOption,
-    ReasonOption,
+    WhyOption,
+    app_of,
     lake_of,
+    with_app,
 )
 from lakehouse.errors import ConfigError
 
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 
 
 def backfill(
-    app: AppArgument,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The table whose rows are rebuilt.")],
+    app: AppOption = None,
     start: Annotated[
         str | None, typer.Option("--from", metavar="TIME", help="For records of this event time or later.")
     ] = None,
@@ -35,7 +37,7 @@ def backfill(
     offsets: Annotated[
         str | None, typer.Option("--offsets", metavar="TOPIC/P=FIRST..LAST,...", help="For records at these offsets.")
     ] = None,
-    reason: ReasonOption = "",
+    why: WhyOption = "",
     decided_by: DecidedByOption = None,
     plan: PlanOption = False,
     discard: Annotated[
@@ -50,14 +52,14 @@ def backfill(
     Its job keeps running. The rows that differ are merged in, at a tick of their own; only they reach the changelog.
     All rows: the table is built beside the live one, compared, and swapped in. Interrupted, run it again to continue.
 
-    Example: lakehouse repair backfill app.py totals --plan
+    Example: lakehouse repair backfill totals --plan
     """
     from lakehouse.plan.evolution.change import reaches
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    application, of = load_app(app), range_of(start, end, offsets)
-    one = Lake(settings=lake_of(config, lake))
+    settings, of = lake_of(config, lake), range_of(start, end, offsets)
+    application, one = load_app(app_of(app, settings)), Lake(settings=settings)
     if discard:
         if of is not None or plan:
             raise ConfigError("backfill --discard: found a range, or --plan; it only removes what was built beside.")
@@ -71,7 +73,7 @@ def backfill(
         return
     with progress(as_json=json) as listen:
         done = one.backfill(
-            application, application.table(table), of=of, reason=reason, by=decided_by, dry_run=plan, listen=listen
+            application, application.table(table), of=of, reason=why, by=decided_by, dry_run=plan, listen=listen
         )  # fmt: skip
     below = [item.name for item in application.below(application.table(table))] if done.changed else []
     if json:
@@ -130,7 +132,7 @@ def as_object(table: str, done: Backfilled, *, plan: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def say(app: str, table: str, done: Backfilled, *, plan: bool) -> None:
+def say(app: str | None, table: str, done: Backfilled, *, plan: bool) -> None:
     """Say what was changed, and how to go back."""
     of = done.differing
     rows = f"{of.added:,} rows added, {of.removed:,} removed, {of.changed:,} changed"
@@ -140,6 +142,6 @@ def say(app: str, table: str, done: Backfilled, *, plan: bool) -> None:
     show.say(f"{table}: {rows}, at tick {done.tick:,}.")
     if done.changed:
         show.say("The way back: lakehouse repair backfill, with the declaration that it had.")
-        show.say(f"What it was: lakehouse past checkout {app} {table} NEW --tick {done.before}")
+        show.say(f"What it was: lakehouse past checkout {table} {table}_before --tick {done.before}{with_app(app)}")
     else:
-        show.say(f"The way back: lakehouse repair revert {app} {table} --tick {done.before}")
+        show.say(f"The way back: lakehouse repair revert {table} --tick {done.before}{with_app(app)}")

@@ -8,29 +8,31 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli.terminal.options import (
-    AppArgument,
+    AppOption,
     ConfigOption,
     DecidedByOption,
     JsonOption,
     LakeOption,
-    ReasonOption,
+    PlanOption,
+    WhyOption,
+    app_of,
     lake_of,
 )
 from lakehouse.errors import ConfigError
 
 
 def correct(
-    app: AppArgument,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The table that they were late for.")],
+    app: AppOption = None,
     key: Annotated[
         str | None,
         typer.Option("--key", help="Of this key only; the values of a key of several joined by commas, as in CSV."),
     ] = None,
     start: Annotated[str | None, typer.Option("--from", help="Of windows that begin at this time or later.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="Of windows that begin before this time.")] = None,
-    reason: ReasonOption = "",
+    why: WhyOption = "",
     decided_by: DecidedByOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many records it would take in.")] = False,
+    plan: PlanOption = False,
     config: ConfigOption = None,
     lake: LakeOption = None,
     json: JsonOption = False,
@@ -40,20 +42,21 @@ def correct(
     The windows are refolded with them, for the affected keys only; a running job continues, and applies it. The changes
     are in the changelog, and are published. `lakehouse look late TABLE` lists the records.
 
-    Example: lakehouse repair correct app.py delays --key EWR --from 2013-07-04T00:00Z --to 2013-07-05T00:00Z
+    Example: lakehouse repair correct delays --key EWR --from 2013-07-04T00:00Z --to 2013-07-05T00:00Z
     """
     from lakehouse.cli.terminal import show
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    application = load_app(app)
-    done = Lake(settings=lake_of(config, lake)).correct(
+    settings = lake_of(config, lake)
+    application = load_app(app_of(app, settings))
+    done = Lake(settings=settings).correct(
         application, application.table(table), key=key, start=_moment(start, "--from"), end=_moment(end, "--to"),
-        reason=reason, by=decided_by, dry_run=dry_run,
+        reason=why, by=decided_by, dry_run=plan,
     )  # fmt: skip
     if json:
-        show.as_json({"table": table, "records": done.records, "tick": done.tick, "dry_run": dry_run})
-    elif dry_run:
+        show.as_json({"table": table, "records": done.records, "tick": done.tick, "dry_run": plan})
+    elif plan:
         show.say(f"{done.records:,} late records of {table} would be taken in. Nothing was changed.")
     else:
         show.say(f"{done.records:,} late records of {table} were taken in, at tick {done.tick}.")

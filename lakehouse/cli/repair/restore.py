@@ -7,27 +7,28 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, settings_of
 
 
 def restore(
     table: Annotated[str, typer.Argument(help="The table; it must not exist yet.")],
     topic: Annotated[str, typer.Argument(help="The topic that its changelog was published to.")],
-    app: AppOption,
+    app: AppOption = None,
     config: ConfigOption = None,
     lake: LakeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Make a table of an application from its published changelog; `run` goes on from there.
 
-    Example: lakehouse repair restore totals totals-changelog --app app.py --lake ./other
+    Example: lakehouse repair restore totals totals-changelog --lake ./other
     """
     from lakehouse.plan.schema import check_topic
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    wanted = load_app(app).table(table)
-    rows = Lake(settings=settings_of(config, lake)).restore(wanted, check_topic(topic))
+    settings = settings_of(config, lake)
+    wanted = load_app(app_of(app, settings)).table(table)
+    rows = Lake(settings=settings).restore(wanted, check_topic(topic))
     if json:
         show.as_json({"table": table, "topic": topic, "rows": rows})
     else:

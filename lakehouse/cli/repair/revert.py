@@ -18,26 +18,27 @@ from lakehouse.cli.terminal.moments import (
     required,
 )
 from lakehouse.cli.terminal.options import (
-    AppArgument,
+    AppOption,
     ConfigOption,
     DecidedByOption,
     JsonOption,
     LakeOption,
     PlanOption,
-    ReasonOption,
+    WhyOption,
+    app_of,
     lake_of,
 )
 
 
 def revert(
-    app: AppArgument,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The table that goes back.")],
+    app: AppOption = None,
     version: VersionOption = None,
     tick: TickOption = None,
     at: AtOption = None,
     clock: ClockOption = None,
     offsets: OffsetsOption = None,
-    reason: ReasonOption = "",
+    why: WhyOption = "",
     decided_by: DecidedByOption = None,
     plan: PlanOption = False,
     config: ConfigOption = None,
@@ -48,14 +49,14 @@ def revert(
 
     Its job goes on. The rows that differ are merged in, at a tick of their own; only they reach the changelog.
 
-    Example: lakehouse repair revert app.py totals --version 41 --reason "a wrong release"
+    Example: lakehouse repair revert totals --version 41 --why "a wrong release"
     """
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    application, moment = load_app(app), required(asked_moment(at, clock, version, tick, offsets))
-    one = Lake(settings=lake_of(config, lake))
-    done = one.revert(application, application.table(table), moment, reason=reason, by=decided_by, dry_run=plan)
+    settings, moment = lake_of(config, lake), required(asked_moment(at, clock, version, tick, offsets))
+    application, one = load_app(app_of(app, settings)), Lake(settings=settings)
+    done = one.revert(application, application.table(table), moment, reason=why, by=decided_by, dry_run=plan)
     if json:
         show.as_json({"to": str(moment), **as_object(table, done, plan=plan)})
     else:

@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, lake_of
+from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, PlanOption, app_of, lake_of
 
 
 def upkeep(
-    app: AppOption,
     tables: Annotated[
         list[str] | None, typer.Argument(metavar="[TABLE]...", help="These tables; all, and bronze, if left out.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    app: AppOption = None,
+    plan: PlanOption = False,
     keep_at_least: Annotated[
         str | None,
         typer.Option(
@@ -28,7 +28,7 @@ def upkeep(
 ) -> None:
     """Compact small files, remove old versions, make anchors; a running job does it by itself.
 
-    Example: lakehouse repair upkeep totals --app app.py --dry-run
+    Example: lakehouse repair upkeep totals --plan
     """
     from lakehouse.cli.terminal import show
     from lakehouse.lake.layout import Layout
@@ -37,26 +37,27 @@ def upkeep(
     from lakehouse.run.start.application import load_app
     from lakehouse.spark.open_lake import OpenLake
 
-    application = load_app(app)
+    settings = lake_of(config, lake)
+    application = load_app(app_of(app, settings))
     for name in tables or ():
         application.table(name)  # said before Spark starts
-    used = Lake(settings=lake_of(config, lake))
+    used = Lake(settings=settings)
     layout = Layout(used.settings.lake.path)
     policy = at_least(used.settings.upkeep, keep_at_least)
-    done = by_command(OpenLake(used.spark, layout), application, policy, tables or (), dry_run=dry_run)
+    done = by_command(OpenLake(used.spark, layout), application, policy, tables or (), dry_run=plan)
     if json:
         for one in done:
-            show.as_json({**asdict(one), "dry_run": dry_run})
+            show.as_json({**asdict(one), "dry_run": plan})
         return
     columns = ("table", "files", "then", "bytes", "then", "anchor", "kept")
     rows = [
         (
-            one.name, one.files_before, None if dry_run and one.optimized else one.files_after,
+            one.name, one.files_before, None if plan and one.optimized else one.files_after,
             one.bytes_before, one.bytes_after, one.anchor, "; ".join(one.kept),
         )
         for one in done
     ]  # fmt: skip
     show.table("Upkeep", columns, rows)
-    if dry_run:
+    if plan:
         names = ", ".join(one.name for one in done if one.optimized) or "none"
         show.say(f"Nothing was changed. OPTIMIZE would be run on: {names}.")

@@ -11,7 +11,7 @@ import typer
 
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import FAILED
-from lakehouse.cli.terminal.options import AppArgument, ConfigOption, JsonOption
+from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, app_of
 from lakehouse.errors import ConfigError
 from lakehouse.settings.config import Settings, load
 
@@ -119,7 +119,7 @@ def status(config: ConfigOption = None, home: HomeOption = None, json: JsonOptio
 
 
 def add(
-    app: AppArgument,
+    app: AppOption = None,
     name: NameOption = None,
     schedule: Annotated[
         str | None,
@@ -138,14 +138,16 @@ def add(
 ) -> None:
     """Tell Airflow of an application: its DAGs appear within seconds. Repeat it after the declaration changed.
 
-    Example: lakehouse airflow add app.py --schedule "@hourly"
+    Example: lakehouse airflow add --app app.py --schedule "@hourly"
     """
     from lakehouse.airflow import service
     from lakehouse.airflow.home import Home
     from lakehouse.airflow.manifest import Schedules
 
     settings = _settings(config, home)
-    manifest, path = _add(settings, app, name, Schedules(schedule, backfill_schedule, freshness_minutes))
+    manifest, path = _add(
+        settings, app_of(app, settings), name, Schedules(schedule, backfill_schedule, freshness_minutes)
+    )
     if (running := service.find(Home(settings.airflow.home))) is not None:
         service.make_pools(running, settings.airflow)
     if json:

@@ -18,7 +18,7 @@ NEXT = """\
     lakehouse test run .                                    # scenario.json, which says what must come out
     lakehouse kafka up
     lakehouse kafka produce orders orders.jsonl --partitions 2
-    lakehouse run app.py --until caught-up
+    lakehouse run --until caught-up                         # app.py, as lakehouse.toml says
     lakehouse query "SELECT * FROM totals"\
 """
 

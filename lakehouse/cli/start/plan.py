@@ -6,7 +6,7 @@ import typer
 
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import FAILED
-from lakehouse.cli.terminal.options import AppArgument, ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, settings_of
 
 WORDS = {
     "new": "new",
@@ -17,12 +17,12 @@ WORDS = {
 }
 
 
-def plan(app: AppArgument, config: ConfigOption = None, lake: LakeOption = None, json: JsonOption = False) -> None:
+def plan(app: AppOption = None, config: ConfigOption = None, lake: LakeOption = None, json: JsonOption = False) -> None:
     """Say what a run would do with each table: make it, continue it, or refuse it, and why. Nothing is run.
 
     Exit code 1 when a run would be refused.
 
-    Example: lakehouse plan app.py
+    Example: lakehouse plan --app app.py
     """
     from lakehouse.lake.layout import Layout
     from lakehouse.plan.evolution.change import reaches, refusal
@@ -30,7 +30,8 @@ def plan(app: AppArgument, config: ConfigOption = None, lake: LakeOption = None,
     from lakehouse.run.start.application import load_app
     from lakehouse.run.start.changing import misplaced, planned
 
-    application, layout = load_app(app), Layout(settings_of(config, lake).lake.path)
+    settings = settings_of(config, lake)
+    application, layout = load_app(app_of(app, settings)), Layout(settings.lake.path)
     tables, problems = planned(layout, application), misplaced(layout, application)
     below = {of.table.name: [table.name for table in application.below(of.table)] for of in tables}
     refused = [refusal(of.table.name, of.change) for of in tables if of.change is not None and not of.can_go_on]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import AppArgument, ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, settings_of
 
 if TYPE_CHECKING:
     from lakehouse.plan.app import App
@@ -32,7 +32,7 @@ class Only(StrEnum):
 
 
 def run(
-    app: AppArgument,
+    app: AppOption = None,
     until: Annotated[
         Until | None, typer.Option(help="End when everything that Kafka has at the start is taken in.")
     ] = None,
@@ -45,14 +45,15 @@ def run(
 
     Keeps running until Ctrl-C or SIGTERM, and starts again where it stopped; with --until caught-up it ends by itself.
 
-    Example: lakehouse run app.py --until caught-up
+    Example: lakehouse run --app app.py --until caught-up
     """
     from lakehouse.cli.start.job import STOPPED, as_event, run_until
     from lakehouse.run.start import ready, topics
     from lakehouse.run.start.application import load_app
     from lakehouse.run.start.kafka import kafka
 
-    settings, application = settings_of(config, lake), load_app(app)
+    settings = settings_of(config, lake)
+    application = load_app(app_of(app, settings))
     parts: tuple[Part, ...] = ("ingest", "silver") if only is None else (only.value,)
     ready.check(settings, application, parts)  # said before a broker starts
     with kafka(settings) as servers:

@@ -7,7 +7,7 @@ APP = '''\
 
     lakehouse kafka up                                          # a Kafka of your own; `lakehouse kafka down` ends it
     lakehouse kafka produce orders orders.jsonl --partitions 2  # sample records into the topic
-    lakehouse run app.py --until caught-up                      # Kafka -> bronze -> the tables below
+    lakehouse run --until caught-up                             # Kafka -> bronze -> the tables below
     lakehouse query "SELECT * FROM totals"
 """
 
@@ -86,6 +86,7 @@ SETTINGS = """\
 # Everything may be left out; see `lakehouse --help` and the comments.
 [lake]
 path = "./lake"
+app = "app.py"    # the application of all commands that name none
 
 # [kafka]
 # bootstrap_servers = "one:9092"    # left out: an embedded Kafka, its data in .kafka

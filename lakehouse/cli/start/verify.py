@@ -26,7 +26,7 @@ def verify(layout: Layout, app: App) -> dict[str, Any]:
     """Return {"ok", "problems", "tick", "tables", "topics", "quarantined"}. Raises NotFound before the first tick."""
     covers = reader.bronze_covers(layout)
     if not covers:
-        raise NotFound(f"lake {layout.root} holds no tick yet. Run the application first: lakehouse run APP.")
+        raise NotFound(f"lake {layout.root} holds no tick yet. Run the application first: lakehouse run.")
     topics = {name: _topic(layout, name, covers["topics"].get(name)) for name in app.topics}
     tables = {table.name: _table(layout, table, covers, topics) for table in app.tables}
     known = set(reader.names(layout, "quarantine"))

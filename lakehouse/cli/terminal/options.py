@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakehouse.errors import ConfigError
 from lakehouse.settings.config import Settings
 
 if TYPE_CHECKING:
     pass
 
+APPLICATION = re.compile(rb"^\s*\w+\s*=\s*(lh|lakehouse)\.app\(", re.MULTILINE)
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Settings; lakehouse.toml of this folder if left out.")
 ]
@@ -20,18 +23,15 @@ LakeOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 AppOption = Annotated[
-    str,
-    typer.Option("--app", metavar="APP", help="The application: a file (app.py) or a module; :NAME if it has several."),
-]
-AppArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="APP", help="A file (app.py) or a module that declares an application, with :NAME if it has several."
+    str | None,
+    typer.Option(
+        "--app", metavar="APP",
+        help="The application: a file (app.py) or a module, :NAME if it has several; lake.app if left out.",
     ),
-]
+]  # fmt: skip
 
 
-ReasonOption = Annotated[str, typer.Option("--reason", help="Why; it is kept in the interventions.")]
+WhyOption = Annotated[str, typer.Option("--why", metavar="TEXT", help="Why; it is kept in the interventions.")]
 DecidedByOption = Annotated[
     str | None,
     typer.Option(
@@ -40,6 +40,28 @@ DecidedByOption = Annotated[
     ),
 ]  # fmt: skip
 PlanOption = Annotated[bool, typer.Option("--plan", help="Only say what would change, and how much; apply nothing.")]
+
+
+def app_of(app: str | None, settings: Settings) -> str:
+    """Return the application that a command line means: the named one, or that of the settings. Raises ConfigError."""
+    if (found := app or settings.lake.app) is not None:
+        return found
+    here = guessed_app()
+    raise ConfigError(
+        f"no application is named. Name it with --app {here}, or once for all commands in lakehouse.toml: "
+        f'app = "{here}" under [lake].'
+    )
+
+
+def guessed_app() -> str:
+    """Return the file of the current folder that seems to declare an application; FILE.py if there are several."""
+    files = [path for path in sorted(Path().glob("*.py")) if APPLICATION.search(path.read_bytes())]
+    return files[0].name if len(files) == 1 else "FILE.py"
+
+
+def with_app(app: str | None) -> str:
+    """Return how a command that is suggested names the application: as the command line at hand has done."""
+    return "" if app is None else f" --app {app}"
 
 
 def lake_of(config: Path | None, lake: str | None) -> Settings:

@@ -11,7 +11,7 @@ import typer
 
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import FAILED
-from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, lake_of
+from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
 
 if TYPE_CHECKING:
     from lakehouse.run.audit.finding import Audit, PartitionAudit
@@ -28,7 +28,7 @@ MISSING = (
 
 def audit(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A table of the application, such as totals.")],
-    app: AppOption,
+    app: AppOption = None,
     deep: Annotated[
         bool, typer.Option("--deep", help="Also fold the table from bronze, and compare its rows.")
     ] = False,
@@ -41,15 +41,16 @@ def audit(
     Exit code 1 when something is not as it should be: each problem says what was found, what was expected, what to do.
     Offsets that bronze does not have are looked up in Kafka, if it runs. Docs: docs/audit.md.
 
-    Example: lakehouse test audit totals --app app.py
+    Example: lakehouse test audit totals
     """
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    application = load_app(app)
+    settings = lake_of(config, lake)
+    application = load_app(app_of(app, settings))
     wanted = application.table(table)
     with ExitStack() as stack:
-        found = Lake(settings=lake_of(config, lake)).audit(
+        found = Lake(settings=settings).audit(
             application, wanted, deep=deep, listen=_told if json else _progress(stack)
         )  # fmt: skip
     if json:

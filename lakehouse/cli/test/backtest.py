@@ -8,15 +8,15 @@ import typer
 
 from lakehouse.cli.repair.backfill import progress
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import AppArgument, ConfigOption, JsonOption, LakeOption, lake_of
+from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
 
 SHOWN = ("key", "before", "after")
 
 
 def backtest(
-    app: AppArgument,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A table that both applications declare.")],
     other: Annotated[str, typer.Option("--with", metavar="OTHER", help="The other application: a file or a module.")],
+    app: AppOption = None,
     to: Annotated[int | None, typer.Option("--to", min=0, help="Up to this tick; the last one if left out.")] = None,
     config: ConfigOption = None,
     lake: LakeOption = None,
@@ -26,13 +26,15 @@ def backtest(
 
     Both are built beside the live tables and removed again; the live table is not touched.
 
-    Example: lakehouse test backtest app.py hourly --with longer_grace.py
+    Example: lakehouse test backtest hourly --with longer_grace.py
     """
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
+    settings = lake_of(config, lake)
+    app = app_of(app, settings)
     first, second = load_app(app).table(table), load_app(other).table(table)
-    one = Lake(settings=lake_of(config, lake))
+    one = Lake(settings=settings)
     with progress(as_json=json) as listen:
         found = one.backtest(first, second, to=to, listen=listen)
     of = found.differing

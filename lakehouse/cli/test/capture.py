@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import AppArgument, ConfigOption, LakeOption, lake_of
+from lakehouse.cli.terminal.options import AppOption, ConfigOption, LakeOption, app_of, lake_of
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def capture(
-    app: AppArgument,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A table of the application.")],
     key: Annotated[str, typer.Option(help="Its key; the values of a key of several joined by commas, as in CSV.")],
+    app: AppOption = None,
     limit: Annotated[
         int | None,
         typer.Option("--limit", min=1, metavar="N", help="Only the first N records of the key; all if left out."),
@@ -36,13 +36,14 @@ def capture(
     keys that move it in the lake, so windows can close, and records be late, at other points than they did there. All
     windows of a key are captured; leave the window out of --key.
 
-    Example: lakehouse test capture app.py totals --key ann
+    Example: lakehouse test capture totals --key ann
     """
     from lakehouse.lake.layout import Layout
     from lakehouse.run.explain.capture import capture as captured
     from lakehouse.run.start.application import find_app
 
-    found = find_app(app)
+    settings = lake_of(config, lake)
+    found = find_app(app_of(app, settings))
     of = found.app.table(table)
     file = out or _folder(found) / f"{table}-{_slug(key)}.json"
     if file.exists():
@@ -55,7 +56,7 @@ def capture(
         )
     if not file.absolute().parent.is_dir():
         raise ConfigError(f"--out {file}: there is no folder {file.parent}. Make it, or name another file.")
-    layout = Layout(lake_of(config, lake).lake.path)
+    layout = Layout(settings.lake.path)
     with show.console(stderr=True).status("reading bronze") as status:
         made = captured(
             layout, found.app, f"{module}:{found.name}", of, key, limit,

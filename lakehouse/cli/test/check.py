@@ -6,22 +6,22 @@ import typer
 
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import FAILED
-from lakehouse.cli.terminal.options import AppArgument, ConfigOption, LakeOption, lake_of
+from lakehouse.cli.terminal.options import AppOption, ConfigOption, LakeOption, app_of, lake_of
 
 
-def check(app: AppArgument, config: ConfigOption = None, lake: LakeOption = None) -> None:
+def check(app: AppOption = None, config: ConfigOption = None, lake: LakeOption = None) -> None:
     """Check that an application's tables are current and that every offset is accounted for. Prints JSON.
 
     Exit code 1 when something is not as it should be; "problems" says what.
 
-    Example: lakehouse test check app.py
+    Example: lakehouse test check --app app.py
     """
     from lakehouse.cli.start.verify import verify
     from lakehouse.lake.layout import Layout
     from lakehouse.run.start.application import load_app
 
-    application = load_app(app)
-    found = verify(Layout(lake_of(config, lake).lake.path), application)
+    settings = lake_of(config, lake)
+    found = verify(Layout(settings.lake.path), load_app(app_of(app, settings)))
     show.as_json(found)
     if not found["ok"]:
         raise typer.Exit(FAILED)

@@ -10,7 +10,7 @@ import typer
 
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import FAILED
-from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
+from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
 from lakehouse.errors import ConfigError, KafkaUnavailable
 
 if TYPE_CHECKING:
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 def drill(
     table: Annotated[str | None, typer.Argument(metavar="TABLE", help="The table.")] = None,
-    app: Annotated[
-        str | None, typer.Option("--app", metavar="APP", help="The application: a file (app.py) or a module.")
-    ] = None,
+    app: AppOption = None,
     topic: Annotated[
         str | None,
         typer.Option("--topic", help="Where its changelog is published; needed if the application does not say."),
@@ -38,7 +36,7 @@ def drill(
 
     The live table is only read. Exit code 1 where a damage was not found, or a restored table is not equal.
 
-    Example: lakehouse test drill totals --app app.py
+    Example: lakehouse test drill totals
     """
     from lakehouse.lake.layout import Layout
     from lakehouse.plan.schema import check_name, check_topic
@@ -50,11 +48,9 @@ def drill(
     if history:
         _history(layout.root, check_name(table, "table") if table is not None else None, json=json)
         return
-    if table is None or app is None:
-        raise ConfigError(
-            "drill: expected a table and --app, such as lakehouse test drill totals --app app.py; or --history."
-        )
-    application = load_app(app)
+    if table is None:
+        raise ConfigError("drill: expected a table, such as lakehouse test drill totals; or --history.")
+    application = load_app(app_of(app, settings))
     wanted = application.table(table)
     topics = [check_topic(topic)] if topic is not None else [s.topic for s in application.sinks if s.of == wanted]
     with ExitStack() as stack:

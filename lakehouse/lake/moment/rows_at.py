@@ -64,9 +64,9 @@ def snapshot(layout: Layout, name: str, at: At | None, fold: FoldRows | None = N
         return Snapshot(history, version, reader.dataset(history.path, version))
     if fold is not None and history.layer == "silver":
         return Snapshot(history, None, fold(history.name, at))
-    more = "With --app APP Spark folds it from bronze."
+    more = "With --app, which names the application, Spark folds it from bronze."
     if history.layer != "silver":
-        more = f"Between versions only {history.name} itself can be read, with --app APP."
+        more = f"Between versions only {history.name} itself can be read, with --app, which names the application."
     raise NotFound(f"{why or history.around(at)} {more}")
 
 

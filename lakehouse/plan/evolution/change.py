@@ -126,7 +126,7 @@ def refusal(name: str, change: Evolution) -> str:
     advice = f"Give the new declaration another table name: it is built from bronze, while {name} stays."
     if change.kind == "refold":
         advice = (
-            f"`lakehouse repair backfill APP {name}` builds it from bronze beside the live table, and swaps it in; "
+            f"`lakehouse repair backfill {name}` builds it from bronze beside the live table, and swaps it in; "
             "--plan says what would change. Or give the new declaration another table name: it is built from bronze, "
             f"while {name} stays."
         )

@@ -10,7 +10,7 @@ REBUILD = (
     "Rebuild the table: stop the job, remove silver/{table} (and state/{table}, late/{table} where they exist) from "
     "the lake, and run the application."
 )
-BACKFILL = "`lakehouse repair backfill APP {table}` rebuilds it; the tables that read it get the differences, too."
+BACKFILL = "`lakehouse repair backfill {table}` rebuilds it; the tables that read it get the differences, too."
 BACKUP = "Bronze is only ever appended to: something else wrote there. Restore its folder from a backup."
 REQUARANTINE = (
     "The bytes are in bronze. To have the quarantine written again, stop the job, remove its folder below quarantine/, "

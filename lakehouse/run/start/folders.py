@@ -12,7 +12,8 @@ from lakehouse.lake.layout import Layout
 from lakehouse.plan.refused.near import near
 from lakehouse.settings.config import Settings
 
-LAYERS = ("bronze", "silver", "control")  # a lake has at least one of these folders
+# A lake has at least one of these folders.
+LAYERS = ("bronze", "silver", "state", "late", "quarantine", "interventions", "anchors", "beside", "control")
 
 
 def check_writable(settings: Settings) -> None:
@@ -32,7 +33,9 @@ def check_lake(root: str, *, named: bool) -> None:
     if "://" in root or any((path / layer).is_dir() for layer in LAYERS):
         return
     if path.is_dir() and any(path.iterdir()):
-        raise NoLake(f"{root} is no lake: it has none of the folders {', '.join(LAYERS)}. Name a lake with --lake.")
+        raise NoLake(
+            f"{root} is no lake: it has neither bronze nor silver, nor another folder of one. Name a lake with --lake."
+        )
     if path.exists() and not path.is_dir():
         raise NoLake(f"{root} is no lake: it is a file. Name a lake's folder with --lake.")
     if named:

@@ -87,7 +87,7 @@ def _not_rebuilt(opened: OpenTable) -> str:
     name, at = max(_changed_above(opened), key=lambda item: item[1].at)
     return (
         f"table {opened.name!r} reads {name}, which was given other logic at tick {at.at}, and was not rebuilt since: "
-        f"what it had read before is in its own versions alone. `lakehouse repair backfill APP {opened.name}` "
+        f"what it had read before is in its own versions alone. `lakehouse repair backfill {opened.name}` "
         "rebuilds it."
     )
 

@@ -32,7 +32,7 @@ async function start() {
     const name = [state().app, ofDag, names[0]].find((one) => names.includes(one));
     show(at("problem"), problems.map(problem));
     if (!name) {
-      at("problem").append(hint("There is no application yet. ", h("code", null, "lakehouse airflow add app.py"), " adds one."));
+      at("problem").append(hint("There is no application yet. ", h("code", null, "lakehouse airflow add --app app.py"), " adds one."));
       return;
     }
     if (ofDag && !names.includes(ofDag)) at("problem").append(hint(`The DAG ${state().dag} is of no application; this is ${name}.`));
