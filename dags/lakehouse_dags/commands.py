@@ -85,7 +85,7 @@ Line = tuple[str, Sequence[str], Sequence[str]]  # the command with its group, i
 
 
 def _run(part: str) -> Callable[[Where, Request], Line]:
-    return lambda where, _: ("run", [where["app"]], ["--until=caught-up", f"--only={part}"])
+    return lambda where, _: ("run", [], [_app(where), "--until=caught-up", f"--only={part}"])
 
 
 def _range(request: Request) -> list[str]:
@@ -95,17 +95,17 @@ def _range(request: Request) -> list[str]:
 def _backfill(where: Where, request: Request) -> Line:
     return (
         "repair backfill",
-        [where["app"], request["table"]],
-        [*_range(request), f"--reason={request.get('reason', '')}"],
+        [request["table"]],
+        [_app(where), *_range(request), f"--why={request.get('reason', '')}"],
     )
 
 
 def _plan(where: Where, request: Request) -> Line:
-    return "repair backfill", [where["app"], request["table"]], [*_range(request), "--plan"]
+    return "repair backfill", [request["table"]], [_app(where), *_range(request), "--plan"]
 
 
 def _discard(where: Where, request: Request) -> Line:
-    return "repair backfill", [where["app"], request["table"]], ["--discard"]
+    return "repair backfill", [request["table"]], [_app(where), "--discard"]
 
 
 def _reconcile(where: Where, request: Request) -> Line:
@@ -127,11 +127,11 @@ def _moment(request: Request) -> list[str]:
 
 
 def _checkout(where: Where, request: Request) -> Line:
-    return "past checkout", [where["app"], request["table"], request["target"]], [*_moment(request), "--again"]
+    return "past checkout", [request["table"], request["target"]], [_app(where), *_moment(request), "--again"]
 
 
 def _prove(where: Where, request: Request) -> Line:
-    return "past rebuild", [where["app"], request["table"]], ["--prove", *_moment(request)]
+    return "past rebuild", [request["table"]], [_app(where), "--prove", *_moment(request)]
 
 
 def _drill(where: Where, request: Request) -> Line:
@@ -141,8 +141,8 @@ def _drill(where: Where, request: Request) -> Line:
 
 def _upkeep(where: Where, request: Request) -> Line:
     keep = f"--keep-at-least={request['keep_hours']} hours"
-    dry_run = ["--dry-run"] if request["dry_run"] else []
-    return "repair upkeep", request["tables"] or (), [_app(where), keep, *dry_run]
+    plan = ["--plan"] if request["dry_run"] else []
+    return "repair upkeep", request["tables"] or (), [_app(where), keep, *plan]
 
 
 def _quarantine(more: Callable[[Request], list[str]]) -> Callable[[Where, Request], Line]:
@@ -157,7 +157,7 @@ def _quarantine(more: Callable[[Request], list[str]]) -> Callable[[Where, Reques
 COMMANDS: dict[str, Callable[[Where, Request], Line]] = {
     "ingest": _run("ingest"),
     "silver": _run("silver"),
-    "check": lambda where, _: ("test check", [where["app"]], []),
+    "check": lambda where, _: ("test check", [], [_app(where)]),
     "status": lambda where, _: ("status", [], []),
     "plan": _plan,
     "backfill": _backfill,
@@ -167,7 +167,7 @@ COMMANDS: dict[str, Callable[[Where, Request], Line]] = {
     "prove": _prove,
     "drill": _drill,
     "upkeep": _upkeep,
-    "try": _quarantine(lambda _: ["--dry-run"]),
+    "try": _quarantine(lambda _: ["--plan"]),
     "replay": _quarantine(lambda request: ["--replay", "--again", f"--why={request['reason']}"]),
 }
 

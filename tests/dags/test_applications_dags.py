@@ -168,7 +168,7 @@ def test_a_dry_run_plans_cleans_up_and_changes_nothing(run, tmp_path, shop):
     assert found["state"] == "success", found["log"]
     assert [states[task] for task in ("check_request", "plan", "unless_dry_run", "discard")] == ["success"] * 4
     assert [states[task] for task in ("approve", "reconcile", "facts")] == ["skipped"] * 3
-    assert [re.findall("--(plan|discard|reason)", call) for call in _calls(tmp_path)] == [["plan"], ["discard"]]
+    assert [re.findall("--(plan|discard|why)", call) for call in _calls(tmp_path)] == [["plan"], ["discard"]]
     assert found["tasks"]["plan"]["xcom"] == {"table": "totals", "added": 0, "event": "done"}
 
 
@@ -182,10 +182,10 @@ def test_an_approved_backfill_runs_its_chunks_and_reports_once(run, tmp_path, sh
     assert (states["backfill/0"], states["backfill/1"], states["reconcile"]) == ("success",) * 3
     assert (states["tables.totals"], states["tables.current_orders"]) == ("success", "skipped")
     assert found["tasks"]["backfill/1"]["label"] == "2013-07-05T00:00:00Z to 2013-07-06T00:00:00Z"
-    done = [call for call in _calls(tmp_path) if "--reason" in call]
+    done = [call for call in _calls(tmp_path) if "--why" in call]
     assert {*re.findall(r"--from=(\S+)", str(done))} == {"2013-07-04T00:00:00Z", "2013-07-05T00:00:00Z"}
     assert len(done) == 2
-    assert all("--reason={{ 7*7 }} a bug --lake" in call for call in done), "braces are no template"
+    assert all("--why={{ 7*7 }} a bug --lake" in call for call in done), "braces are no template"
     told = {"rows": 2, "version": 4, "tick": 7, "offsets": {"orders": {"0": 3}}, "reason": "{{ 7*7 }} a bug"}
     assert found["events"] == [told]
     assert found["tasks"]["plan"]["link"] == f"/lakehouse/?app={one.name}&table=totals"

@@ -71,8 +71,8 @@ def test_a_range_of_event_times_is_done_in_chunks_that_cover_it():
         ("2013-07-06T00:00:00Z", "2013-07-06T10:00:00Z"),
     ]
     assert line("backfill", {**parts[0], "reason": "a bug"}) == [
-        "repair", "backfill", "--from=2013-07-04T00:00:00Z", "--to=2013-07-05T00:00:00Z", "--reason=a bug", "--",
-        "/srv/shop/app.py", "totals",
+        "repair", "backfill", "--app=/srv/shop/app.py", "--from=2013-07-04T00:00:00Z", "--to=2013-07-05T00:00:00Z",
+        "--why=a bug", "--", "totals",
     ]  # fmt: skip
     assert "--plan" in line("reconcile", request)
 
@@ -83,7 +83,7 @@ def test_offsets_are_done_partition_by_partition_and_all_rows_at_once():
     everything = asked("backfill_range")
     (one,) = requests.chunks(everything)
     assert one["label"] == "all rows"
-    assert line("plan", one) == ["repair", "backfill", "--plan", "--", "/srv/shop/app.py", "totals"]
+    assert line("plan", one) == ["repair", "backfill", "--app=/srv/shop/app.py", "--plan", "--", "totals"]
     assert line("reconcile", one) == ["test", "audit", "--app=/srv/shop/app.py", "--deep", "--", "totals"]
 
 
@@ -130,9 +130,9 @@ def test_an_interval_is_the_runs_own_or_the_params():
 def test_the_clocks_of_a_moment(clock, moment, options):
     request = asked("reconstruct_point_in_time", clock=clock, moment=moment)
     assert line("checkout", request) == [
-        "past", "checkout", *options, "--again", "--", "/srv/shop/app.py", "totals", "then",
+        "past", "checkout", "--app=/srv/shop/app.py", *options, "--again", "--", "totals", "then",
     ]  # fmt: skip
-    assert line("prove", request) == ["past", "rebuild", "--prove", *options, "--", "/srv/shop/app.py", "totals"]
+    assert line("prove", request) == ["past", "rebuild", "--app=/srv/shop/app.py", "--prove", *options, "--", "totals"]
 
 
 def test_the_other_commands():
@@ -149,7 +149,7 @@ def test_the_other_commands():
         "--why=units", "--", "orders",
     ]  # fmt: skip
     assert commands.argv(PYTHON, APP.where(), "check", {})[4:] == [
-        "test", "check", "--config=/srv/shop/lakehouse.toml", "--", "/srv/shop/app.py",
+        "test", "check", "--app=/srv/shop/app.py", "--config=/srv/shop/lakehouse.toml",
     ]  # fmt: skip
     assert "--lake=/srv/shop/lake" in commands.argv(PYTHON, {**APP.where(), "config": None}, "check", {})
 
@@ -270,4 +270,4 @@ def test_a_hostile_reason_reaches_the_command_as_it_was_written(tmp_path):
         arguments = commands.argv(PYTHON, APP.where(), "backfill", request)[4:]
         done = subprocess.run([sys.executable, program, *arguments], capture_output=True, text=True, check=True)
         assert json.loads(done.stdout) == arguments
-        assert f"--reason={reason}" in arguments
+        assert f"--why={reason}" in arguments
