@@ -56,16 +56,12 @@ def main(arguments: Sequence[str]) -> int:
     debug = DEBUG in arguments
     try:
         app([argument for argument in arguments if argument != DEBUG], prog_name="lakehouse")
-    except LakehouseError as error:
-        if debug:
+    except Exception as error:
+        said = told(error)
+        if debug or (said is None and not isinstance(error, LakehouseError)):
             raise
-        show.say(f"error: {error}", stderr=True)
-        return exit_code(error)
-    except OSError as error:
-        if debug or (said := told(error)) is None:
-            raise
-        show.say(f"error: {said}", stderr=True)
-        return FAILED
+        show.say(f"error: {said or error}", stderr=True)
+        return exit_code(error) if isinstance(error, LakehouseError) else FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
     except SystemExit as end:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
+from deltalake.exceptions import DeltaError
 
+from lakehouse.errors import NotFound
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
@@ -126,7 +129,7 @@ def test_the_lake_of_the_settings_may_be_one_that_is_to_be_made(lakehouse):
 )
 def test_what_is_wrong_with_a_folder_is_a_message(lakehouse, monkeypatch, number, said):
     def refused(*of: object) -> None:
-        raise OSError(number, __import__("os").strerror(number), "/data/lake")
+        raise OSError(number, os.strerror(number), "/data/lake")
 
     monkeypatch.setattr("lakehouse.cli.start.facts.lake", refused)
     found = lakehouse("status")
@@ -134,3 +137,27 @@ def test_what_is_wrong_with_a_folder_is_a_message(lakehouse, monkeypatch, number
     assert found.err.startswith(f"error: {said}")
     with pytest.raises(OSError, match="/data/lake"):
         lakehouse("status", "--debug")
+
+
+@pytest.mark.parametrize("kind", [OSError, DeltaError, NotFound])
+def test_a_file_that_delta_rs_can_not_read_is_a_message(lakehouse, monkeypatch, kind):
+    def refused(*of: object) -> None:
+        raise kind(
+            "Kernel error -> Generic error\n  \x1b[31m↳\x1b[0m Unable to open file /data/my lake/0.json\n"
+            "   \x1b[31m↳\x1b[0m Permission denied (os error 13)\n"
+        )
+
+    monkeypatch.setattr("lakehouse.cli.start.facts.lake", refused)
+    found = lakehouse("status")
+    assert found.code in (1, 2)
+    assert found.err.startswith("error: /data/my lake/0.json: Permission denied: this user may not read or write it;")
+    assert len(found.err.splitlines()) == 1
+
+
+def test_an_error_of_the_program_itself_is_no_message(lakehouse, monkeypatch):
+    def broken(*of: object) -> None:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr("lakehouse.cli.start.facts.lake", broken)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        lakehouse("status")

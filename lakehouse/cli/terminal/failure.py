@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 
 from lakehouse.errors import ConfigError, LakehouseError, LeaseHeld, NotFound, PlanError
 
@@ -18,6 +19,7 @@ TOLD = {
     errno.EISDIR: "it is a folder; expected a file",
     errno.ENAMETOOLONG: "its name is too long; choose a shorter one",
 }
+REPORT = re.compile(r"file (/[^\n]+)\n[^\n]*\(os error (\d+)\)")
 OK = 0
 FAILED = 1
 BAD_INPUT = 2
@@ -25,11 +27,20 @@ TABLE_HELD = 3
 INTERRUPTED = 130
 
 
-def told(error: OSError) -> str | None:
-    """Return a message for what is wrong with a file or a folder that an error names; None for another error."""
-    if error.filename is None or error.errno not in TOLD:
+def told(error: Exception) -> str | None:
+    """Return a message for what is wrong with a file or a folder that an error names; None for another error.
+
+    The error may be Python's, or quote a report of delta-rs: "Unable to open file /lake/x", "(os error 13)" below it.
+    """
+    if isinstance(error, OSError) and error.filename is not None and error.errno is not None:
+        path, number = os.fsdecode(error.filename), error.errno
+    elif found := REPORT.search(str(error)):
+        path, number = found[1], int(found[2])
+    else:
         return None
-    return f"{os.fsdecode(error.filename)}: {error.strerror}: {TOLD[error.errno]}. --debug shows where it happened."
+    if number not in TOLD:
+        return None
+    return f"{path}: {os.strerror(number)}: {TOLD[number]}. --debug shows where it happened."
 
 
 def exit_code(error: LakehouseError) -> int:
