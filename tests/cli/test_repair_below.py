@@ -129,7 +129,7 @@ def test_new_logic_above_reaches_the_tables_below(
     assert shop.rows("by_city") == old["by_city"], "what was looked up stays"
     (problem,) = problems(lakehouse, "by_city", "new.py")
     assert "reads customer, which was given other logic at tick 4, and was not rebuilt since" in problem
-    assert "`lakehouse repair backfill APP by_city`" in problem
+    assert "`lakehouse repair backfill by_city`" in problem
     early = lakehouse("repair", "backfill", "new.py", "city_total")
     assert early.code != 0
     assert "table 'by_city' reads customer" in early.err, "the tables above come first"

@@ -263,6 +263,6 @@ def test_a_refusal_names_the_way_out() -> None:
     assert said.splitlines() == [
         "table 't' exists in the lake under another declaration, and needs a refold:",
         "  having: found none, declared n > 1; its rows were computed the earlier way, so refold the table.",
-        "`lakehouse repair backfill APP t` builds it from bronze beside the live table, and swaps it in; --plan says "
+        "`lakehouse repair backfill t` builds it from bronze beside the live table, and swaps it in; --plan says "
         "what would change. Or give the new declaration another table name: it is built from bronze, while t stays.",
     ]
