@@ -48,10 +48,10 @@ def per_event(
 ) -> DataFrame:  # fmt: skip
     """Return the changes of the ticks in (after, to], in position order: key, values, accumulators, CHANGE_COLUMNS.
 
-    cut: which records count, if not all do; its tick is ignored. numbered: with `_number`, which counts the changes of
-    one record from 0. rebuilt: as the present logic makes them, see `lakehouse.spark.past.present`. shared: see
-    `Shared`. Raises NotFound for final results by a cut, and for a history from the first tick that only earlier logic
-    of a table above could tell.
+    cut: which records count, if not all do; its tick is ignored. numbered: in no order, with `_number`, which counts
+    the changes of one record from 0. rebuilt: as the present logic makes them, see `lakehouse.spark.past.present`.
+    shared: see `Shared`. Raises NotFound for final results by a cut, and for a history from the first tick that only
+    earlier logic of a table above could tell.
     """
     table = opened.table
     if cut is not None and not cut.whole and is_final(table):
@@ -138,7 +138,10 @@ class _Changes:
             same = Window.partitionBy("_position").orderBy(*order)
             changes = changes.withColumn("_number", (F.row_number().over(same) - 1).cast("bigint"))
             names = [*names, "_number"]
-        return changes.where(F.col("_position").isNotNull()).orderBy(*order).select(*names, *CHANGE_COLUMNS)
+        changes = changes.where(F.col("_position").isNotNull())
+        if not numbered:  # to sort all of them, Spark would derive them twice
+            changes = changes.orderBy(*order)
+        return changes.select(*names, *CHANGE_COLUMNS)
 
     def _folded(self) -> DataFrame:
         match way_of(self._table):
