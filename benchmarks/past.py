@@ -27,7 +27,7 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 POSITION = pa.struct(
     [
         ("tick", pa.int64()), ("order_time", pa.int64()), ("topic", pa.string()), ("partition", pa.int32()),
-        ("offset", pa.int64()), ("ordinal", pa.int64()),
+        ("offset", pa.int64()), ("ordinals", pa.list_(pa.int64())),
     ]
 )  # fmt: skip
 
@@ -44,7 +44,7 @@ def write(root: Path, name: str, rows: int, versions: int) -> None:
     Path(silver).mkdir(parents=True)
     settings = {"lakehouse.key": "k", "lakehouse.declaration": json.dumps({"version": 1, "stream": {"topic": name}})}
     keys = pa.array([f"key-{n}" for n in range(rows)])
-    places = [{"tick": 1, "order_time": 0, "topic": name, "partition": 0, "offset": 0, "ordinal": 0}] * rows
+    places = [{"tick": 1, "order_time": 0, "topic": name, "partition": 0, "offset": 0, "ordinals": []}] * rows
     table = pa.table({"k": keys, "n": pa.array(range(rows)), "_position": pa.array(places, POSITION)})
     DeltaTable.create(silver, table.schema, configuration=settings, raise_if_key_not_exists=False)
     for tick in range(1, versions + 1):

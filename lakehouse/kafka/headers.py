@@ -1,6 +1,6 @@
 """The headers of a changelog's records, and how a record is made to fit the topic's size limit.
 
-lakehouse.position       JSON list: tick, order time, topic, partition, offset, ordinal of the cause of the change
+lakehouse.position       JSON list: tick, order time, topic, partition, offset, list of ordinals of the change's cause
 lakehouse.event-time     milliseconds since 1970
 lakehouse.origin         "<origin>/<table>": whose ticks these are, see `lakehouse.kafka.covers`
 lakehouse.accumulators   JSON object with what a table needs to go on, if its visible columns are not enough
@@ -14,6 +14,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from confluent_kafka import Message
 
@@ -29,6 +30,10 @@ DEFLATED = "lakehouse.accumulators-deflated"
 LEFT_OUT = "lakehouse.accumulators-left-out"
 LARGEST_INFLATED = 1 << 30  # a header of a few kilobytes could ask for any amount of memory
 LIMIT = "max.message.bytes"
+EARLIER = (
+    "An earlier release of lakehouse published it. Build the table from bronze, and publish it to a new topic: this "
+    "release can't continue from what that topic has."
+)
 HELP = "It may have been written by another program, or with other headers: only lakehouse may write to the topic."
 
 
@@ -74,9 +79,9 @@ def _whole(text: str, name: str, where: str) -> int:
         value = json.loads(text)
     except (ValueError, RecursionError):
         value = None
-    if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
+    if not _is_bigint(value):
         raise NotFound(f"record {where}: its {name} header is {text[:60]!r}, expected a whole number. {HELP}")
-    return value
+    return int(value)
 
 
 def _position(text: str, where: str) -> Position:
@@ -84,14 +89,21 @@ def _position(text: str, where: str) -> Position:
         value = json.loads(text)
     except (ValueError, RecursionError):
         value = None
-    kinds = (int, int, str, int, int, int)
-    fits = isinstance(value, list) and [type(item) for item in value] == list(kinds)
-    if not fits or any(not -(2**63) <= n < 2**63 for n in value if isinstance(n, int)):
-        raise NotFound(
-            f"record {where}: its {POSITION} header is {text[:100]!r}, expected a list of tick, order time, topic, "
-            f"partition, offset, ordinal. {HELP}"
-        )
-    return Position(*value)
+    is_earlier = False
+    if isinstance(value, list) and len(value) == 6:
+        tick, order_time, topic, partition, offset, ordinals = value
+        is_earlier = _is_bigint(ordinals)
+        path: list[Any] = ordinals if isinstance(ordinals, list) else [None]
+        if isinstance(topic, str) and all(map(_is_bigint, (tick, order_time, partition, offset, *path))):
+            return Position(tick, order_time, topic, partition, offset, tuple(path))
+    raise NotFound(
+        f"record {where}: its {POSITION} header is {text[:100]!r}, expected a list of tick, order time, topic, "
+        f"partition, offset, list of ordinals. {EARLIER if is_earlier else HELP}"
+    )
+
+
+def _is_bigint(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 
 def _accumulators(pairs: Mapping[str, bytes | None], where: str) -> bytes | None:

@@ -12,7 +12,7 @@ from lakehouse.model.event import Event, key_of, unhashable
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
-from lakehouse.semantics.position import LEVEL_BITS, Position
+from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.tombstone import Row
 
@@ -25,9 +25,9 @@ def changes_as_events(table: Table, changes: Iterable[Change], records: Mapping[
         assert change.key is not None
         key = dict(zip(table.key, map(unhashable, change.key), strict=True))
         values = {name.lower(): value for name, value in {**key, **(change.value or {})}.items()}
-        record = records[_at(change.position, 0)]
+        record = records[change.position.of_record]
         values |= {"rowtime": change.timestamp, "rowpartition": record.partition, "rowoffset": record.offset}
-        position = _at(change.position, (change.position.ordinal << LEVEL_BITS) + number)
+        position = change.position.numbered(number)
         events.append(Event(False, change.value is None, values, change.timestamp, record, position))
     return events
 
@@ -35,11 +35,11 @@ def changes_as_events(table: Table, changes: Iterable[Change], records: Mapping[
 def joined(join: TableJoin, events: Iterable[Event], changes: Iterable[Change]) -> list[Event]:
     """Return the stream's records with the table's row, by position; a change by the same record comes before it."""
     rows: dict[Key, Row] = {}
-    waiting = sorted(changes, key=lambda change: _at(change.position, 0))
+    waiting = sorted(changes, key=lambda change: change.position.of_record)
     names = [column.name for column in join.table.columns if column.name not in join.table.key]
     made, done = [], 0
     for event in events:
-        while done < len(waiting) and _at(waiting[done].position, 0) <= _at(event.position, 0):
+        while done < len(waiting) and waiting[done].position.of_record <= event.position.of_record:
             _apply(rows, waiting[done])
             done += 1
         row = None if event.tombstone else _row(join, event, rows)
@@ -64,7 +64,3 @@ def _apply(rows: dict[Key, Row], change: Change) -> None:
         rows.pop(change.key, None)
     else:
         rows[change.key] = change.value
-
-
-def _at(position: Position, ordinal: int) -> Position:
-    return position._replace(ordinal=ordinal)

@@ -6,7 +6,7 @@ Spark's result is what counts; the model defines what Spark must give, because i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from lakehouse.model import keyed_table
 from lakehouse.model.evaluate import evaluate
 from lakehouse.model.event import Event, Late, stream_change
 from lakehouse.model.joined import changes_as_events, joined
-from lakehouse.model.step import applied, event_at
+from lakehouse.model.step import applied
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
 from lakehouse.plan.stream import Stream
@@ -22,7 +22,7 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics import kafka_time
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.moment import milliseconds
-from lakehouse.semantics.position import LEVEL_BITS, Position
+from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.tombstone import Row
 from lakehouse.semantics.years import in_range, refusal
@@ -148,9 +148,8 @@ def _events(stream: Stream, known: _Known) -> list[Event]:
         case Source():
             events = known.decoded[stream.source.name]
         case Merge(streams):
-            deep = stream.source.levels - 1
             events = [
-                event_at(event, event.position.ordinal + (number << (LEVEL_BITS * deep)))
+                replace(event, position=event.position.merged(number))
                 for number, part in enumerate(streams)
                 for event in _events(part, known)
             ]

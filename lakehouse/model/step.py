@@ -10,7 +10,6 @@ from lakehouse.model.evaluate import evaluate
 from lakehouse.model.event import Event
 from lakehouse.model.map import mapped
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Step
-from lakehouse.semantics.position import LEVEL_BITS
 
 
 @singledispatch
@@ -39,8 +38,10 @@ def _rekey(step: Rekey, event: Event) -> list[Event]:
 def _explode(step: Explode, event: Event) -> list[Event]:
     name = step.column.name.lower()
     items = [] if event.tombstone else evaluate(step.column.expression, event.values) or []
-    first = event.position.ordinal << LEVEL_BITS
-    return [event_at(_with(event, {name: item}), first + number) for number, item in enumerate(items)]
+    return [
+        replace(_with(event, {name: item}), position=event.position.numbered(number))
+        for number, item in enumerate(items)
+    ]
 
 
 @applied.register
@@ -50,8 +51,3 @@ def _map(step: Map, event: Event) -> list[Event]:
 
 def _with(event: Event, made: dict[str, Any]) -> Event:
     return replace(event, values={**event.values, **made})
-
-
-def event_at(event: Event, ordinal: int) -> Event:
-    """Return a record with another number among those made from one."""
-    return replace(event, position=event.position._replace(ordinal=ordinal))

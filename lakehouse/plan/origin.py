@@ -1,7 +1,7 @@
 """The beginning of a stream: a topic, other streams, a table's changes, or a stream and a table. Frozen values.
 
 An origin is a node of the graph. `inputs` are the streams and tables that it reads, `decodes` the topics whose records
-reach it unchanged, `reads` the tables that it reads, `levels` how often it renumbers records.
+reach it unchanged, `reads` the tables that it reads.
 """
 
 from __future__ import annotations
@@ -55,10 +55,6 @@ class Node(ABC):
     @property
     def reads(self) -> tuple[Table, ...]:
         return distinct((*(table for part in self.parts for table in part.reads), *self.tables))
-
-    @property
-    def levels(self) -> int:
-        return max((part.levels for part in self.parts), default=0)
 
     @abstractmethod
     def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Origin:
@@ -151,10 +147,6 @@ class Merge(Node):
     def parts(self) -> tuple[Stream, ...]:
         return self.streams
 
-    @property
-    def levels(self) -> int:
-        return max(stream.levels for stream in self.streams) + 1
-
     def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Origin:
         return Merge(tuple(parts))
 
@@ -178,10 +170,6 @@ class ChangesOf(Node):
     @property
     def tables(self) -> tuple[Table, ...]:
         return (self.table,)
-
-    @property
-    def levels(self) -> int:
-        return self.table.stream.levels + 1
 
     def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Origin:
         return ChangesOf(*tables)

@@ -22,8 +22,10 @@ TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 PSEUDO_COLUMNS = {"rowtime": "bigint", "rowpartition": "int", "rowoffset": "bigint"}
 
 # The order of the lake: see `lakehouse.semantics.position`.
+ORDINALS_TYPE = "array<bigint>"
 POSITION_TYPE = (
-    "struct<tick: bigint, order_time: bigint, topic: string, partition: int, offset: bigint, ordinal: bigint>"
+    "struct<tick: bigint, order_time: bigint, topic: string, partition: int, offset: bigint, "
+    f"ordinals: {ORDINALS_TYPE}>"
 )
 
 PRIMITIVE_TYPES = (

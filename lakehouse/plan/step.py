@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import Expression, Json, Named, expression, expression_type, named, read_by, sql, sql_of
@@ -46,10 +46,9 @@ class Shape:
 
 
 class Step(ABC):
-    """One stateless step. `is_several`: it makes several records from one, and numbers them."""
+    """One stateless step."""
 
     __slots__ = ()
-    is_several: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -175,7 +174,6 @@ class Explode(Step):
     """One record for each element of an array, in its order; none for an empty or null one, or for a null value."""
 
     column: Named
-    is_several = True
 
     @classmethod
     def declared(cls, shape: Shape, array: str, name: str) -> tuple[Explode, Shape]:

@@ -18,9 +18,6 @@ from lakehouse.plan.schema import Column, check_distinct, check_pseudo, check_to
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Shape, Step
 from lakehouse.plan.table import Grouped, Sink, Table, check_partitions, latest_table
 
-# Each explode and merge takes 20 bits of a record's ordinal, which has 63.
-ORDINAL_LEVELS_MAX = 3
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Stream(Declaration):
@@ -69,11 +66,6 @@ class Stream(Declaration):
     def topics(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(source.topic for source in self.sources))
 
-    @property
-    def levels(self) -> int:
-        """How many steps make several records from one: the depth of its records' ordinals."""
-        return self.source.levels + sum(step.is_several for step in self.steps)
-
     def lines(self) -> list[str]:
         """Return the stream as lines of the plan's text, the result first."""
         return [*map(str, reversed(self.steps)), *self.source.lines()]
@@ -90,17 +82,8 @@ class Stream(Declaration):
         return replace(self, key=shape.key, columns=shape.columns, steps=(*self.steps, step))
 
     def beginning(self, origin: Origin, shape: Shape) -> Stream:
-        """Return a stream that begins with an origin. Raises PlanError if its records can't be numbered."""
-        return replace(self, source=origin, key=shape.key, columns=shape.columns, steps=()).numbered(shape.what)
-
-    def numbered(self, what: str) -> Stream:
-        """Return the stream. Raises PlanError if too many steps make several records from one to number them all."""
-        if self.levels > ORDINAL_LEVELS_MAX:
-            raise PlanError(
-                f"{what}: {self.levels} explodes, merges and tables follow each other; at most "
-                f"{ORDINAL_LEVELS_MAX} can be numbered. Merge or explode in one step, or publish in between."
-            )
-        return self
+        """Return a stream that begins with an origin."""
+        return replace(self, source=origin, key=shape.key, columns=shape.columns, steps=())
 
     def filter(self, predicate: str) -> Stream:
         """Return the records for which `predicate` (Spark SQL) is true.
@@ -169,8 +152,7 @@ class Stream(Declaration):
 
         An empty or null array gives no record, and so does a null value (ksqlDB's EXPLODE).
         """
-        exploded = self._then(*Explode.declared(self.shape, array, name))
-        return exploded.numbered(f"{self.what}: explode")
+        return self._then(*Explode.declared(self.shape, array, name))
 
     def map(self, name: str, function: Callable[..., Any], *arguments: str, type: str) -> Stream:
         """Return the stream with a column made by a Python function, for what SQL can't say.

@@ -2,7 +2,7 @@
 
 All meaning that depends on order uses `Position` and nothing else (DESIGN.md, decision 2):
 
-    (tick, order_time, topic, partition, offset, ordinal)
+    (tick, order_time, topic, partition, offset, ordinals)
 
 A *tick* is one micro-batch of the lake's one ingest query. Inside a tick, records of several partitions are put in
 order by their *order time*: the running maximum of the record timestamp in its partition. A running maximum never
@@ -12,21 +12,26 @@ goes back, so the order of a partition is always the order of its offsets:
     timestamp  10  30  20  40
     order time 10  30  30  40        right: offset 2 stays behind offset 1
                10  20  30  40        wrong: sorting by timestamp would put offset 2 before offset 1
+
+A step that makes several records from one (explode, a table's changes) appends its number to the *ordinals*, and a
+merge puts the number of the stream before them. A path never runs out of numbers, and it sorts as its numbers do:
+
+    record      ()
+    explode     (0,)            (1,)
+    explode     (0, 0) (0, 1)   (1, 0)        right: what is made from (0,) stays before (1,)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
-
-# A step that makes several records from one (explode, merge) numbers them in this many bits of the ordinal.
-LEVEL_BITS = 20
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 
 class Position(NamedTuple):
     """The place of a record in the order of the lake; compares like the tuple that it is.
 
-    `order_time` is in milliseconds since the epoch; `ordinal` numbers the rows derived from one record, from 0.
+    `order_time` is in milliseconds since the epoch; `ordinals` number the records made from one, each from 0,
+    a number for each step that makes several; they are empty for a record as it came.
     """
 
     tick: int
@@ -34,7 +39,27 @@ class Position(NamedTuple):
     topic: str
     partition: int
     offset: int
-    ordinal: int = 0
+    ordinals: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Position:
+        """Return a position from its fields as Spark, Arrow and JSON give them: with the ordinals as a list."""
+        # By name and without a copy: this runs for each record of a fold in Python.
+        place = (fields["tick"], fields["order_time"], fields["topic"], fields["partition"], fields["offset"])
+        return cls(*place, tuple(fields["ordinals"]))
+
+    @property
+    def of_record(self) -> Position:
+        """The position of the record as it came."""
+        return self._replace(ordinals=())
+
+    def numbered(self, number: int) -> Position:
+        """Return the position of one of several records that a step makes from the one here."""
+        return self._replace(ordinals=(*self.ordinals, number))
+
+    def merged(self, number: int) -> Position:
+        """Return the position in a merge of several streams: those of its first stream come first."""
+        return self._replace(ordinals=(number, *self.ordinals))
 
 
 class Identity(NamedTuple):

@@ -57,3 +57,12 @@ def test_the_changes_of_one_version_come_in_order_and_are_not_all_in_memory(
     # The first change comes out before the rest is read back.
     first = next(net_changes.rows(Layout(str(tmp_path)), "counts", ("id",), 2, None, None))
     assert first["_commit_version"] == 2
+
+
+def test_what_was_made_from_one_record_comes_in_the_order_of_its_numbers(tmp_path: Path) -> None:
+    table = VersionedTable(tmp_path, "counts", COLUMNS, ("id",), feed=True)
+    paths = [[], [0, 11], [2], [2, 0], [10], [10, 0, 3], [10, 1], [2**40]]
+    rows = [{**row(n, 1), "_position": {**position(1, 7), "ordinals": path}} for n, path in enumerate(paths)]
+    table.commit(1, *rows[::-1])
+    found = net_changes.rows(Layout(str(tmp_path)), "counts", ("id",), None, None, None)
+    assert [one["_position"]["ordinals"] for one in found] == paths

@@ -17,7 +17,7 @@ from .written import TIME, WrittenLake, at
 POSITION = pa.struct(
     {
         "tick": pa.int64(), "order_time": pa.int64(), "topic": pa.string(), "partition": pa.int32(),
-        "offset": pa.int64(), "ordinal": pa.int64(),
+        "offset": pa.int64(), "ordinals": pa.list_(pa.int64()),
     }
 )  # fmt: skip
 VISITS = {"user": pa.string(), "n": pa.int64(), "place": pa.string()}
@@ -25,7 +25,7 @@ VISITS = {"user": pa.string(), "n": pa.int64(), "place": pa.string()}
 
 def position(tick: int, offset: int, partition: int = 0, topic: str = "clicks") -> dict[str, Any]:
     return {
-        "tick": tick, "order_time": 0, "topic": topic, "partition": partition, "offset": offset, "ordinal": 0,
+        "tick": tick, "order_time": 0, "topic": topic, "partition": partition, "offset": offset, "ordinals": [],
     }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ BRONZE = pa.schema(
     {**PLACE, "topic_id": pa.string(), "timestamp": TIME, "order_time": TIME, "key": pa.binary(), "value": pa.binary()}
 )
 LATE = pa.schema(
-    {**PLACE, "ordinal": pa.int64(), "key": pa.string(), "window_start": TIME, "window_end": TIME}
+    {**PLACE, "ordinals": pa.list_(pa.int64()), "key": pa.string(), "window_start": TIME, "window_end": TIME}
 )  # fmt: skip
 ROWS = pa.schema({"user": pa.string(), "window_start": TIME, "window_end": TIME, "n": pa.int64(), "_event_time": TIME})
 
@@ -75,7 +75,7 @@ class WrittenLake:
         """Append late records: (topic, partition, offset, user, start, end)."""
         found = [
             {
-                "topic": topic, "partition": partition, "offset": offset, "tick": tick, "ordinal": 0,
+                "topic": topic, "partition": partition, "offset": offset, "tick": tick, "ordinals": [],
                 "key": json.dumps({"user": user}),
                 "window_start": None if start is None else at(start), "window_end": None if end is None else at(end),
             }

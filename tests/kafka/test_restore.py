@@ -111,9 +111,9 @@ def test_a_forged_record_is_refused_with_its_place(lake, cluster, send, forge, r
             lake("b").restore(table, "forged-out")
     forge("forged-out-covers", b"forged-out", true.value(), {})
     assert lake("b").restore(table, "forged-out") == 50
-    ours = {POSITION: b'[1, 0, "forged", 0, 0, 0]', EVENT_TIME: b"0", ORIGIN: f"{cover['origin']}/forged".encode()}
+    ours = {POSITION: b'[1, 0, "forged", 0, 0, []]', EVENT_TIME: b"0", ORIGIN: f"{cover['origin']}/forged".encode()}
     for wrong, match in (
-        ({POSITION: b'[2, 0, "forged", 0, 0, 0]'}, "is of tick 2, and the topic is covered up to 1"),
+        ({POSITION: b'[2, 0, "forged", 0, 0, []]'}, "is of tick 2, and the topic is covered up to 1"),
         ({ORIGIN: b"another-lake/forged"}, "is of another-lake/forged, expected 'forged' of"),
     ):
         forge("forged-out", b"k7", None, {**ours, **wrong})

@@ -17,7 +17,9 @@ COLUMNS = [
     Column("s", "string"), Column("who", "struct<first: string>"), Column("tags", "array<string>"),
     Column("unknown", ""),
 ]  # fmt: skip
-POSITION = "struct<tick: bigint, order_time: bigint, topic: string, partition: int, offset: bigint, ordinal: bigint>"
+POSITION = (
+    "struct<tick: bigint, order_time: bigint, topic: string, partition: int, offset: bigint, ordinals: array<bigint>>"
+)
 
 
 def bound(item: Aggregation, kind: str) -> tuple[str, str | None]:

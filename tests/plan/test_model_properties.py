@@ -118,7 +118,7 @@ def test_ticks_change_nothing_for_one_partition(
 
 
 def late_of(result: Result, name: str) -> Counter[Any]:
-    return Counter((late.identity, late.position.ordinal, late.span) for late in result.late[name])
+    return Counter((late.identity, late.position.ordinals, late.span) for late in result.late[name])
 
 
 def by_key(changes: list[Change]) -> dict[Any, list[Any]]:

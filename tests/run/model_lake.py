@@ -28,7 +28,7 @@ BRONZE = pa.schema(
     ]
 )  # fmt: skip
 LATE = pa.schema(
-    [*PLACE, ("ordinal", pa.int64()), ("key", pa.string()), ("window_start", MOMENT), ("window_end", MOMENT)]
+    [*PLACE, ("ordinals", pa.list_(pa.int64())), ("key", pa.string()), ("window_start", MOMENT), ("window_end", MOMENT)]
 )
 
 

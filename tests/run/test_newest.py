@@ -17,7 +17,7 @@ Record = tuple[RecordHeaders, bytes, bytes | None]
 
 
 def record(number: int, key: bytes, value: bytes | None) -> Record:
-    at = Position(number, 1, "in", 0, number, 0)
+    at = Position(number, 1, "in", 0, number, (0,))
     return (
         RecordHeaders(f"t/0@{number}", at, number, "lake", "totals", b'{"n": 1}' if number % 2 else None, None),
         key,

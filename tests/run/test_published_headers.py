@@ -30,7 +30,7 @@ from lakehouse.kafka.headers import (
 from lakehouse.kafka.produce import ProducerRecord
 from lakehouse.semantics.position import Position
 
-GOOD = {POSITION: b'[3, 1000, "t", 0, 7, 0]', EVENT_TIME: b"-5", ORIGIN: b"lake/totals"}
+GOOD = {POSITION: b'[3, 1000, "t", 0, 7, [1, 0]]', EVENT_TIME: b"-5", ORIGIN: b"lake/totals"}
 COVER = Cover(
     "topic-id", "totals", "lake", 7, {"source-id": {"0": 12}}, "table-id", "{}",
     {"stream_times": {"t/id/0": 5}, "order_times": {"t/id/0": 6}, "watermark": None}, (("older", 3),),
@@ -44,7 +44,7 @@ def message(headers: dict[str, bytes | None]) -> Message:
 def test_headers_are_read() -> None:
     said = said_by(message({**GOOD, ACCUMULATORS: b"{}", "another": None}))
     assert (said.position, said.event_ms, said.origin, said.of) == (
-        Position(3, 1000, "t", 0, 7, 0), -5, "lake", "totals",
+        Position(3, 1000, "t", 0, 7, (1, 0)), -5, "lake", "totals",
     )  # fmt: skip
     assert said.accumulators == b"{}"
     assert said_by(message({**GOOD, DEFLATED: zlib.compress(b"{}")})).accumulators == b"{}"
@@ -55,14 +55,21 @@ def test_headers_are_read() -> None:
     "wrong",
     [
         {POSITION: None}, {ORIGIN: None}, {EVENT_TIME: b"soon"}, {EVENT_TIME: b"true"}, {EVENT_TIME: b"9" * 30},
-        {POSITION: b"[]"}, {POSITION: b'["3", 1000, "t", 0, 7, 0]'}, {POSITION: b'[3, 1000, "t", 0, 7, 0, 0]'},
-        {POSITION: b"[3, 1000, 5, 0, 7, 0]"}, {POSITION: b'[true, 1000, "t", 0, 7, 0]'}, {POSITION: b"\xff"},
-        {POSITION: b"[" * 100_000}, {DEFLATED: b"no"}, {LEFT_OUT: b""}, {POSITION: b'[3.0, 1000, "t", 0, 7, 0]'},
+        {POSITION: b"[]"}, {POSITION: b'["3", 1000, "t", 0, 7, []]'}, {POSITION: b'[3, 1000, "t", 0, 7, [0], 0]'},
+        {POSITION: b"[3, 1000, 5, 0, 7, []]"}, {POSITION: b'[true, 1000, "t", 0, 7, []]'}, {POSITION: b"\xff"},
+        {POSITION: b"[" * 100_000}, {DEFLATED: b"no"}, {LEFT_OUT: b""}, {POSITION: b'[3.0, 1000, "t", 0, 7, []]'},
+        {POSITION: b'[3, 1000, "t", 0, 7, [true]]'}, {POSITION: b'[3, 1000, "t", 0, 7, ["0"]]'},
+        {POSITION: b'[3, 1000, "t", 0, 7, [9223372036854775808]]'}, {POSITION: b'[3, 1000, "t", 0, 7, {}]'},
     ],
 )  # fmt: skip
 def test_a_record_without_our_headers_is_refused_with_its_place(wrong: dict[str, bytes | None]) -> None:
     with pytest.raises(NotFound, match="record out/2@41"):
         said_by(message({**GOOD, **wrong}))
+
+
+def test_a_position_of_an_earlier_release_is_refused_with_what_to_do() -> None:
+    with pytest.raises(NotFound, match=r"record out/2@41: .* list of ordinals\. An earlier release .* from bronze"):
+        said_by(message({**GOOD, POSITION: b'[3, 1000, "t", 0, 7, 0]'}))
 
 
 @given(st.dictionaries(st.sampled_from([POSITION, EVENT_TIME, ORIGIN, DEFLATED, LEFT_OUT]), st.binary(max_size=40)))

@@ -36,7 +36,7 @@ def test_positions_of_older_lakes_lie_before_the_new_ones_in_their_order(ends: l
 
 
 def test_positions_in_accumulators_are_moved_with_their_row() -> None:
-    at = {"tick": 3, "order_time": 10, "topic": "in", "partition": 0, "offset": 7, "ordinal": 0}
+    at = {"tick": 3, "order_time": 10, "topic": "in", "partition": 0, "offset": 7, "ordinals": [0]}
     kind = f"struct<at: {POSITION_TYPE}, value: string>"
     columns = (Column("_acc_last", kind), Column("_acc_first", kind), Column("_acc_other", POSITION_TYPE))
     kept = {"_acc_last": {"at": at, "value": "x"}, "_acc_first": None, "_acc_other": at}

@@ -22,7 +22,7 @@ def changes(sizes: list[int]) -> list[tuple[int, ProducerRecord]]:
     """A number of records in each tick after AFTER."""
     ticks = [AFTER + 1 + n for n, size in enumerate(sizes) for _ in range(size)]
     return [
-        (tick, ProducerRecord(b"k", b"v", 0, ((POSITION, json.dumps([tick, 0, "t", 0, n, 0]).encode()),)))
+        (tick, ProducerRecord(b"k", b"v", 0, ((POSITION, json.dumps([tick, 0, "t", 0, n, []]).encode()),)))
         for n, tick in enumerate(ticks)
     ]
 

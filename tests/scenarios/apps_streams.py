@@ -19,6 +19,13 @@ exploded_structs = lh.app(
     .group_by("sku").agg(total=lh.sum("n")).table("pieces")
 )  # fmt: skip
 exploded_twice = lh.app(baskets.explode("grid", "line").explode("line", "cell").select("cell").to_topic("cells"))
+cubes = lh.stream("cubes", key="id string", schema="cube array<array<array<array<bigint>>>>")
+cells = cubes.explode("cube", "a").explode("a", "b").explode("b", "c").explode("c", "cell").rekey("cell % 2 AS odd")
+pairs = cells.merge(cells.filter("cell > 2")).select("cell")
+exploded_four_times = lh.app(
+    pairs.to_topic("cells"), pairs.latest("last_cell"),
+    pairs.group_by("odd").agg(cells=lh.collect_list("cell")).table("listed"),
+)  # fmt: skip
 exploded_windows = lh.app(
     items.group_by("item").window(lh.tumbling("10 milliseconds", grace="0 milliseconds")).agg(n=lh.count())
     .table("sold")
@@ -90,13 +97,6 @@ mapped_twice = lh.app(
 
 def explodes_text() -> lh.App:
     return lh.app(baskets.explode("n", "item").latest("never"))
-
-
-def explodes_too_deep() -> lh.App:
-    stream = baskets
-    for name in "abcd":
-        stream = stream.explode("items", name)
-    return lh.app(stream.latest("never"))
 
 
 def merges_what_differs() -> lh.App:

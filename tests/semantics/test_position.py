@@ -42,7 +42,10 @@ def test_a_position_compares_by_tick_then_order_time_then_place() -> None:
         Position(2, 20, "a", 0, 5),
         Position(2, 20, "a", 1, 4),
         Position(2, 20, "b", 0, 3),
-        Position(2, 20, "b", 0, 3, 1),
+        Position(2, 20, "b", 0, 3, (0,)),
+        Position(2, 20, "b", 0, 3, (0, 2**20)),
+        Position(2, 20, "b", 0, 3, (1,)),
+        Position(2, 20, "b", 0, 3, (1, 0)),
     ]
     backwards = placed[::-1]
     assert sorted(backwards) == placed

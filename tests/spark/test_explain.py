@@ -81,7 +81,7 @@ def per_event(spark: SparkSession, layout: Layout, table: Table, key: str, to: i
 
     frame = changefeed.of_key(changefeed.per_event(OpenLake(spark, layout).open(table), 0, to), table, key)
     return [
-        (row["_position"]["offset"], row["_position"]["ordinal"], plain({n: row[n] for n in table.key}),
+        (row["_position"]["offset"], row["_position"]["ordinals"], plain({n: row[n] for n in table.key}),
          None if row["_tombstone"] else plain({n: v for n, v in row.items() if n[0] != "_" and n not in table.key}))
         for row in published.rows(frame)
     ]  # fmt: skip
@@ -96,7 +96,12 @@ def seen(lake: Lake, table: Table, key: str, at: Any = None) -> list[Any]:
             if not left_out and (table.find(Having) is None or step.did != "unchanged"):
                 position = step.position
                 found.append(
-                    (position.offset, position.ordinal, plain(row.key), None if step.row is None else plain(step.row))
+                    (
+                        position.offset,
+                        list(position.ordinals),
+                        plain(row.key),
+                        None if step.row is None else plain(step.row),
+                    )
                 )
     return found
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 # Names of bronze's columns, of structs' fields, of aliases, of Arrow's columns, and words of SQL, in any letter case.
 WORDS = """
     start END gone Time POSITION step key tick topic Offset partition timestamp value t s o g b m k r p at x f n h
-    records bad late Order count horizon ordinal order_time topic_id reason headers image last first rows bytes part
-    parts high middle low sum select where group table null_keys element item struct date interval
+    records bad late Order count horizon ordinals ordinal order_time topic_id reason headers image last first rows bytes
+    part parts high middle low sum select where group table null_keys element item struct date interval
 """
 NAMES = [word for line in WORDS.splitlines() for word in line.split()]
 COLUMNS = [f"`{name}` int" for name in NAMES]

@@ -21,10 +21,10 @@ def test_before_a_record_moves_the_clock_there_is_no_watermark(spark: SparkSessi
     compiling.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
     events = lh.stream("events", key="id string", schema="n int").group_by("id")
     table = events.window(lh.tumbling("1 hour")).agg(n=lh.count()).table("hourly", emit="final")
-    position = (
-        "named_struct('tick', 1L, 'order_time', id, 'topic', 'events', 'partition', 0, 'offset', id, 'ordinal', 0L)"
+    place = "'tick', 1L, 'order_time', id, 'topic', 'events', 'partition', 0, 'offset', id, 'ordinals', array(0L)"
+    rows = compiling.range(3).selectExpr(
+        "'events/0' AS _part", "id * 1000 AS _time", f"named_struct({place}) AS _position"
     )
-    rows = compiling.range(3).selectExpr("'events/0' AS _part", "id * 1000 AS _time", f"{position} AS _position")
     judged = timed(table, rows, ClockState(), moves=F.col("_position.offset") > 0)
     by_offset = judged.groupBy("_position.offset").agg(F.max("_watermark"), F.max("_horizon")).orderBy("offset")
     assert [tuple(row) for row in by_offset.collect()] == [(0, None, None), (1, 1000, 1000), (2, 2000, 2000)]

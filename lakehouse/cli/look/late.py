@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakehouse.lake.layout import Layout
 
 # Every column that tells rows apart, so that the same rows are chosen each time.
-ORDER = 'ORDER BY tick DESC, topic, "partition", "offset" DESC, ordinal DESC, window_start DESC'
+ORDER = 'ORDER BY tick DESC, topic, "partition", "offset" DESC, ordinals DESC, window_start DESC'
 NEWEST = 'SELECT * FROM late."{table}" WHERE tick BETWEEN {first} AND {last} {order} {limit}'
 COUNTS = 'SELECT tick, count(*) FROM late."{table}" GROUP BY tick ORDER BY tick DESC'
 TICKS = "SELECT topic, min(tick), max(tick) FROM ({newest}) GROUP BY topic"
@@ -70,10 +70,12 @@ def records(layout: Layout, table: str, limit: int | None) -> Iterator[dict[str,
     Each has the columns of the late table, `key` as an object, and the record's timestamp, record_key and value.
     """
     from lakehouse.lake import reader
+    from lakehouse.lake.earlier import check_late
 
     reader.facts(layout, "silver", table)
     if table not in reader.names(layout, "late"):
         return
+    check_late(reader.dataset(layout.late(table)).schema.names, table)
     lake, left = reader.connect(layout), limit
     for first, last in _ticks(lake.execute(COUNTS.format(table=table)).fetchall()):
         if left == 0:

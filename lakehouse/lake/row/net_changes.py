@@ -61,13 +61,20 @@ class _Feed:
                 yield dict(zip(names, row[len(order) + 1 :], strict=True))
 
     def _order(self) -> list[str]:
-        """The SQL expressions to sort changes by, none of them null: changes without a position come first."""
+        """The SQL expressions to sort changes by, none of them null: changes without a position come first.
+
+        Arrow does not sort by lists: ordinals become a text, of equally many digits each.
+        """
         if "_position" not in self._columns.names:
             return ["_commit_version"]
         parts = []
         for field in self._columns.field("_position").type:
-            nothing = 0 if pa.types.is_integer(field.type) else "''"
-            parts.append(f"coalesce(_position.{quote(field.name)}, {nothing})")
+            value, nothing = f"_position.{quote(field.name)}", "''"
+            if pa.types.is_integer(field.type):
+                nothing = "0"
+            elif not pa.types.is_string(field.type):
+                value = f"array_to_string(list_transform({value}, lambda n: lpad(n::VARCHAR, 19, '0')), '')"
+            parts.append(f"coalesce({value}, {nothing})")
         return ["_commit_version", "_position IS NOT NULL", *parts]
 
     def _left(self, condition: str, order: list[str]) -> Iterator[pa.RecordBatch]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.formats.json_text import write
+from lakehouse.lake.earlier import check_rows
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import change_of, refusal
 from lakehouse.plan.operator import Expire, Final
@@ -65,6 +66,7 @@ def audit(
     change = change_of(properties(opened.spark, seen.path), table)
     if not change.can_go_on:
         raise PlanError(refusal(table.name, change))
+    check_rows(opened.lake.read(seen.path).select("_position.*").columns, table.name)
     version, progress = standing(opened.spark, seen)
     tick, complete = progress.tick, latest_complete_tick(opened.lake)
 

@@ -50,7 +50,7 @@ def steps(opened: OpenTable, key: str, wanted: Sought, tick: int) -> dict[Key, t
 
     changes = published.rows(changefeed.of_key(changefeed.per_event(opened, 0, tick), table, key))
     found: list[tuple[Position, Key, dict[str, Any] | None]] = []
-    found += [(Position(**row["_position"]), _key(table, row), row) for row in changes]
+    found += [(Position.of(row["_position"]), _key(table, row), row) for row in changes]
     found += [(place, of, None) for place, of in _late(opened, key, wanted, tick)]
     found.sort(key=lambda item: item[0])
     places = {(of.tick, of.topic, of.partition, of.offset) for of, _, _ in found}
@@ -86,7 +86,7 @@ def _late(opened: OpenTable, key: str, wanted: Sought, tick: int) -> list[tuple[
     for row in rows:
         record = records[row["tick"], row["topic"], row["partition"], row["offset"]]
         window = [row[name] for name in table.windows]
-        found.append((record.position._replace(ordinal=row["ordinal"]), (*wanted.values, *window)))
+        found.append((record.position._replace(ordinals=tuple(row["ordinals"])), (*wanted.values, *window)))
     return found
 
 

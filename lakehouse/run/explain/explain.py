@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.errors import ConfigError, NeedsSpark, NotFound
 from lakehouse.formats.decode import decode
 from lakehouse.lake import reader
+from lakehouse.lake.earlier import check_late
 from lakehouse.lake.layout import Layout
 from lakehouse.model import fold, keyed_table, model
 from lakehouse.model.event import Event, Late, comparable
@@ -138,16 +139,18 @@ def _light(event: Event) -> Event:
 
 
 def _late(layout: Layout, table: Table, places: set[tuple[Any, ...]]) -> dict[tuple[Any, ...], list[Span | None]]:
-    """The windows that records at these places were late for; a place is (tick, topic, partition, offset, ordinal)."""
+    """The windows that records at these places were late for; a place is (tick, topic, partition, offset, ordinals)."""
     if not Path(layout.late(table.name), "_delta_log").is_dir():
         return {}
     found: dict[tuple[Any, ...], list[Span | None]] = {}
     # A table may have many late records, a key only a few.
-    columns = ("tick", "topic", "partition", "offset", "ordinal", *WINDOW_COLUMNS)
-    for batch in reader.dataset(layout.late(table.name)).to_batches(columns=list(columns), batch_size=LATE_A_READ):
+    columns = ("tick", "topic", "partition", "offset", "ordinals", *WINDOW_COLUMNS)
+    rows = reader.dataset(layout.late(table.name))
+    check_late(rows.schema.names, table.name)
+    for batch in rows.to_batches(columns=list(columns), batch_size=LATE_A_READ):
         for row in batch.to_pylist():
-            *place, start, end = (row[name] for name in columns)
-            if (of := tuple(place)) in places:
+            *place, ordinals, start, end = (row[name] for name in columns)
+            if (of := (*place, tuple(ordinals))) in places:
                 span = None if start is None else Span(milliseconds(start), milliseconds(end))
                 found.setdefault(of, []).append(span)
     return found

@@ -57,7 +57,7 @@ def newest(records: Iterable[tuple[RecordHeaders, bytes, bytes | None]]) -> Iter
     """Yield the last record of each key, from records' headers, keys and values. All are read before the first."""
     for _, group in groupby(_one_by_one(in_order(_batches(records), 2)), key=itemgetter(0)):
         *_, (key, _, value, where, position, event_ms, origin, of, accumulators, left_out) = group
-        at = Position(*json.loads(position))
+        at = Position.of(dict(zip(Position._fields, json.loads(position), strict=True)))
         yield Newest(RecordHeaders(where, at, event_ms, origin, of, accumulators, left_out), key, value)
 
 

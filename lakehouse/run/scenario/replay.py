@@ -133,7 +133,7 @@ def _late(layout: Layout, table: Table, by_identity: dict[Identity, Record]) -> 
         record = records[row["tick"], row["topic"], row["partition"], row["offset"]]
         windowed = row["window_start"] is not None
         span = Span(milliseconds(row["window_start"]), milliseconds(row["window_end"])) if windowed else None
-        found.append(Late(record.identity, record.position._replace(ordinal=row["ordinal"]), span))
+        found.append(Late(record.identity, record.position._replace(ordinals=tuple(row["ordinals"])), span))
     return sorted(found, key=lambda late: (late.position, late.span or ()))
 
 
@@ -147,5 +147,5 @@ def _value(key: tuple[str, ...], row: dict[str, Any]) -> dict[str, Any]:
 
 def _change(key: tuple[str, ...], row: dict[str, Any]) -> Change:
     value = None if row["_tombstone"] else _value(key, row)
-    position = Position(**row["_position"])
+    position = Position.of(row["_position"])
     return Change(None if row.get("_null_key") else _key(key, row), value, row["_event_time_ms"], position)

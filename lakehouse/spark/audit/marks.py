@@ -261,7 +261,7 @@ class _Marks:
             topic_id = topic_id_at(self._scope.known, at["topic"], at["tick"])
             name = F.concat(at["topic"], F.lit("/"), topic_id, F.lit("/"), at["partition"].cast("string"))
         windows = [name for name in self._table.windows if name in rows.columns]
-        return self._marks(rows, name, at["offset"], kind, F.xxhash64(at["tick"], at["ordinal"], *windows))
+        return self._marks(rows, name, at["offset"], kind, F.xxhash64(at["tick"], at["ordinals"], *windows))
 
     def _marks(self, rows: DataFrame, name: Column, offset: Column, kind: Column | str, hashed: Column) -> DataFrame:
         part = numbered(self._scope.known, name)

@@ -28,7 +28,9 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lakehouse.errors import StorageError
+from lakehouse.lake.earlier import check_places
 from lakehouse.lake.place import log_of_interventions
+from lakehouse.plan.schema import ORDINALS_TYPE
 from lakehouse.semantics.epoch import NO_TICK, Progress
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.bronze import BronzeState
@@ -41,7 +43,11 @@ LOG = (
     "decided_by string"
 )
 # For a late record only its place is kept; a fixed one is a row of bronze.
-RECORDS = f"id string, ordinal bigint, {bronze.SCHEMA}"
+WHAT, DO = (
+    "the interventions of the lake",
+    "Begin another lake: what was decided in this one can't be folded into tables.",
+)
+RECORDS = f"id string, ordinals {ORDINALS_TYPE}, {bronze.SCHEMA}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +171,9 @@ def records(lake: OpenLake, decisions: Iterable[Decision]) -> DataFrame | None:
     ids = [decision.id for decision in decisions]
     if not ids or not lake.exists(lake.layout.intervention_records):
         return None
-    return lake.read(lake.layout.intervention_records).where(F.col("id").isin(ids))
+    kept = lake.read(lake.layout.intervention_records)
+    check_places(kept.columns, WHAT, DO)
+    return kept.where(F.col("id").isin(ids))
 
 
 def fixes(lake: OpenLake, decisions: Iterable[Decision]) -> DataFrame | None:
@@ -209,5 +217,9 @@ def _create(spark: SparkSession, path: str, columns: str) -> None:
     if not DeltaTable.isDeltaTable(spark, path):
         schema = spark.createDataFrame([], columns).schema
         DeltaTable.createIfNotExists(spark).location(path).addColumns(schema).execute()
-    elif columns == LOG and "decided_by" not in spark.read.format("delta").load(path).columns:
+        return
+    there = spark.read.format("delta").load(path).columns
+    if columns == RECORDS:
+        check_places(there, WHAT, DO)
+    elif "decided_by" not in there:
         spark.sql(f"ALTER TABLE delta.{quoted(path)} ADD COLUMNS (decided_by string)")

@@ -209,14 +209,14 @@ class _Changes:
         return frame.unionByName(_as_changes(old, frame), allowMissingColumns=True)
 
     def _decided(self, at: Decision) -> DataFrame:
-        """An intervention's changes, at positions of its own: (tick, 0, "", -1, n, 0)."""
+        """An intervention's changes, at positions of its own: (tick, 0, "", -1, n, ())."""
         table = self._table
         frame = Past(self._opened).changed(at, visible=self._final, cut=self._cut)
         if "_deleted" in frame.columns:
             frame = frame.withColumn("_tombstone", F.col("_tombstone") | F.coalesce("_deleted", F.lit(False)))
             frame = frame.drop("_order", "_deleted")
         number = F.row_number().over(Window.orderBy(*reversed(table.windows), *table.group)) - 1
-        place = [F.lit(at.at), F.lit(0), F.lit(""), F.lit(-1), number, F.lit(0)]
+        place = [F.lit(at.at), F.lit(0), F.lit(""), F.lit(-1), number, F.array()]
         time = F.unix_millis("_event_time")
         frame = frame.withColumns({"_position": F.struct(*place).cast(POSITION_TYPE), "_event_time_ms": time})
         frame = frame.drop("_event_time")

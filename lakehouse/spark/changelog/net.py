@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.errors import NotFound
+from lakehouse.lake.earlier import check_rows
 from lakehouse.plan.table import Table
 from lakehouse.spark.changelog.changefeed import CHANGE_COLUMNS
 from lakehouse.spark.functions import literal_map
@@ -28,6 +29,7 @@ def net_changes(opened: OpenTable, after: int, to: int, *, ticks: bool = False) 
     )
     if known and known[0].tick > after:
         raise gone  # the log begins later
+    check_rows(opened.lake.read(path).select("_position.*").columns, table.name)
     versions = {c.version: c.tick for c in known if after < c.tick <= to}
     if not versions:
         return net_frame(opened.lake.read(path).limit(0).withColumns(

@@ -78,7 +78,7 @@ def timed(table: Table, rows: DataFrame, state: ClockState, moves: Column | None
     rows: with `_part`, `_time` (milliseconds), `_position`. If the table needs no watermark it is null. moves: which
     records move the clock; all if left out.
     """
-    partition = Window.partitionBy("_part").orderBy("_position.offset", "_position.ordinal")
+    partition = Window.partitionBy("_part").orderBy("_position.offset", "_position.ordinals")
     carried = F.element_at(literal_map(state.stream_times, "bigint"), F.col("_part"))
     order = F.col("_position.order_time")
     tail = F.struct(

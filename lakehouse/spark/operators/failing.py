@@ -37,7 +37,7 @@ class Failing:
         """Return the functions that failed."""
         found = [(function, seen.get) for function, seen in self._seen.values()]
         failed = [(function, counts["first"], counts["records"]) for function, counts in found if counts["records"]]
-        failed.sort(key=lambda item: Position(*item[1]["position"]))
+        failed.sort(key=lambda item: Position.of(item[1]["position"].asDict()))
         return added((), [Failed(name, records, _place(first), first["error"]) for name, first, records in failed])
 
     def _watched(self, key: Hashable, function: str, rows: DataFrame, records: Column, first: Column) -> DataFrame:

@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.schema import PSEUDO_COLUMNS
 from lakehouse.plan.table import Table
-from lakehouse.semantics.position import LEVEL_BITS
+from lakehouse.spark.operators.step import numbered
 from lakehouse.spark.years import computed
 
-# A record's position without its ordinal: a change of a table by the same record comes before it.
+# A record's position without its ordinals: a change of a table by the same record comes before it.
 PLACE = ("tick", "order_time", "topic", "partition", "offset")
 
 
@@ -37,12 +37,11 @@ class Tables(Protocol):
 
 def changes_as_records(table: Table, changes: DataFrame) -> DataFrame:
     """Return a table's changes in the form of a stream's frame."""
-    ordinal = F.col("_position.ordinal") * (1 << LEVEL_BITS) + F.col("_number")
-    position = F.col("_position").withField("ordinal", ordinal.cast("bigint"))
     return changes.select(
         *[column.name for column in table.columns], "_tombstone", F.lit(False).alias("_null_key"),
-        position.alias("_position"), F.lit("").alias("_topic_id"), F.col("_event_time_ms").alias("rowtime"),
-        F.col("_position.partition").alias("rowpartition"), F.col("_position.offset").alias("rowoffset"),
+        numbered(F.col("_number")).alias("_position"), F.lit("").alias("_topic_id"),
+        F.col("_event_time_ms").alias("rowtime"), F.col("_position.partition").alias("rowpartition"),
+        F.col("_position.offset").alias("rowoffset"),
     )  # fmt: skip
 
 

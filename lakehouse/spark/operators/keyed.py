@@ -186,8 +186,10 @@ class _Run:
         cells = Cells()
         for row in key["_old"] or []:
             kept = tuple(self._loaded(name, row[name]) for name in self._kept)
-            cells[_span(row)] = Cell(kept, row["_time"], Position(**row["_position"]))
-        inputs = [Arrival(r["time"], r["horizon"], Position(**r["position"]), self._values(r)) for r in key["_records"]]
+            cells[_span(row)] = Cell(kept, row["_time"], Position.of(row["_position"]))
+        inputs = [
+            Arrival(r["time"], r["horizon"], Position.of(r["position"]), self._values(r)) for r in key["_records"]
+        ]
         rows: list[dict[str, Any]] = []
         touched: dict[Span | None, Cell | None] = {}
         late = []
@@ -263,7 +265,7 @@ def loaded(value: Any, kind: pa.DataType) -> Any:
         return [loaded(item, kind.value_type) for item in value]
     if pa.types.is_struct(kind):
         made = {field.name: loaded(value[field.name], field.type) for field in kind}
-        return Position(**made) if tuple(made) == Position._fields else made
+        return Position.of(made) if tuple(made) == Position._fields else made
     return value
 
 

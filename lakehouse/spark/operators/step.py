@@ -14,9 +14,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.plan.expression import Named
-from lakehouse.plan.schema import PSEUDO_COLUMNS
+from lakehouse.plan.schema import ORDINALS_TYPE, PSEUDO_COLUMNS
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Step
-from lakehouse.semantics.position import LEVEL_BITS
 from lakehouse.spark.expressions import column_of
 from lakehouse.spark.functions import mapped, spark_type
 from lakehouse.spark.years import computed, known
@@ -66,7 +65,7 @@ def _explode(step: Explode, flow: Flow) -> Flow:
     (array,) = computed(flow.frame, [step.column.expression])
     item = F.posexplode(array).alias("_number", step.column.name)
     frame = flow.frame.where(~F.col("_tombstone")).select("*", item)
-    return flow.of(numbered(frame, ordinal() * (1 << LEVEL_BITS) + F.col("_number")).drop("_number"))
+    return flow.of(frame.withColumn("_position", numbered(F.col("_number"))).drop("_number"))
 
 
 @applied.register
@@ -82,11 +81,19 @@ def _named(frame: DataFrame, items: tuple[Named, ...]) -> dict[str, Column]:
     return dict(zip([item.name for item in items], computed(frame, [item.expression for item in items]), strict=True))
 
 
-def ordinal() -> Column:
-    """The number of a record among those made from the same one."""
-    return F.col("_position.ordinal")
+def numbered(number: Column) -> Column:
+    """The positions of records that a step makes from one: see `Position.numbered`."""
+    return _with_ordinals(F.col("_position.ordinals"), _path(number))
 
 
-def numbered(frame: DataFrame, ordinal: Column) -> DataFrame:
-    """Return records with other numbers among those made from the same one."""
-    return frame.withColumn("_position", F.col("_position").withField("ordinal", ordinal.cast("bigint")))
+def merged(number: int) -> Column:
+    """The positions of records in a merge: see `Position.merged`."""
+    return _with_ordinals(_path(F.lit(number)), F.col("_position.ordinals"))
+
+
+def _path(number: Column) -> Column:
+    return F.array(number).cast(ORDINALS_TYPE)
+
+
+def _with_ordinals(*parts: Column) -> Column:
+    return F.col("_position").withField("ordinals", F.concat(*parts))

@@ -5,7 +5,7 @@ The frame of a stream has its visible columns, the pseudo columns, and lakehouse
     _tombstone   the value is null
     _null_key    the key is null
     _bad         the record does not fit the schema (checked before the steps, gone after them)
-    _position    struct(tick, order_time, topic, partition, offset, ordinal): compares like semantics' Position
+    _position    struct(tick, order_time, topic, partition, offset, ordinals): compares like semantics' Position
     _topic_id    the topic's id: a recreated topic has another one
 """
 
@@ -24,17 +24,16 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.unfit import Unfit
 from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
-from lakehouse.plan.schema import PSEUDO_COLUMNS
+from lakehouse.plan.schema import ORDINALS_TYPE, PSEUDO_COLUMNS
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.plan.step import Map, Step
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
-from lakehouse.semantics.position import LEVEL_BITS
 from lakehouse.spark.expressions import column_of
 from lakehouse.spark.functions import over_arrow
 from lakehouse.spark.kafka_times import kafka_said
 from lakehouse.spark.operators.joined import Tables, changes_as_records, joined
-from lakehouse.spark.operators.step import OWN_COLUMNS, Flow, applied, numbered, ordinal
+from lakehouse.spark.operators.step import OWN_COLUMNS, Flow, applied, merged
 from lakehouse.spark.years import any_time, has_time, in_range, outside
 
 
@@ -72,7 +71,7 @@ def decoded(source: Source, bronze: DataFrame) -> DataFrame:
         "topic",
         "partition",
         "offset",
-        F.lit(0).cast("bigint").alias("ordinal"),
+        F.array().cast(ORDINALS_TYPE).alias("ordinals"),
     )
     frame = bronze.select(
         key.alias("_k"), value.alias("_v"), F.col("topic_id").alias("_topic_id"),
@@ -216,5 +215,5 @@ def _merged(merge: Merge, frames: list[DataFrame]) -> DataFrame:
     parts = []
     for number, frame in enumerate(frames):
         part = frame.select(*names, *OWN_COLUMNS, *PSEUDO_COLUMNS)
-        parts.append(numbered(part, ordinal() + (number << (LEVEL_BITS * (merge.levels - 1)))))
+        parts.append(part.withColumn("_position", merged(number)))
     return reduce(DataFrame.unionByName, parts)

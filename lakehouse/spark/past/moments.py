@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakehouse.errors import NotFound
+from lakehouse.lake.earlier import check_rows
 from lakehouse.lake.moment.cut import Cut, cut_of
 from lakehouse.plan.evolution.change import DECLARATION, declared
 from lakehouse.plan.operator import Latest
@@ -201,6 +202,7 @@ class Past:
             if base is None:
                 base = Anchor(NO_TICK, self._nothing, self._nothing if is_final(self._table) else None)
             else:
+                check_rows(base.rows.select("_position.*").columns, self._table.name)
                 visible = None if base.visible is None else _as(base.visible, self._columns)
                 base = replace(base, rows=_as(base.rows, self._columns), visible=visible)
             self._bases[cut, anchored] = base

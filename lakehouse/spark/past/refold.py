@@ -186,7 +186,7 @@ def _range(table: Table, at: Decision) -> Column:
 def _touched(table: Table, records: DataFrame, about: Column | DataFrame) -> tuple[tuple[str, ...], DataFrame]:
     """The keys that the records touch: single windows if each changes on its own, else all rows of the group."""
     if isinstance(about, DataFrame):
-        places = PLACE if "ordinal" in about.columns else PLACE_OF_RECORD
+        places = PLACE if "ordinals" in about.columns else PLACE_OF_RECORD
         chosen = marked(records, about, places, "_chosen").where("_chosen").drop("_chosen")
     else:
         chosen = records.where(about)

@@ -1,6 +1,6 @@
 """Late records, kept where they can be looked up: one row for each record and window that did not take it (rule 19).
 
-tick, topic, partition, offset, ordinal   the record; bronze has its bytes
+tick, topic, partition, offset, ordinals  the record; bronze has its bytes
 key                                       the group's (or the key's) columns, as JSON text, times to the microsecond
 window_start, window_end                  the window; null for a record that `order_by` could not place
 """
@@ -14,11 +14,13 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.lake.earlier import check_late
 from lakehouse.lake.keys import without_window
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.commits import before_swap
 from lakehouse.lake.place import late_of
 from lakehouse.plan.operator import WINDOW_COLUMNS
+from lakehouse.plan.schema import ORDINALS_TYPE
 from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.moment import time_ms
 from lakehouse.spark.key_column import is_key
@@ -26,11 +28,11 @@ from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.transaction import append, log_of
 
 SCHEMA = (
-    "tick bigint, topic string, partition int, offset bigint, ordinal bigint, key string, window_start timestamp, "
-    "window_end timestamp"
+    f"tick bigint, topic string, partition int, offset bigint, ordinals {ORDINALS_TYPE}, key string, "
+    "window_start timestamp, window_end timestamp"
 )
 TIMES = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
-PLACE = ("tick", "topic", "partition", "offset", "ordinal")
+PLACE = ("tick", "topic", "partition", "offset", "ordinals")
 
 
 def chosen(opened: OpenTable, key: str | None, start: datetime | None, end: datetime | None) -> DataFrame:
@@ -40,6 +42,7 @@ def chosen(opened: OpenTable, key: str | None, start: datetime | None, end: date
     """
     table = opened.table
     rows = opened.lake.read(opened.late)
+    check_late(rows.columns, table.name)
     if key is not None:
         names = without_window(table.key)
         kinds = opened.lake.read(opened.visible.path).select(*names).schema
@@ -104,4 +107,6 @@ def rows_at(opened: OpenTable, tick: int, swaps: Iterable[int]) -> DataFrame | N
     version = None
     if any(at > tick for at in swaps):
         version = before_swap(log_of(opened.spark, place.path), place.name, tick)
-    return opened.lake.read(place.path, version).where(F.col("tick") <= tick)
+    rows = opened.lake.read(place.path, version)
+    check_late(rows.columns, opened.name)
+    return rows.where(F.col("tick") <= tick)

@@ -133,9 +133,19 @@ def create(opened: OpenTable, *, swapped: bool = False) -> None:
         # Its folder may have been removed to rebuild it: then its state and its late records are removed as well.
         for path in (opened.layout.state(table.name), opened.late):
             remove(opened.spark, path)
+        _remove_earlier_anchors(opened)
     _create(opened, opened.visible, schema, swapped=swapped)
     if opened.state != opened.visible:
         _create(opened, opened.state, state_schema, swapped=swapped)
+
+
+def _remove_earlier_anchors(opened: OpenTable) -> None:
+    """Remove copies that an earlier release kept: their positions have another form. Bronze gives the same rows."""
+    folder = opened.layout.anchors(opened.name)
+    if opened.lake.exists(f"{folder}/kept"):
+        fields = opened.lake.read(f"{folder}/kept").select("_position.*").columns
+        if "ordinals" not in fields:
+            remove(opened.spark, folder)
 
 
 def _create(
@@ -153,7 +163,7 @@ def _create(
             _add_columns(spark, place, columns(spark, table))
         elif not change.can_go_on:
             raise PlanError(refusal(table.name, change))
-        elif other := _other_accumulators(spark, place, columns(spark, table)):
+        elif other := _other_hidden(spark, place, columns(spark, table)):
             raise PlanError(_of_earlier_release(table, other))
         if {name: found.get(name) for name in wanted} != wanted:
             set_properties(spark, place.path, wanted, {"operation": "new declaration"})
@@ -166,10 +176,10 @@ def _create(
     builder.execute()
 
 
-def _other_accumulators(spark: SparkSession, place: TablePlace, columns: StructType) -> list[tuple[str, str, str]]:
-    """The columns that a table keeps in another type than it would now: name, old type, new type."""
-    kept = [field for field in columns if field.name.startswith("_acc_")]
-    there = {field.name: field.dataType for field in spark.read.format("delta").load(place.path).schema} if kept else {}
+def _other_hidden(spark: SparkSession, place: TablePlace, columns: StructType) -> list[tuple[str, str, str]]:
+    """The hidden columns that a table has in another type than it would now: name, old type, new type."""
+    kept = [field for field in columns if field.name == "_position" or field.name.startswith("_acc_")]
+    there = {field.name: field.dataType for field in spark.read.format("delta").load(place.path).schema}
     return [
         (
             field.name,
@@ -186,9 +196,10 @@ def _of_earlier_release(table: Table, other: list[tuple[str, str, str]]) -> str:
         [
             f"table {table.name!r} was written by an earlier release of lakehouse, and can't continue under this one:",
             *(f"  {name}: found {was}; expected {now}" for name, was, now in other),
-            "An earlier release dropped digits of such sums. Declare the table under another name: it is built from "
-            f"bronze, while {table.name} stays. Or stop its job, remove the folder silver/{table.name} of the lake and "
-            "run the application: it is built from bronze under its own name.",
+            "Earlier releases dropped digits of sums, and gave records made from one the same position if there were "
+            "too many. Declare the table under another name: it is built from bronze, while "
+            f"{table.name} stays. Or stop its job, remove the folder silver/{table.name} of the lake and run the "
+            "application: it is built from bronze under its own name.",
         ]
     )
 

@@ -1,0 +1,35 @@
+"""What an earlier release wrote with positions of another form: it is refused where it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lakehouse.errors import StorageError
+
+WHY = "until then a position had one number for the records made from one, which ran out of 20 bits a step"
+
+
+def check_places(columns: Iterable[str], what: str, do: str) -> None:
+    """Raise StorageError for places whose columns lack the ordinals. do: what a person can do then."""
+    if "ordinals" not in columns:
+        raise StorageError(
+            f"{what}: expected a column ordinals; an earlier release of lakehouse wrote them ({WHY}). {do}"
+        )
+
+
+def check_rows(columns: Iterable[str], table: str) -> None:
+    """Raise StorageError for rows of an earlier release. columns: the fields of their `_position`."""
+    do = (
+        f"Stop its job, remove the folder silver/{table} of the lake and run the application: the table is built from "
+        "bronze."
+    )
+    check_places(columns, f"rows of table {table!r}", do)
+
+
+def check_late(columns: Iterable[str], table: str) -> None:
+    """Raise StorageError for late records of an earlier release."""
+    do = (
+        f"Stop its job, remove the folder silver/{table} of the lake and run the application: the table and its late "
+        "records are built from bronze."
+    )
+    check_places(columns, f"late records of table {table!r}", do)
