@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 import lakehouse as lh
 from lakehouse.errors import JobFailed, StorageError
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.place import TablePlace
 from lakehouse.run.job.job import Job
 from lakehouse.run.repair.intervene import intervene
 from lakehouse.spark.bronze import tick as bronze_tick
@@ -26,10 +27,10 @@ def crash(monkeypatch):
     """crash(): from now on the append to bronze's main table fails; mend() ends that."""
     real = bronze_tick.append
 
-    def failing(frame: Any, path: str, *rest: Any) -> None:
-        if path.endswith("/bronze/records"):
+    def failing(frame: Any, place: TablePlace, *rest: Any) -> None:
+        if place.path.endswith("/bronze/records"):
             raise OSError("the disk is gone")
-        real(frame, path, *rest)
+        real(frame, place, *rest)
 
     def start() -> None:
         monkeypatch.setattr(bronze_tick, "append", failing)

@@ -97,16 +97,16 @@ def test_two_commits_without_rows_of_one_table_at_once_are_a_conflict(
 
 
 def test_where_this_delta_keeps_its_state_is_known_without_a_job(
-    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, things: TablePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delta_log, "_bits", [])
-    newest = delta_log.snapshot(spark, path)
+    newest = delta_log.snapshot(spark, things.path)
     assert not newest._computedStateTriggered()
     known = delta_log.KNOWN_BITS[delta_log.class_of(newest)]
     # Told by nobody, a snapshot of the same version sets the bit itself.
     monkeypatch.setattr(delta_log, "_bits", [0])
-    open_epoch(spark, path, NAME)
-    assert delta_log.looked_up(delta_log.snapshot(spark, path)) == known
+    open_epoch(spark, things)
+    assert delta_log.looked_up(delta_log.snapshot(spark, things.path)) == known
 
 
 def test_another_delta_finds_its_numbers_itself(
