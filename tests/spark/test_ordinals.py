@@ -91,7 +91,8 @@ def cubes(ticks: int) -> list[Record]:
     return found
 
 
-@pytest.mark.parametrize("ticks", [pytest.param(1, marks=pytest.mark.slow), 3])
+@pytest.mark.slow
+@pytest.mark.parametrize("ticks", [1, 3])
 def test_five_levels_give_the_models_positions_in_any_batches(spark: SparkSession, tmp_path: Path, ticks: int) -> None:
     from lakehouse.run.scenario.replay import SparkReplay
 
