@@ -14,12 +14,14 @@ from lakehouse.errors import ConfigError, NotFound, StorageError, TimedOut
 from lakehouse.formats.key_text import several
 from lakehouse.lake import reader
 from lakehouse.lake.bounded import BoundedRead, bounded, current, taken
+from lakehouse.lake.intervention_log import logged
 from lakehouse.lake.keys import key_condition, without_window
 from lakehouse.lake.moment.history import History
 from lakehouse.lake.sql import engine, quote, visible
 from lakehouse.page.applications import Application, TableOf
 from lakehouse.page.cells import ROWS_MAX, cell, cells, checked_key, shortened
 from lakehouse.page.limits import fitting, reading
+from lakehouse.page.versions import VERSIONS_MAX, decided
 
 if TYPE_CHECKING:
     from lakehouse.lake.bounded import Rows
@@ -38,8 +40,8 @@ def row_history(app: Application, table: TableOf, key: str, before: int | None, 
     """Return the changes of a key's rows; for a windowed table, of the rows of all its windows.
 
     before: only versions below it. Each change is {"version", "tick", "time_ms", "change": inserted, updated or
-    deleted, "key", "before", "after"}. older: the version below which to go on, None at the table's beginning; gone:
-    why older changes can't be read. Raises NotFound, ConfigError, StorageError.
+    deleted, "key", "before", "after", "decided"}, decided as in `versions`. older: the version below which to go on,
+    None at the table's beginning; gone: why older changes can't be read. Raises NotFound, ConfigError, StorageError.
     """
     history = History(app.layout, table.name)
     if not history.key:
@@ -51,14 +53,16 @@ def row_history(app: Application, table: TableOf, key: str, before: int | None, 
     last = history.newest if before is None else min(before - 1, history.newest)
     with bounded(reading(f"`lakehouse past changes {table.name} --from N --to N` has no such limit.")) as read:
         found, older, gone = _found(app, history, key, last, min(limit, ROWS_MAX), read)
-    commits = {commit["version"]: commit for commit in _commits(app, table, found)}
+    decisions = list(logged(app.layout, table.name, VERSIONS_MAX))
+    known = ("tick", "time_ms", "operation")
+    commits = {
+        commit["version"]: {**{name: commit[name] for name in known}, "decided": decided(commit, decisions)}
+        for commit in _commits(app, table, found)
+    }
     return {
         "key": list(without_window(history.key)),
         "columns": visible(reader.dataset(history.path).schema.names),
-        "changes": [
-            {**one, **{n: commits.get(one["version"], {}).get(n) for n in ("tick", "time_ms", "operation")}}
-            for one in found
-        ],
+        "changes": [{**one, **commits.get(one["version"], dict.fromkeys((*known, "decided")))} for one in found],
         "older": older,
         "gone": gone,
     }

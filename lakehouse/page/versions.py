@@ -9,12 +9,14 @@ from lakehouse.lake import reader
 from lakehouse.lake.intervention_log import logged
 from lakehouse.lake.moment.history import History
 from lakehouse.lake.moment.version import QUIET
+from lakehouse.lake.properties import NEW_DECLARATION, RETENTION
 from lakehouse.page.applications import Application, TableOf
 from lakehouse.page.cells import cut
 from lakehouse.semantics.epoch import OPEN_EPOCH
 
 VERSIONS_MAX = 500
-NO_CHANGE = (*QUIET, OPEN_EPOCH)
+# Commits without rows: a new declaration sets properties, and may add columns first.
+NO_CHANGE = (*QUIET, OPEN_EPOCH, NEW_DECLARATION, RETENTION, "ADD COLUMNS")
 
 
 def versions(app: Application, table: TableOf, limit: int = VERSIONS_MAX) -> dict[str, Any]:
@@ -32,14 +34,15 @@ def versions(app: Application, table: TableOf, limit: int = VERSIONS_MAX) -> dic
     decisions = list(logged(app.layout, table.name, limit))
     for commit in found[:limit]:
         names = ("version", "time_ms", "operation", "tick", "from_tick", "records", "inserted", "updated", "deleted")
-        more = {"rows": rows, "quiet": commit["operation"] in NO_CHANGE, "decided": _decided(commit, decisions)}
+        more = {"rows": rows, "quiet": commit["operation"] in NO_CHANGE, "decided": decided(commit, decisions)}
         said.append({**{name: commit[name] for name in names}, **more})
         rows = _rows_before(commit, rows)
     said.reverse()
     return {"versions": said, "first_readable": _first_readable(history, said), "more": len(found) > limit}
 
 
-def _decided(commit: dict[str, Any], decisions: list[dict[str, Any]]) -> dict[str, Any] | None:
+def decided(commit: dict[str, Any], decisions: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the newest intervention that a commit took in, of those of `logged`: {kind, by, reason}; None without."""
     first, last = commit["from_tick"], commit["tick"]
     if first is None or last is None:
         return None

@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 
+from lakehouse.cli.look.interventions import of_what
 from lakehouse.cli.look.read import ROWS_SHOWN
 from lakehouse.lake.layout import Layout
 
@@ -47,3 +49,22 @@ def test_a_long_log_is_cut_with_a_hint_how_to_get_the_rest(tmp_path, lakehouse):
     assert f"the first {ROWS_SHOWN} rows; --limit shows more" in " ".join(out.split())
     told = lakehouse("look", "interventions", "--json", "--lake", str(tmp_path)).out
     assert len(told.splitlines()) == ROWS_SHOWN + 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "details", "words"),
+    [
+        ("swap", {"beside": "build", "declaration": "{}", "changed": True}, "all rows, under another declaration"),
+        ("swap", {"changed": False}, "all rows"),
+        ("fixed", {"stream": "clicks"}, "records of stream clicks"),
+        ("revert", {"tick": 7, "version": 3}, "to version 3"),
+        ("revert", {"tick": 7, "event_ms": None, "offsets": None}, "to tick 7"),
+        ("revert", {"tick": 7, "offsets": {"clicks": {"0": 5}}}, "to clicks/0=5"),
+        ("revert", {"tick": 7, "event_ms": 1500}, "to event time 1970-01-01 00:00:01.500Z"),
+        ("refold", {"first_ms": 0, "last_ms": None}, "event times from 1970-01-01 00:00:00.000Z"),
+        ("refold", {"offsets": {"clicks": {"1": [3, 9]}}}, "clicks/1=3..9"),
+        ("late", {}, ""),
+    ],
+)
+def test_what_an_intervention_was_about_is_told_in_words(kind, details, words):
+    assert of_what(kind, details) == words

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 import lakehouse as lh
 from lakehouse.errors import ConfigError, StorageError
 from lakehouse.lake import reader
+from lakehouse.lake.properties import NEW_DECLARATION, RETENTION
 from lakehouse.page.drills import history
 from lakehouse.page.overview import overview
 from lakehouse.page.versions import versions
@@ -65,6 +66,16 @@ def test_versions_over_time(shop, story):
     assert [one["quiet"] for one in found["versions"]] == [False, True, False, False, False, False]
     assert [one["tick"] for one in found["versions"]] == [None, 0, 1, 3, 5, 7]
     assert (found["first_readable"], found["more"]) == (0, False)
+
+
+@pytest.mark.parametrize("operation", [NEW_DECLARATION, RETENTION])
+def test_the_line_goes_on_across_a_new_declaration(own_shop, own_story, operation):
+    """It sets properties: the number of rows before it is the number after it."""
+    said = CommitProperties(custom_metadata={"userMetadata": json.dumps({"operation": operation})})
+    DeltaTable(own_story.visits.path).alter.set_table_properties({"delta.appendOnly": "false"}, commit_properties=said)
+    before, newest = versions(own_shop, own_shop.table("visits"))["versions"][-2:]
+    assert (newest["operation"], newest["quiet"]) == (operation, True)
+    assert before["rows"] == newest["rows"] == 3
 
 
 def test_a_version_made_by_an_intervention_says_who_and_why(own_shop, own_story):

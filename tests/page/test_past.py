@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.page import past
@@ -114,6 +115,15 @@ def test_the_history_of_a_row(shop, story):
     assert (found["older"], found["gone"]) == (None, None)
     gone = row_history(shop, shop.table("visits"), "bob", None, 10)["changes"]
     assert [(one["change"], one["after"] is None) for one in gone] == [("deleted", True), ("inserted", False)]
+
+
+def test_the_history_of_a_row_names_the_person_behind_an_intervention(own_shop, own_story):
+    row = {"at": 3, "id": "i", "table": "visits", "kind": "revert", "reason": "v2", "details": "{}"}
+    made = pa.Table.from_pylist([{**row, "decided_by": "ann in Airflow (user airflow)"}])
+    write_deltalake(own_story.layout.interventions, made)
+    second, first = row_history(own_shop, own_shop.table("visits"), "ann", None, 10)["changes"]
+    assert second["decided"] == {"kind": "revert", "by": "ann in Airflow (user airflow)", "reason": "v2"}
+    assert first["decided"] is None
 
 
 def test_a_history_goes_on_where_it_ended(shop, monkeypatch):

@@ -35,23 +35,54 @@ def interventions(
         check_name(table, "table")
     layout = Layout(lake_of(config, lake).lake.path)
     cut = limit or (None if json else ROWS_SHOWN + 1)
-    found = ({**row, "details": _short(row["details"])} for row in intervention_log.logged(layout, table, cut))
+    found = intervention_log.logged(layout, table, cut)
     first = next(found, None)
     if table is not None and first is None:
         reader.facts(layout, "silver", table)  # says so if there is no such table
     if json:
         for row in () if first is None else chain([first], found):
-            show.as_json(row)
+            show.as_json({**row, "details": _short(row["details"])})
         return
     rows = [] if first is None else [first, *found]
     if not rows:
         show.say("No interventions.")
     else:
-        names = ("at", "table", "kind", "decided_at", "decided_by", "reason", "details")
-        values = [tuple(row[name] for name in names) for row in rows]
-        columns = ("tick", *names[1:])
+        names = ("at", "table", "kind", "decided_at", "decided_by", "reason")
+        values = [(*(row[name] for name in names), of_what(row["kind"], row["details"])) for row in rows]
+        columns = ("tick", *names[1:], "of what")
         shown(values, limit, lambda some, caption: show.table("Interventions", columns, some, caption=caption))
 
 
 def _short(details: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in details.items() if value is not None and name not in LONG}
+
+
+def of_what(kind: str, details: dict[str, Any]) -> str:
+    """Return the details of an intervention in words: the moment of a revert, the range of a backfill."""
+    if kind == "swap":
+        return "all rows, under another declaration" if details.get("changed") else "all rows"
+    if kind == "fixed":
+        return f"records of stream {details.get('stream')}"
+    if kind == "revert" and details.get("version") is not None:
+        return f"to version {details['version']}"
+    said = [*_times(details), *_offsets(details.get("offsets") or {})]
+    if kind == "revert":
+        return f"to {', '.join(said) or 'tick ' + str(details.get('tick'))}"
+    return ", ".join(said)
+
+
+def _times(details: dict[str, Any]) -> list[str]:
+    if details.get("event_ms") is not None:
+        return [f"event time {show.moment(details['event_ms'], 'milliseconds')}"]
+    first, last = (details.get(name) for name in ("first_ms", "last_ms"))
+    since = [] if first is None else [f"event times from {show.moment(first, 'milliseconds')}"]
+    return since + ([] if last is None else [f"event times up to {show.moment(last, 'milliseconds')}"])
+
+
+def _offsets(offsets: dict[str, Any]) -> list[str]:
+    """A backfill's have the first and the last one, a revert's the first that does not count."""
+    return [
+        f"{topic}/{p}={'..'.join(map(str, of)) if isinstance(of, list) else of}"
+        for topic, parts in offsets.items()
+        for p, of in parts.items()
+    ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import functions as F
 
 from lakehouse.lake.place import TablePlace
+from lakehouse.lake.properties import NEW_DECLARATION
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import app_id, log_of
 
@@ -38,7 +39,7 @@ def by_commits(lake: OpenLake, place: TablePlace, tick: int) -> Counted:
     ours = [ours[begin].get(SEEN, ours[begin]), *ours[begin + 1 :]] if ours else []
     return Counted(
         bool(swaps) or log[-1].version == 0,
-        any(commit.get("operation") == "new declaration" for commit in said),
+        any(commit.get("operation") == NEW_DECLARATION for commit in said),
         {name: sum(commit.get(name, 0) for commit in ours) for name in COUNTS},
     )
 

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, BinaryType, BooleanType
 
+from lakehouse.lake.properties import RETENTION
 from lakehouse.spark.delta_log import snapshot
 from lakehouse.spark.folders import opened
 from lakehouse.spark.operators.merge import ROWS_PER_FILE
@@ -101,7 +102,7 @@ def retain(spark: SparkSession, path: str, keep_ms: int) -> None:
     wanted[LOG_RETENTION] = f"interval {max(seconds, LOG_MS // 1000)} seconds"
     found = properties(spark, path)
     if {name: found.get(name) for name in wanted} != wanted:
-        set_properties(spark, path, wanted, {"operation": "retention"})
+        set_properties(spark, path, wanted, {"operation": RETENTION})
 
 
 def vacuum(spark: SparkSession, path: str, keep_ms: int) -> None:

@@ -25,7 +25,7 @@ from pyspark.sql.types import StructField, StructType
 
 from lakehouse.errors import PlanError
 from lakehouse.lake.place import TablePlace
-from lakehouse.lake.properties import BEGAN, KEY
+from lakehouse.lake.properties import BEGAN, KEY, NEW_DECLARATION
 from lakehouse.plan.evolution.change import change_of, declared, refusal
 from lakehouse.plan.operator import Aggregate, LatestBy
 from lakehouse.plan.schema import POSITION_TYPE
@@ -166,7 +166,7 @@ def _create(
         elif other := _other_hidden(spark, place, columns(spark, table)):
             raise PlanError(_of_earlier_release(table, other))
         if {name: found.get(name) for name in wanted} != wanted:
-            set_properties(spark, place.path, wanted, {"operation": "new declaration"})
+            set_properties(spark, place.path, wanted, {"operation": NEW_DECLARATION})
         return
     builder = DeltaTable.createIfNotExists(spark).location(place.path).addColumns(columns(spark, table))
     for name, value in _properties(table).items():

@@ -3,7 +3,7 @@
 import { ask, isOvertaken, ofTable } from "./api.js";
 import { side } from "./changes.js";
 import { busy, h, hint, problem, show } from "./dom.js";
-import { named, number, plural, table, time, value } from "./format.js";
+import { decided, named, number, plural, table, time, value } from "./format.js";
 
 const LIMIT = 40;
 
@@ -33,7 +33,7 @@ export function history(container, view) {
     const windows = found.some((one) => "window_start" in one.key);
     const lines = found.map((one) => h("tr", null,
       h("td", null, h("span", { class: `badge ${words[one.change]}` }, one.change)), h("td", { class: "right" }, number(one.version)), h("td", { class: "right" }, number(one.tick)),
-      h("td", null, time(one.time_ms)), windows ? h("td", null, value(one.key.window_start)) : null, h("td", null, side(one.before, one.after)), h("td", null, side(one.after, one.before))));
+      h("td", null, time(one.time_ms), one.decided ? h("div", { class: "decided" }, decided(one)) : null), windows ? h("td", null, value(one.key.window_start)) : null, h("td", null, side(one.before, one.after)), h("td", null, side(one.after, one.before))));
     const columns = [{ name: "change" }, { name: "version", right: true }, { name: "tick", right: true }, { name: "committed" }, ...(windows ? [{ name: "window from" }] : []), { name: "before" }, { name: "after" }];
     const older = said.older === null ? null : h("button", { type: "button", class: "quiet", onclick: () => read(said.older) }, "Look at older versions");
     const none = said.older === null ? `No version that can be read has changed a row of key ${view.key}.` : "None in the newest versions.";
