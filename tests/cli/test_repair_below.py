@@ -230,3 +230,29 @@ def test_a_table_below_is_audited_and_drilled(shop: Shop, lakehouse: Command) ->
     refused = lakehouse("test", "capture", "app.py", "by_city", "--key", "Paris")
     assert refused.code != 0
     assert "`lakehouse past explain`" in refused.err
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_new_logic_of_a_table_below_is_tried_and_backfilled(shop: Shop, lakehouse: Command) -> None:
+    shop.catch_up()
+    expected = shop.expected()
+    shop.declare("own.py", more=', most=lh.max("amount")')
+    shop.declare("above.py", steps='.filter("level > 0")')
+    for file in ("own.py", "above.py"):
+        tried = json.loads(lakehouse("test", "backtest", "by_city", "--app", "app.py", "--with", file, "--json").out)
+        assert not tried["equal"]
+        assert {side["app"]: side["rows"] for side in tried["contents"]} == {
+            "app.py": len(expected["by_city"]), file: len(shop.expected(file)["by_city"]),
+        }  # fmt: skip
+    assert shop.rows("by_city") == expected["by_city"], "the live table is not touched"
+
+    done = lakehouse("repair", "backfill", "own.py", "by_city", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["read_by"] == ["city_total"]
+    shop.catch_up("own.py")
+    found = reader.dataset(shop.layout.silver("by_city")).to_table(columns=["city", "most"]).to_pylist()
+    assert {(row["city"],): row["most"] for row in found} == {
+        key: row["most"] for key, row in shop.expected("own.py")["by_city"].items()
+    }
+    assert problems(lakehouse, "by_city", "own.py") == []
