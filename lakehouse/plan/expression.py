@@ -19,8 +19,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 from lakehouse.errors import ExpressionError
 from lakehouse.plan import typed
 from lakehouse.plan.refused.near import near
+from lakehouse.plan.refused.spark_functions import ALLOWED, WORDS, is_refused, similar
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, check_name
-from lakehouse.plan.spark_functions import ALLOWED, WORDS, is_refused, similar
 
 REFUSED_NODES = (
     exp.Query, exp.Window, exp.AggFunc, exp.Star, exp.Placeholder, exp.Parameter, exp.Command, exp.DDL, exp.DML,

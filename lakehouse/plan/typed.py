@@ -12,8 +12,8 @@ from sqlglot import exp
 from sqlglot.optimizer.annotate_types import annotate_types
 
 from lakehouse.errors import ExpressionError
+from lakehouse.plan.refused.spark_functions import names
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column
-from lakehouse.plan.spark_functions import names
 
 COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|nan|inf|infinity)\s*", re.IGNORECASE)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakehouse.plan.spark_functions import names
+from lakehouse.plan.refused.spark_functions import names
 from lakehouse.spark.refused_values import MADE_MAX
 
 # By the place of the lambda, the last argument: its variables for one element, which `e` holds as v0, v1, ...

@@ -18,7 +18,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lakehouse.plan.expression import Expression
-from lakehouse.plan.spark_functions import names
+from lakehouse.plan.refused.spark_functions import names
 from lakehouse.spark import element_values
 from lakehouse.spark.refused_values import refused
 

@@ -12,7 +12,7 @@ import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.formats.decode import decode
 from lakehouse.model import model
-from lakehouse.plan.spark_functions import ALLOWED, is_refused
+from lakehouse.plan.refused.spark_functions import ALLOWED, is_refused
 from lakehouse.semantics.record import Record
 from lakehouse.spark.table.checked import check
 

@@ -1,1 +1,1 @@
-"""A changed declaration: how it is written down, what differs, and what that means for the existing table."""
+"""A declaration as text, and a changed one: what differs, and what that means for the existing table."""

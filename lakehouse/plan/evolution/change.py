@@ -40,9 +40,9 @@ from dataclasses import dataclass
 from lakehouse.errors import PlanError
 from lakehouse.plan.evolution.differences import KINDS, Meaning, differences
 from lakehouse.plan.evolution.fingerprint import VERSION, as_text, fingerprint
+from lakehouse.plan.evolution.text import describe
 from lakehouse.plan.expression import Json
 from lakehouse.plan.table import Table
-from lakehouse.plan.text import describe
 
 # A table's properties: its declaration for people, and the declaration's fingerprint.
 PLAN = "lakehouse.plan"

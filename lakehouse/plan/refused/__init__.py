@@ -1,1 +1,1 @@
-"""What the message about a wrong declaration says besides: a near word, a declaration's name, the step to take."""
+"""What a wrong declaration is told: a near word, the functions that there are, a name, the step to take."""
