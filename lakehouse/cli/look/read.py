@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +25,8 @@ from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
     from lakehouse.lake.layout import Layout
+    from lakehouse.lake.moment.rows_at import FoldRows
+    from lakehouse.semantics.moment import At
 
 ROWS_SHOWN = 100
 
@@ -42,6 +45,7 @@ TableArgument = Annotated[
 def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT, in DuckDB's SQL.")],
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Answer again when the lake changes, until Ctrl-C.")] = False,
     limit: LimitOption = None,
     at: AtOption = None,
     clock: ClockOption = None,
@@ -60,37 +64,66 @@ def query(
 
     The tables of the examples are those of `lakehouse demo`.
 
+    With --watch the answer is shown again whenever it has changed.
+
     Example: lakehouse query "SELECT * FROM visits ORDER BY flights DESC" --limit 10
     """
-    import duckdb
-
-    from lakehouse.lake import reader
     from lakehouse.lake.layout import Layout
-    from lakehouse.lake.moment import rows_at
 
     if json and csv:
         raise ConfigError("query: found --json and --csv; expected one of them.")
     moment, settings = asked_moment(at, clock, version, tick, offsets), lake_of(config, lake)
-    cut = limit or (None if json or csv else ROWS_SHOWN + 1)
-    layout = Layout(settings.lake.path)
-    try:
-        if moment is None:
-            relation = reader.query(layout, sql)
-        else:
-            relation = rows_at.query(layout, sql, moment, fold_of(settings, app))
-        # As Arrow: fetchall would need a package more for times with a zone.
-        found = (relation if cut is None else relation.limit(cut)).to_arrow_table()
-    except duckdb.Error as error:
-        raise ConfigError(f"query: {error}") from error
-    names = found.column_names
-    rows = list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+    cut, layout = limit or (None if json or csv else ROWS_SHOWN + 1), Layout(settings.lake.path)
+    if watch:
+        if json or csv or moment is not None:
+            raise ConfigError("query --watch: found --json, --csv, or a moment; it shows what is now, on a terminal.")
+        _watch(layout, sql, cut, limit)
+        return
+    names, rows = _answer(layout, sql, cut, moment, fold_of(settings, app))
     if json:
         for row in rows:
             show.as_json(dict(zip(names, row, strict=True)))
     elif csv:
         show.as_csv(names, rows)
     else:
-        shown(rows, limit, lambda some, caption: show.table("", names, some, caption=caption, text=show.value))
+        _print(names, rows, limit)
+
+
+def _answer(
+    layout: Layout, sql: str, cut: int | None, moment: At | None = None, fold: FoldRows | None = None
+) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The names of an answer's columns, and its rows."""
+    import duckdb
+
+    from lakehouse.lake import reader
+    from lakehouse.lake.moment import rows_at
+
+    try:
+        relation = reader.query(layout, sql) if moment is None else rows_at.query(layout, sql, moment, fold)
+        # As Arrow: fetchall would need a package more for times with a zone.
+        found = (relation if cut is None else relation.limit(cut)).to_arrow_table()
+    except duckdb.Error as error:
+        raise ConfigError(f"query: {error}") from error
+    return found.column_names, list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+
+
+def _print(names: list[str], rows: list[tuple[Any, ...]], limit: int | None) -> None:
+    shown(rows, limit, lambda some, caption: show.table("", names, some, caption=caption, text=show.value))
+
+
+def _watch(layout: Layout, sql: str, cut: int | None, limit: int | None) -> None:
+    """Show an answer, and each other answer that a commit brings; on a terminal in place of the one before."""
+    from lakehouse.cli.terminal.repeating import each_time
+    from lakehouse.lake import reader
+
+    before: tuple[list[str], list[tuple[Any, ...]]] | None = None
+    for _ in each_time(lambda: reader.state(layout)):
+        if (found := _answer(layout, sql, cut)) == before:
+            continue
+        before = found
+        show.clear()
+        show.say(f"{show.moment(datetime.now(UTC))}  {sql}")
+        _print(*found, limit)
 
 
 def shown(rows: list[Any], limit: int | None, print_table: Any) -> None:

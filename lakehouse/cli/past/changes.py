@@ -11,6 +11,7 @@ import typer
 from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, shown
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
+from lakehouse.errors import ConfigError, NotFound
 from lakehouse.settings.config import Settings
 
 KINDS = {"insert": "insert", "update_postimage": "update", "delete": "delete"}
@@ -26,6 +27,9 @@ def changes(
     per_event: Annotated[
         bool, typer.Option("--per-event", help="One change for each record, derived from bronze by Spark.")
     ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what changes from now on (or --from on), until Ctrl-C.")
+    ] = False,
     app: AppOption = None,
     limit: LimitOption = None,
     config: ConfigOption = None,
@@ -34,7 +38,8 @@ def changes(
 ) -> None:
     """Show how a table's rows changed: net per commit, or per event.
 
-    Net is what Delta's change data feed has: several changes of a key in one commit are one.
+    Net is what Delta's change data feed has: several changes of a key in one commit are one. With --follow each change
+    is a line, as soon as it is committed; --limit ends it after so many.
 
     Example: lakehouse past changes visits --key N14228 --from 2
     """
@@ -42,6 +47,11 @@ def changes(
 
     check_name(table, "table")
     settings = lake_of(config, lake)
+    if follow:
+        if per_event or last is not None:
+            raise ConfigError("changes --follow: found --per-event, or --to; it follows the net changes, without end.")
+        _follow(settings, table, first, key, limit, as_json=json)
+        return
     cut = limit or (None if json else ROWS_SHOWN + 1)
     found: Iterable[dict[str, Any]]
     if per_event:
@@ -86,6 +96,34 @@ def _net(
             "key": {n: row[n] for n in keys},
             "value": values or None,
         }
+
+
+def _follow(
+    settings: Settings, name: str, first: int | None, key: str | None, limit: int | None, *, as_json: bool
+) -> None:
+    """Print the changes of each version that comes, a line each; without `first`, of those after the newest one."""
+    from lakehouse.cli.terminal.repeating import each_time
+    from lakehouse.lake import reader
+    from lakehouse.lake.layout import Layout
+
+    path, what = Layout(settings.lake.path).silver(name), f"table {name!r}"
+    seen = reader.open_table(path, what).version() if first is None else first - 1
+    left = limit
+    for newest in each_time(lambda: reader.open_table(path, what).version()):
+        if newest < seen:
+            raise NotFound(f"{what} begins again: it was at version {seen}, and is at {newest}. Follow it anew.")
+        for change in islice(_net(settings, name, seen + 1, newest, key) if newest > seen else (), left):
+            left = None if left is None else left - 1
+            show.as_json(change) if as_json else show.say(_line(change))
+        if left == 0:
+            return
+        seen = newest
+
+
+def _line(change: dict[str, Any]) -> str:
+    value = "" if change["value"] is None else f"  {show.pairs(change['value'])}"
+    when = show.moment(change["time"], "milliseconds")
+    return f"version {change['version']}  {when}  {change['change']:6}  {show.pairs(change['key'])}{value}"
 
 
 def _per_event(

@@ -45,6 +45,11 @@ def say(text: str, *, stderr: bool = False, nl: bool = True) -> None:
     typer.echo(escaped(text), err=stderr, nl=nl)
 
 
+def clear() -> None:
+    """Clear the terminal; where there is none, go on below."""
+    console().clear()
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return a console for the stream as it is now: tests, and pipes, exchange it."""
     stream = sys.stderr if stderr else sys.stdout

@@ -1,0 +1,29 @@
+"""Commands that go on until Ctrl-C: what they look at is asked for again and again, and shown when it has changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+PAUSE_SECONDS = 1.0
+T = TypeVar("T")
+
+
+def pause() -> None:
+    """Wait until the next look."""
+    time.sleep(PAUSE_SECONDS)
+
+
+def each_time(look: Callable[[], T]) -> Iterator[T]:
+    """Yield what a look gives, at once and whenever it gives something else, until Ctrl-C: that is its normal end."""
+    try:
+        found = look()
+        yield found
+        while True:
+            pause()
+            if (now := look()) != found:
+                found = now
+                yield found
+    except KeyboardInterrupt:
+        return
