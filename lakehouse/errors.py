@@ -6,6 +6,7 @@
      |    +-- ExpressionError   an expression of a declaration can't be used
      |    +-- NoSuchStep        a declaration has no such step; an AttributeError, too
      |    +-- NeedsSpark        the model has no Python form of an expression; Spark has one
+     |    +-- SqlError          a statement of ksqlDB's SQL can't be read, or means nothing here
      +-- BrokerError            the embedded Kafka broker
      +-- AirflowError           the Airflow that `lakehouse airflow` runs
      +-- KafkaUnavailable       a configured Kafka does not answer, or refuses
@@ -46,6 +47,44 @@ class NoSuchStep(PlanError, AttributeError):
 
 class NeedsSpark(PlanError):
     """The model has no Python form of this expression. Spark's result is what counts; run it there."""
+
+
+class SqlError(PlanError):
+    """A statement of ksqlDB's SQL can't be read, or means nothing here; the message points at the place in it.
+
+    at: the place, in characters from the statement's begin. found, expected: what stands there, and what could.
+    """
+
+    def __init__(self, what: str, at: int = 0, *, found: str = "", expected: str = "") -> None:
+        self.what, self.at, self.found, self.expected = what, at, found, expected
+        self.text = ""
+        self.line_before = 0
+        super().__init__(self._message())
+
+    def within(self, text: str, line_before: int = 0) -> SqlError:
+        """Return the same error with the statement's text, whose lines are counted from `line_before`."""
+        self.text, self.line_before = self.text or text, line_before
+        self.args = (self._message(),)
+        return self
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The line and the column, from 1."""
+        before = self.text[: self.at]
+        return self.line_before + before.count("\n") + 1, self.at - (before.rfind("\n") + 1) + 1
+
+    def _message(self) -> str:
+        parts = [self.what if self.what.endswith((".", "?")) else f"{self.what}."]
+        parts += [f"Found {self.found}."] if self.found else []
+        parts += [f"Expected {self.expected}."] if self.expected else []
+        said = " ".join(parts)
+        if not self.text:
+            return said
+        line, column = self.place
+        shown = self.text.split("\n")[line - self.line_before - 1].replace("\t", " ")
+        begin = max(0, column - 80)
+        arrow = " " * (column - 1 - begin) + "^"
+        return f"line {line}, column {column}: {said}\n    {shown[begin : begin + 120]}\n    {arrow}"
 
 
 class BrokerError(LakehouseError):

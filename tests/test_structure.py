@@ -21,7 +21,8 @@ PROJECT = ROOT.parent
 ROOMS = (
     "errors", "durable",
     "semantics/aggregate", "semantics", "semantics/operators",
-    "plan/refused", "plan", "plan/evolution", "model", "formats", "settings", "kafka",
+    "plan/refused", "plan", "plan/evolution", "model", "ksql/syntax", "ksql/function", "ksql",
+    "formats", "settings", "kafka",
     "lake", "lake/moment", "lake/record", "lake/row",
     "spark", "spark/bronze", "spark/operators", "spark/table", "spark/past", "spark/changelog", "spark/silver",
     "spark/audit",
@@ -33,10 +34,12 @@ ROOMS = (
 )  # fmt: skip
 UNKNOWN = {
     "durable": {"errors"},
-    "formats": {"durable"},
-    "settings": {"semantics", "model", "formats", "durable"},
-    "kafka": {"model"},
-    "lake": {"settings", "kafka"},
+    "ksql": {"durable"},
+    "formats": {"durable", "ksql"},
+    "settings": {"semantics", "model", "ksql", "formats", "durable"},
+    "kafka": {"model", "ksql"},
+    "lake": {"settings", "kafka", "ksql"},
+    "spark": {"ksql"},
     "page": {"settings", "kafka", "durable", "spark", "lakehouse", "testing", "model"},
     "airflow": {"semantics", "formats", "lake", "spark", "run", "lakehouse", "testing", "page", "model"},
     "lakehouse": {"settings", "formats", "kafka", "lake", "spark", "model"},

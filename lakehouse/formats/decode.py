@@ -14,8 +14,10 @@ from lakehouse.semantics.record import Record
 
 _DECODERS: dict[str, Callable[[bytes, tuple[Column, ...]], dict[str, Any] | None]] = {
     "json": json_value.decode,
+    "json_any_case": json_value.decode_any_case,
     "delimited": delimited.decode,
     "kafka": primitive.decode,
+    "none": lambda data, columns: None,
 }
 
 

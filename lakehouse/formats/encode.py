@@ -10,6 +10,7 @@ from lakehouse.plan.schema import Column
 
 _ENCODERS: dict[str, Callable[[dict[str, Any], tuple[Column, ...]], bytes]] = {
     "json": json_value.encode,
+    "json_any_case": json_value.encode,
     "delimited": delimited.encode,
     "kafka": primitive.encode,
 }

@@ -56,9 +56,24 @@ def decode(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
     return _object(parsed, {column.name: reader(column.type) for column in columns})
 
 
+def decode_any_case(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
+    """As `decode`, for fields whose names may be in any case, inside structs too."""
+    parsed = parse(utf8(data))
+    if parsed is None:
+        return None
+    names = {column.name.upper(): column.name for column in columns}
+    row = _object(_upper(parsed), {column.name.upper(): reader(column.type, any_case=True) for column in columns})
+    return {names[name]: value for name, value in row.items()}
+
+
 def encode(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
     """Return a row as a compact JSON object with these columns, in this order."""
     return write({column.name: row.get(column.name) for column in columns}).encode("utf-8")
+
+
+def _upper(members: Any) -> Any:
+    """The members of an object under their names in upper case."""
+    return Members((name.upper(), value) for name, value in members)
 
 
 def _object(members: Members, readers: dict[str, JsonReader]) -> dict[str, Any]:
@@ -73,8 +88,11 @@ def _object(members: Members, readers: dict[str, JsonReader]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1024)
-def reader(kind: str) -> JsonReader:
-    """Return the function from a parsed JSON value, not null, to a value of the type; it raises Unfit."""
+def reader(kind: str, *, any_case: bool = False) -> JsonReader:
+    """Return the function from a parsed JSON value, not null, to a value of the type; it raises Unfit.
+
+    any_case: a struct's fields are found in whatever case their names are.
+    """
     base = base_type(kind)
     if base in INTEGER_BITS:
         return lambda value: _integer(value, base)
@@ -96,14 +114,18 @@ def reader(kind: str) -> JsonReader:
             return lambda value: parse_date(_text(value, "date"))
         case "binary":
             return lambda value: parse_binary(_text(value, "base64"))
-    return _nested(parse_type(kind), base, kind)
+    return _nested(parse_type(kind), base, kind, any_case)
 
 
-def _nested(tree: exp.DataType, base: str, kind: str) -> JsonReader:
+def _nested(tree: exp.DataType, base: str, kind: str, any_case: bool) -> JsonReader:
     if base == "struct":
-        readers = {item.name: reader(item.args["kind"].sql("spark")) for item in tree.expressions}
-        return lambda value: _object(_members(value, kind), readers)
-    inner = [reader(item.sql("spark")) for item in tree.expressions]
+        readers = {item.name: reader(item.args["kind"].sql("spark"), any_case=any_case) for item in tree.expressions}
+        if not any_case:
+            return lambda value: _object(_members(value, kind), readers)
+        names = {name.upper(): name for name in readers}
+        upper = {name.upper(): read for name, read in readers.items()}
+        return lambda value: {names[name]: of for name, of in _object(_upper(_members(value, kind)), upper).items()}
+    inner = [reader(item.sql("spark"), any_case=any_case) for item in tree.expressions]
     if base == "array":
         return lambda value: [None if item is None else inner[0](item) for item in _list(value, kind)]
     # The names in a JSON object are texts, so the key of a map is a string, whatever its declared type.

@@ -5,6 +5,7 @@
 | json      | the column's value; an object of several columns      | any JSON value, unchanged              |
 | delimited | the line itself, or as json                           | the line itself, or an object          |
 | kafka     | the value itself                                      | the value itself, or an object of one  |
+| none      | any text: it is not read                              |                                        |
 
 A JSON value is written unchanged, so that a test can contain one that does not fit the schema. A binary is bytes, or
 its base64 text. None is a null: a null key, a tombstone.
@@ -23,7 +24,7 @@ from lakehouse.formats.encode import encode_key
 from lakehouse.formats.json_text import write
 from lakehouse.formats.text_value import parse_binary
 from lakehouse.formats.unfit import Unfit, clipped, utf8
-from lakehouse.plan.origin import Source
+from lakehouse.plan.origin import JSON_FORMATS, Source
 from lakehouse.plan.schema import Column, base_type
 
 # The Python type in which a primitive is written: another type would silently give other bytes.
@@ -40,6 +41,8 @@ def key_bytes(source: Source, key: Any) -> bytes | None:
     """Return the bytes of a key; a key of several columns is an object, or their values in order. Raises Unfit."""
     if key is None:
         return None
+    if source.key_format == "none":
+        return key.encode("utf-8") if isinstance(key, str) else write(key).encode("utf-8")
     if source.key_format == "delimited" and isinstance(key, str):
         return key.encode("utf-8")
     columns = source.key
@@ -54,7 +57,7 @@ def value_bytes(source: Source, value: Any) -> bytes | None:
     """Return the bytes of a value. Raises Unfit for a value that the format can't hold."""
     if value is None:
         return None
-    if source.value_format == "json":
+    if source.value_format in JSON_FORMATS:
         try:
             return write(value).encode("utf-8")
         except (TypeError, ValueError) as error:
@@ -93,7 +96,7 @@ def written_key(source: Source, data: bytes | None) -> Any:
     """Return the written form of a key. Raises Unfit for bytes that have none: show them in hex."""
     if data is None:
         return None
-    if source.key_format == "delimited":
+    if source.key_format in ("delimited", "none"):
         key: Any = utf8(data)
     elif source.key_format == "kafka":
         key = _shown(data, source.key)

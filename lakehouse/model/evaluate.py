@@ -11,7 +11,19 @@ from typing import Any
 from sqlglot import exp
 
 from lakehouse.errors import NeedsSpark
-from lakehouse.model.scalar import CASTS, arithmetic, comparison, divide, equal, modulo, substring, to_string
+from lakehouse.model.functions import STRICT, WITH_NULLS, plain_call
+from lakehouse.model.scalar import (
+    CASTS,
+    arithmetic,
+    comparison,
+    divide,
+    equal,
+    like,
+    modulo,
+    substring,
+    to_string,
+    whole_division,
+)
 from lakehouse.plan.expression import Expression
 
 ColumnValues = Mapping[str, Any]
@@ -43,7 +55,54 @@ def _compile(node: exp.Expression) -> Evaluator:
         return build(node)
     if (binary := _BINARY.get(type(node))) is not None:
         return _strict(binary, _compile(node.this), _compile(node.expression))
+    if isinstance(node, exp.Func):
+        return _function(node)
     raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
+
+
+def _function(node: exp.Expression) -> Evaluator:
+    name, arguments = plain_call(node)
+    parts = [_lambda(item) if isinstance(item, exp.Lambda) else _compile(item) for item in arguments]
+    if (work := WITH_NULLS.get(name)) is not None:
+        return lambda values: work(*(part(values) for part in parts))
+    if name not in STRICT:
+        raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
+    return _strict(STRICT[name], *parts)
+
+
+def _lambda(node: exp.Expression) -> Evaluator:
+    """A function over the values: of its own arguments."""
+    names, body = [item.name.lower() for item in node.expressions], _compile(node.this)
+    return lambda values: lambda *given: body({**values, **dict(zip(names, given, strict=True))})
+
+
+def _dot(node: exp.Expression) -> Evaluator:
+    of, name = _compile(node.this), node.expression.name.lower()
+    return _strict(lambda row: next((v for k, v in row.items() if k.lower() == name), None), of)
+
+
+def _bracket(node: exp.Expression) -> Evaluator:
+    """try_element_at(of, key), in sqlglot's form."""
+    if node.args.get("offset") != 1 or not node.args.get("safe"):
+        raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
+    return _strict(STRICT["try_element_at"], _compile(node.this), _compile(node.expressions[0]))
+
+
+def _like(node: exp.Expression) -> Evaluator:
+    """LIKE; the pattern is compiled for each record, since it may be a column."""
+    return _strict(like, _compile(node.this), _compile(node.expression))
+
+
+def _array(node: exp.Expression) -> Evaluator:
+    parts = [_compile(item) for item in node.expressions]
+    return lambda values: [part(values) for part in parts]
+
+
+def _if(node: exp.Expression) -> Evaluator:
+    default = node.args.get("false")
+    when, then = _compile(node.this), _compile(node.args["true"])
+    other = _compile(default) if default is not None else lambda values: None
+    return lambda values: then(values) if when(values) is True else other(values)
 
 
 def _column(node: exp.Expression) -> Evaluator:
@@ -101,6 +160,14 @@ def _is(node: exp.Expression) -> Evaluator:
 def _coalesce(node: exp.Expression) -> Evaluator:
     parts = [_compile(item) for item in (node.this, *node.expressions)]
     return lambda values: next((v for part in parts if (v := part(values)) is not None), None)
+
+
+def _null_safe(left: Evaluator, right: Evaluator) -> Evaluator:
+    def run(values: ColumnValues) -> bool | None:
+        a, b = left(values), right(values)
+        return a is b if a is None or b is None else equal(a, b)
+
+    return run
 
 
 def _in(node: exp.Expression) -> Evaluator:
@@ -167,11 +234,19 @@ _BINARY: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
     exp.Mul: arithmetic(operator.mul),
     exp.Div: divide,
     exp.Mod: modulo,
+    exp.IntDiv: whole_division,
     exp.DPipe: lambda a, b: to_string(a) + to_string(b),
 }
 
 _BUILDERS: dict[type[exp.Expression], Callable[[exp.Expression], Evaluator]] = {
     exp.Column: _column,
+    exp.Identifier: lambda node: lambda values: values.get(node.name.lower()),
+    exp.Dot: _dot,
+    exp.Bracket: _bracket,
+    exp.Like: _like,
+    exp.Array: _array,
+    exp.If: _if,
+    exp.NullSafeEQ: lambda node: _null_safe(_compile(node.this), _compile(node.expression)),
     exp.Literal: _literal,
     exp.Boolean: _boolean,
     exp.Null: lambda node: lambda values: None,
@@ -193,6 +268,7 @@ _BUILDERS: dict[type[exp.Expression], Callable[[exp.Expression], Evaluator]] = {
     exp.Lower: lambda node: _strict(str.lower, _compile(node.this)),
     exp.Trim: _trim,
     exp.Length: lambda node: _strict(len, _compile(node.this)),
+    exp.UnixDate: lambda node: _strict(STRICT["unix_date"], _compile(node.this)),
     exp.Abs: lambda node: _strict(abs, _compile(node.this)),
     exp.Substring: _substring,
     exp.Concat: lambda node: _strict(

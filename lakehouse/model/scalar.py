@@ -10,6 +10,7 @@ import math
 import operator
 import re
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -58,7 +59,32 @@ def _to_double(value: Any) -> float | None:
     return None
 
 
+def _to_boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise NeedsSpark(f"the model does not cast {value!r} to a boolean; run this on Spark.")
+
+
+def _to_date(value: Any) -> date:
+    if isinstance(value, datetime):
+        return value.date()
+    if isinstance(value, date):
+        return value
+    if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
+        return date.fromisoformat(value)
+    raise NeedsSpark(f"the model does not cast {value!r} to a date; run this on Spark.")
+
+
+def _to_timestamp(value: Any) -> datetime:
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?", value):
+        return datetime.fromisoformat(value).replace(tzinfo=UTC)
+    raise NeedsSpark(f"the model does not cast {value!r} to a timestamp; run this on Spark.")
+
+
 CASTS: dict[str, Callable[[Any], Any]] = {
+    "date": _to_date, "timestamp": _to_timestamp, "boolean": _to_boolean,
     "string": to_string, "int": _to_integer(_INT), "bigint": _to_integer(_BIGINT), "double": _to_double,
 }  # fmt: skip
 
@@ -115,6 +141,27 @@ def divide(a: Any, b: Any) -> float | None:
     if isinstance(a, Decimal) or isinstance(b, Decimal):
         raise NeedsSpark("the model does not divide decimals; cast them to double, or run this on Spark.")
     return None if b == 0 else float(a) / float(b)
+
+
+def whole_division(a: Any, b: Any) -> int | None:
+    """Return a div b, cut off towards zero as in Java, and null for a division by zero."""
+    if not (isinstance(a, int) and isinstance(b, int)):
+        raise NeedsSpark("the model's div is for integers; run this on Spark.")
+    return None if b == 0 else abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
+
+
+def like(text: str, pattern: str) -> bool:
+    """Return text LIKE pattern: % is any text, _ any character, a backslash takes their meaning from them."""
+    parts, rest = [], iter(pattern)
+    for character in rest:
+        if character == "\\":
+            following = next(rest, None)
+            if following not in ("%", "_", "\\"):
+                raise NeedsSpark(f"the pattern {pattern!r} is refused by Spark; run this there.")
+            parts.append(re.escape(following))
+        else:
+            parts.append({"%": ".*", "_": "."}.get(character, re.escape(character)))
+    return re.fullmatch("".join(parts), text, re.DOTALL) is not None
 
 
 def modulo(a: Any, b: Any) -> int | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 How = Literal["inner", "left"]
 HOW = ("inner", "left")
+JSON_FORMATS = ("json", "json_any_case")
 
 
 class Node(ABC):
@@ -71,7 +72,11 @@ class Node(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Source(Node):
-    """A topic read through a schema. Key and value columns come from the record's key and value bytes."""
+    """A topic read through a schema. Key and value columns come from the record's key and value bytes.
+
+    Formats that only SQL asks for: "json_any_case" finds a field in whatever case its name is, the last one of a name
+    counts; a key of format "none" is not read, and is null.
+    """
 
     name: str
     topic: str
@@ -106,7 +111,7 @@ class Source(Node):
         # A JSON field is located by name; in a line of CSV by place, and a line with one more field is another line.
         beside: Json = {"name": self.name}
         value: Any = [[column.name, column.type] for column in self.value]
-        if self.value_format == "json":
+        if self.value_format in JSON_FORMATS:
             value = {column.name: column.type for column in self.value if column.name.lower() in read}
             beside["unread"] = {column.name: column.type for column in self.value if column.name.lower() not in read}
         return {

@@ -118,9 +118,9 @@ def _build(values: dict[str, dict[str, Any]], folder: Path, source: Path | None)
 
 def _application(app: str | None, folder: Path) -> str | None:
     """Return an application with the absolute path of its file; a module is returned unchanged."""
-    if app is None or not app.partition(":")[0].endswith(".py"):
+    if app is None or not app.partition(":")[0].endswith((".py", ".sql")):
         return app
-    file, colon, name = app.rpartition(":") if not app.endswith(".py") else (app, "", "")
+    file, colon, name = app.rpartition(":") if not app.endswith((".py", ".sql")) else (app, "", "")
     return f"{(folder / Path(file).expanduser()).resolve()}{colon}{name}"
 
 

@@ -26,7 +26,7 @@ AppOption = Annotated[
     str | None,
     typer.Option(
         "--app", metavar="APP",
-        help="The application: a file (app.py) or a module, :NAME if it has several; lake.app if left out.",
+        help="The application: a file (app.py, app.sql) or a module, :NAME if it has several; lake.app if left out.",
     ),
 ]  # fmt: skip
 

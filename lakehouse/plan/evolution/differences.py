@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from lakehouse.plan.evolution.fingerprint import as_text
 from lakehouse.plan.expression import SQL, Json, canonical
+from lakehouse.plan.origin import JSON_FORMATS
 
 Meaning = Literal["same", "compatible", "refold", "new_table"]
 KINDS: tuple[Meaning, ...] = ("same", "compatible", "refold", "new_table")
@@ -175,7 +176,7 @@ def _source(was: Json, now: Json) -> Iterator[Verdict]:
 
 
 def _value(was: Json, now: Json, stream: str) -> Iterator[Verdict]:
-    if was["value_format"] != "json":
+    if was["value_format"] not in JSON_FORMATS:
         if was["value"] != now["value"]:
             yield _differs("refold", f"schema {stream}", _columns(was["value"]), _columns(now["value"]), REFOLD)
         return

@@ -9,6 +9,7 @@ Besides the fields of every scenario (name, app, inputs, outputs, tables, error)
     "null_keys":  {"table": 2}
     "late":       {"table": [{"offset": 5, "partition": 0, "window": {"start": 0, "end": 10, "type": "time"}}]}
     "key_hex", "value_hex" in an input: the bytes themselves, if JSON can't express them
+    "statements": ksqlDB's SQL instead of an app, a list of texts; INSERT INTO ... VALUES comes before the inputs
 
 A record that came too late for several windows is listed once for each; without windows (order_by) none is given.
 
@@ -26,10 +27,11 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.formats.decode import decode
@@ -40,6 +42,9 @@ from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.run.scenario.compare import compare
 from lakehouse.semantics.record import Record
+
+if TYPE_CHECKING:
+    from lakehouse.ksql.script import Script
 
 CHECKS = ("outputs", "tables", "quarantine", "null_keys", "late")
 
@@ -67,6 +72,7 @@ class Scenario:
     inputs: list[dict[str, Any]]
     expected: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
+    statements: tuple[str, ...] = ()
 
 
 def read(path: Path) -> Scenario:
@@ -77,15 +83,18 @@ def read(path: Path) -> Scenario:
         raise ConfigError(f"{path}: can't be read as a scenario: {error}") from error
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected a JSON object, found {type(content).__name__}.")
-    if "app" not in content and "statements" in content:
-        raise ConfigError(f'{path}: SQL statements are not run yet. Name an application: "app": "module:name".')
-    if not isinstance(content.get("app"), str) or content["app"].count(":") != 1:
+    statements = content.get("statements", [])
+    if not isinstance(statements, list) or not all(isinstance(one, str) for one in statements):
+        raise ConfigError(f"{path}: statements={statements!r:.80}, expected a list of texts.")
+    if not statements and (not isinstance(content.get("app"), str) or content["app"].count(":") != 1):
         raise ConfigError(f'{path}: app={content.get("app")!r}, expected "module:name".')
     expected = {name: content[name] for name in CHECKS if name in content}
     if not expected and "error" not in content:
         raise ConfigError(f"{path}: checks nothing. Give it {', '.join(CHECKS)} or error.")
     name, inputs = content.get("name", path.stem), content.get("inputs", [])
-    return Scenario(path, name, content["app"], inputs, expected, content.get("error"))
+    if statements and "app" in content:
+        raise ConfigError(f"{path}: found app and statements; expected one of them.")
+    return Scenario(path, name, content.get("app", ""), inputs, expected, content.get("error"), tuple(statements))
 
 
 def find(*paths: Path) -> list[Path]:
@@ -101,11 +110,15 @@ def find(*paths: Path) -> list[Path]:
 def application(scenario: Scenario) -> App:
     """Return the application that a scenario names: a value, or a function that returns one.
 
-    The module is looked for beside the scenario's file first. Raises what the declaration raises, and
-    ConfigError when there is no such module or application.
+    The module, or a file of SQL, is looked for beside the scenario's file first. Raises what the declaration raises,
+    and ConfigError when there is no such module or application.
     """
+    if scenario.statements:
+        return _declared(scenario).app()
     module_name, name = scenario.app.split(":")
     beside = scenario.path.parent / f"{module_name}.py"
+    if not beside.exists() and (statements := beside.with_suffix(".sql")).exists():
+        return _run((statements.read_text("utf-8"),)).app()
     try:
         module = _load(beside) if beside.exists() else importlib.import_module(module_name)
     except ImportError as error:
@@ -115,6 +128,19 @@ def application(scenario: Scenario) -> App:
     if not isinstance(app, App):
         raise ConfigError(f"{scenario.path}: app={scenario.app!r}: expected an application (lh.app), found {app!r}.")
     return app
+
+
+@lru_cache(maxsize=1024)
+def _run(statements: tuple[str, ...]) -> Script:
+    from lakehouse.ksql.script import Script
+
+    script = Script()
+    script.run("\n".join(f"{one.rstrip().removesuffix(';')}\n;" for one in statements))
+    return script
+
+
+def _declared(scenario: Scenario) -> Script:
+    return _run(scenario.statements)
 
 
 def _load(path: Path) -> ModuleType:
@@ -141,8 +167,10 @@ def parse_batch(text: str) -> Batch:
 
 def records(scenario: Scenario, app: App, batch: Batch = "all") -> list[Record]:
     """Return a scenario's inputs as bronze holds them, cut into ticks by `batch`. Raises ConfigError."""
-    size = 1 if batch == "one" else max(len(scenario.inputs), 1) if batch == "all" else batch
-    made = [_record(scenario, app, number, item) for number, item in enumerate(scenario.inputs)]
+    inserted = _declared(scenario).inserted() if scenario.statements else []
+    inputs = [*inserted, *scenario.inputs]
+    made = [_record(scenario, app, number, item) for number, item in enumerate(inputs)]
+    size = 1 if batch == "one" else max(len(made), 1) if batch == "all" else batch
     offsets: Counter[tuple[str, int]] = Counter()
     highest: dict[tuple[str, int], int] = {}
     placed: list[Record] = []
@@ -177,7 +205,9 @@ _Parts = tuple[str, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes
 def _record(scenario: Scenario, app: App, number: int, item: dict[str, Any]) -> _Parts:
     what = f"{scenario.path}: input {number}"
     topic = item.get("topic")
-    source = next((source for source in app.sources if source.topic == topic), None)
+    # Of several that read the topic, one that reads its keys.
+    reading = [source for source in app.sources if source.topic == topic]
+    source = next(iter(sorted(reading, key=lambda one: one.key_format == "none")), None)
     if topic is None or source is None:
         raise ConfigError(f"{what}: topic={topic!r}; the application reads {', '.join(app.topics)}.")
     headers = tuple((str(name), None if text is None else str(text).encode()) for name, text in item.get("headers", []))

@@ -1,4 +1,7 @@
-"""Loading an application: a file, or an importable module, that declares one; and functions beside it."""
+"""Loading an application: a file, or an importable module, that declares one; and functions beside it.
+
+A file of ksqlDB's SQL (app.sql) is an application as well: all that its statements declare, under the name `app`.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +36,12 @@ class Found:
 
     @property
     def file(self) -> Path | None:
-        """The Python file, None for a module."""
-        return Path(self.where) if self.where.endswith(".py") else None
+        """The file of Python or SQL, None for a module."""
+        return Path(self.where) if self.where.endswith((".py", ".sql")) else None
 
 
 def load_app(target: str) -> App:
-    """Return the application that `target` names: "flights.py", "flights.py:app", "package.module".
+    """Return the application that `target` names: "flights.py", "flights.py:app", "flights.sql", "package.module".
 
     Without a name the module's one `App` is taken. Raises ConfigError if there is none, PlanError as declared there.
     """
@@ -98,7 +101,24 @@ def load_function(target: str, of: Found) -> Callable[..., Any]:
 
 def _load(where: str, what: str) -> ModuleType:
     """`what` is loaded, for messages."""
+    if where.endswith(".sql"):
+        return _load_sql(where, what)
     return _load_file(where, what) if where.endswith(".py") else _import(where, what)
+
+
+def _load_sql(where: str, what: str) -> ModuleType:
+    from lakehouse.ksql.script import application
+
+    try:
+        text = Path(where).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{what}: can't be read: {error}. Expected a file of SQL statements in UTF-8.") from error
+    module = ModuleType(Path(where).stem)
+    try:
+        vars(module)["app"] = application(text)
+    except PlanError as error:
+        raise PlanError(f"{where}: {error}") from error
+    return module
 
 
 def _load_file(where: str, what: str) -> ModuleType:
@@ -128,7 +148,7 @@ def _where(error: Exception) -> LakehouseError:
 
 def _import(where: str, what: str) -> ModuleType:
     if not MODULE.fullmatch(where):
-        raise ConfigError(f"{what}: expected a Python file (flights.py) or a module (package.flights).")
+        raise ConfigError(f"{what}: expected a file (flights.py, flights.sql) or a module (package.flights).")
     if "" not in sys.path:
         sys.path.append("")  # after all others: a file here never replaces an installed module
     try:

@@ -23,7 +23,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 
 from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.unfit import Unfit
-from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
+from lakehouse.plan.origin import JSON_FORMATS, ChangesOf, Merge, Source, TableJoin
 from lakehouse.plan.schema import ORDINALS_TYPE, PSEUDO_COLUMNS
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.plan.step import Map, Step
@@ -33,6 +33,7 @@ from lakehouse.spark.expressions import column_of
 from lakehouse.spark.functions import over_arrow
 from lakehouse.spark.kafka_times import kafka_said
 from lakehouse.spark.operators.joined import Tables, changes_as_records, joined
+from lakehouse.spark.operators.json_any_case import json_any_case
 from lakehouse.spark.operators.step import OWN_COLUMNS, Flow, applied, merged
 from lakehouse.spark.years import any_time, has_time, in_range, outside
 
@@ -102,7 +103,9 @@ def _decode(name: str, columns: tuple[PlanColumn, ...], part: str) -> tuple[Colu
     """Return how `key` or `value` bytes become a struct, when they are bad, and when they are null."""
     missing = F.col(f"_{part}_missing")
     data = F.col(f"_{part[0]}")
-    if name == "json":
+    if name == "none":
+        return F.struct(*(F.lit(None).cast(c.type).alias(c.name) for c in columns)), F.lit(False), F.lit(True)
+    if name in JSON_FORMATS:
         # from_json is the fast form of lakehouse.formats.json_value; a property test holds them equal.
         text = F.col(part).cast("string")
         schema = ", ".join([*map(_quoted, columns), "_corrupt string"])
@@ -115,7 +118,12 @@ def _decode(name: str, columns: tuple[PlanColumn, ...], part: str) -> tuple[Colu
         if has_time(kind):
             unfit = unfit | outside(data, kind) | _no_moment(raw, kind)
         bad = ~missing & ~literal_null & unfit
-        return F.from_json(text, schema, JSON_OPTIONS), bad, missing | literal_null
+        read = F.from_json(text, schema, JSON_OPTIONS)
+        if name == "json_any_case":
+            read = json_any_case(
+                text, columns, lambda one: F.from_json(one, schema, JSON_OPTIONS), _arrow_decoder(name, columns)
+            )
+        return read, bad, missing | literal_null
     if name == "kafka" and columns[0].type in ("string", "binary"):
         struct = F.struct(F.col(part).cast(columns[0].type).alias(columns[0].name))
         bad = (

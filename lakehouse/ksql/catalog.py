@@ -1,0 +1,131 @@
+"""The streams and tables that statements have declared, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from lakehouse.errors import PlanError, SqlError
+from lakehouse.ksql.syntax import kind as k
+from lakehouse.ksql.syntax.kind import Kind
+from lakehouse.ksql.syntax.statement import Query
+from lakehouse.plan.refused.near import near
+from lakehouse.plan.schema import check_name
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
+
+HIDDEN_KEY = "NO_KEY"
+
+
+@dataclass(frozen=True, slots=True)
+class SqlColumn:
+    """A column of a stream or a table, with its type in ksqlDB."""
+
+    name: str
+    kind: Kind
+    is_key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Relational:
+    """A stream or a table as SQL sees it: its columns, the keys first, and its node in the graph."""
+
+    node: Stream | Table
+    columns: tuple[SqlColumn, ...]
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The names of its key; none for a stream without one."""
+        return tuple(column.name for column in self.columns if column.is_key)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A stream or a table of the catalog.
+
+    topic: what it reads, or what its query writes. statement: its text. query: what makes it; inserts: the queries of
+    INSERT INTO, with their names. formats: of its key and its value.
+    """
+
+    kind: str
+    name: str
+    topic: str
+    formats: tuple[str, str]
+    made: Relational
+    statement: str
+    query: Query | None = None
+    inserts: tuple[tuple[str, Query], ...] = ()
+    partitions: int | None = None
+    is_source: bool = False
+    is_windowed: bool = False
+    query_name: str = ""
+
+    @property
+    def columns(self) -> tuple[SqlColumn, ...]:
+        return self.made.columns
+
+    @property
+    def pseudo(self) -> tuple[SqlColumn, ...]:
+        """The columns that every stream has besides its own."""
+        if self.kind == "TABLE":
+            return ()
+        return tuple(SqlColumn(name, kind) for name, kind in PSEUDO.items())
+
+
+PSEUDO = {"ROWTIME": k.BIGINT, "ROWPARTITION": k.INTEGER, "ROWOFFSET": k.BIGINT}
+
+
+@dataclass(slots=True)
+class Catalog:
+    """What is declared, in its order; and the types of CREATE TYPE."""
+
+    declared: dict[str, Entry] = field(default_factory=dict)
+    types: dict[str, Kind] = field(default_factory=dict)
+    queries: int = 0
+
+    def get(self, name: str, at: int) -> Entry:
+        """Return a stream or a table. Raises SqlError if there is none of this name."""
+        if name not in self.declared:
+            raise SqlError(f"{name} does not exist.{near(name, self.declared)}", at, expected=listed(self.declared))
+        return self.declared[name]
+
+    def readers(self, name: str) -> list[str]:
+        """Return the names of what is made of a stream or a table directly."""
+        return [of.name for of in self.declared.values() for query in queries(of) if name in sources_of(query)]
+
+    def next_query(self, prefix: str) -> str:
+        """Return a query's name, as ksqlDB counts them: CTAS_VISITS_3."""
+        self.queries += 1
+        return f"{prefix}_{self.queries}"
+
+    def add(self, item: Entry) -> None:
+        """Add a stream or a table, or put it in the place of the earlier one."""
+        self.declared[item.name] = item
+
+    def insert(self, target: str, name: str, query: Query) -> None:
+        """Add a query of INSERT INTO to its target."""
+        of = self.declared[target]
+        self.declared[target] = replace(of, inserts=(*of.inserts, (name, query)))
+
+
+def queries(of: Entry) -> list[Query]:
+    """Return the queries that write to a stream or a table."""
+    return [*([of.query] if of.query is not None else []), *(query for _, query in of.inserts)]
+
+
+def sources_of(query: Query) -> list[str]:
+    """Return the names of what a query reads."""
+    return [query.relation.name, *(join.right.name for join in query.joins)]
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as a message lists what there is."""
+    return f"one of {', '.join(names)}" if names else "a stream or a table that is declared before"
+
+
+def checked_name(name: str, what: str, at: int) -> str:
+    """Return a name if it can be a table's or a column's here, and so a folder's. Raises SqlError."""
+    try:
+        return check_name(name, what)
+    except PlanError as error:
+        raise SqlError(str(error), at) from None

@@ -1,0 +1,261 @@
+"""Expressions with ksqlDB's meaning, as Spark SQL.
+
+What ksqlDB does otherwise than Spark: a whole number divided by one is a whole number; a position in an array counts
+from 1, a negative one from its end; + joins texts; a text and a number are never compared; LIKE knows no backslash; a
+text beside a moment is read as one when the statement is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from lakehouse.errors import SqlError
+from lakehouse.ksql.arithmetic import arithmetic, common, element_at, like_pattern
+from lakehouse.ksql.cast import cast, moment_literal
+from lakehouse.ksql.function import call
+from lakehouse.ksql.function.moment import WITH_UNIT
+from lakehouse.ksql.function.record import LambdaSql
+from lakehouse.ksql.function.sql import Sql, column, literal, text
+from lakehouse.ksql.syntax import kind as k
+from lakehouse.ksql.syntax import tree as t
+from lakehouse.ksql.syntax.kind import Kind
+from lakehouse.plan.refused.near import near
+
+COMPARED = {"=": "EQUAL(=)", "<>": "NOT_EQUAL(<>)", "<": "LESS_THAN(<)", "<=": "LESS_THAN_OR_EQUAL(<=)",
+            ">": "GREATER_THAN(>)", ">=": "GREATER_THAN_OR_EQUAL(>=)"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A column that an expression may read: its name, its source's alias, and what it is in Spark SQL."""
+
+    name: str
+    of: str
+    sql: Sql
+
+
+@dataclass(frozen=True)
+class Visible:
+    """The columns that an expression may read. pseudo: those that * leaves out. ready: values that are made already."""
+
+    columns: tuple[Seen, ...]
+    pseudo: tuple[Seen, ...] = ()
+    ready: dict[t.Expr, Sql] = field(default_factory=dict)
+    names: dict[str, Sql] = field(default_factory=dict)
+
+    def sql(self, node: t.Expr) -> Sql:
+        """Return an expression as Spark SQL with its type. Raises SqlError where it has no meaning."""
+        if node in self.ready:
+            return self.ready[node]
+        make: Callable[[t.Expr], Sql] = getattr(self, f"_{type(node).__name__.lower()}")
+        return make(node)
+
+    def predicate(self, node: t.Expr, clause: str) -> str:
+        """Return a condition as Spark SQL."""
+        made = self.sql(node)
+        if made.kind not in (k.BOOLEAN, k.NULL):
+            raise SqlError(f"{clause} takes a condition", node.at, found=f"a value of type {made.kind}")
+        return made.text
+
+    def within(self, names: dict[str, Sql]) -> Visible:
+        """Return the scope of a lambda's body."""
+        return Visible(self.columns, self.pseudo, self.ready, {**self.names, **names})
+
+    # ---- values
+
+    def _value(self, node: t.Value) -> Sql:
+        return literal(node.value)
+
+    def _name(self, node: t.Name) -> Sql:
+        if node.of is None and node.name in self.names:
+            return self.names[node.name]
+        every = (*self.columns, *self.pseudo)
+        found = [seen for seen in every if seen.name == node.name and node.of in (None, seen.of)]
+        if node.of is not None and node.of not in {seen.of for seen in every}:
+            raise SqlError(
+                f"'{node.of}' is not a source of this statement.{near(node.of, {seen.of for seen in every})}", node.at
+            )
+        if not found:
+            known = [seen.name for seen in self.columns]
+            shown = f"{node.of}.{node.name}" if node.of else node.name
+            raise SqlError(
+                f"column '{shown}' cannot be resolved.{near(node.name, [*known, *self.names])} There are: "
+                f"{', '.join([*known, *self.names])}",
+                node.at,
+            )
+        if len(found) > 1:
+            raise SqlError(
+                f"column '{node.name}' is ambiguous. Could be {' or '.join(f'{s.of}.{s.name}' for s in found)}", node.at
+            )
+        return found[0].sql
+
+    def _sign(self, node: t.Sign) -> Sql:
+        of = self.sql(node.of)
+        if not of.kind.is_number:
+            raise SqlError(f"a sign stands before a number, not before a {of.kind}", node.at)
+        return of if node.sign == "+" else Sql(f"(- {of.text})", of.kind)
+
+    def _binary(self, node: t.Binary) -> Sql:
+        left, right = self.sql(node.left), self.sql(node.right)
+        if node.sign in COMPARED:
+            left, right = self._pair(left, right, node.sign, node.at)
+            return Sql(f"({left.text} {node.sign} {right.text})", k.BOOLEAN)
+        if left.kind.is_null or right.kind.is_null:
+            other = right.kind if left.kind.is_null else left.kind
+            return Sql(f"cast(NULL AS {other.spark})", other)
+        is_text = left.kind == k.STRING and right.kind == k.STRING
+        if is_text and node.sign in ("+", "||"):
+            return Sql(f"concat({left.text}, {right.text})", k.STRING)
+        if not (left.kind.is_number and right.kind.is_number) or node.sign == "||":
+            raise SqlError(f"unsupported arithmetic types {left.kind} and {right.kind} for {node.sign}", node.at)
+        kind = arithmetic(node.sign, left.kind, right.kind)
+        if node.sign == "/" and kind.is_whole:
+            return Sql(f"cast({left.text} div {right.text} AS {kind.spark})", kind)
+        made = f"({left.text} {node.sign} {right.text})"
+        if "DECIMAL" in (left.kind.name, right.kind.name) and kind.name == "DECIMAL":
+            made = f"cast({made} AS {kind.spark})"
+        return Sql(made, kind)
+
+    def _pair(self, left: Sql, right: Sql, sign: str, at: int) -> tuple[Sql, Sql]:
+        """Two values as they are compared: a text beside a moment is one, too. SqlError if they never can be."""
+        for one, other in ((left, right), (right, left)):
+            if one.kind.name in k.MOMENTS and other.kind == k.STRING and other.literal is not None:
+                read = moment_literal(other.literal, one.kind, at)
+                return (one, read) if one is left else (read, one)
+        kinds = {left.kind, right.kind}
+        same = left.kind == right.kind or any(of.is_null for of in kinds) or all(of.is_number for of in kinds)
+        same = same or {of.name for of in kinds} == {"DATE", "TIMESTAMP"}
+        if not same or (sign not in ("=", "<>") and kinds & {k.BOOLEAN}) or any(of.name == "MAP" for of in kinds):
+            raise SqlError(
+                f"operator {COMPARED.get(sign, sign)} cannot be used to compare {left.kind} and {right.kind}", at
+            )
+        return left, right
+
+    # ---- conditions
+
+    def _junction(self, node: t.Junction) -> Sql:
+        return Sql(f"({f' {node.word} '.join(self.predicate(of, node.word) for of in node.items)})", k.BOOLEAN)
+
+    def _not(self, node: t.Not) -> Sql:
+        return Sql(f"(NOT {self.predicate(node.of, 'NOT')})", k.BOOLEAN)
+
+    def _isnull(self, node: t.IsNull) -> Sql:
+        return Sql(f"({self.sql(node.of).text} IS {'NOT ' if node.negated else ''}NULL)", k.BOOLEAN)
+
+    def _distinct(self, node: t.Distinct) -> Sql:
+        left, right = self._pair(self.sql(node.left), self.sql(node.right), "=", node.at)
+        same = f"({left.text} <=> {right.text})"
+        return Sql(same if node.negated else f"(NOT {same})", k.BOOLEAN)
+
+    def _between(self, node: t.Between) -> Sql:
+        of = self.sql(node.of)
+        low = self._pair(of, self.sql(node.low), ">=", node.low.at)[1]
+        high = self._pair(of, self.sql(node.high), "<=", node.high.at)[1]
+        made = f"({of.text} >= {low.text} AND {of.text} <= {high.text})"
+        return Sql(f"(NOT {made})" if node.negated else made, k.BOOLEAN)
+
+    def _in(self, node: t.In) -> Sql:
+        of = self.sql(node.of)
+        items = [self._pair(of, self.sql(item), "=", item.at)[1].text for item in node.items]
+        made = f"{of.text} {'NOT ' if node.negated else ''}IN ({', '.join(items)})"
+        return Sql(f"({made})", k.BOOLEAN)
+
+    def _like(self, node: t.Like) -> Sql:
+        of, pattern = self.sql(node.of), self.sql(node.pattern)
+        for one, at in ((of, node.of.at), (pattern, node.pattern.at)):
+            if one.kind not in (k.STRING, k.NULL):
+                raise SqlError(f"LIKE compares texts, found a {one.kind}", at)
+        shown = pattern.text
+        if pattern.literal is not None:
+            shown = text(like_pattern(pattern.literal, node.escape, node.pattern.at))
+        elif node.escape is not None:
+            raise SqlError("ESCAPE needs a pattern that is a text in quotes", node.at)
+        else:
+            shown = f"replace({shown}, '\\\\', '\\\\\\\\')"
+        return Sql(f"({of.text} {'NOT ' if node.negated else ''}LIKE {shown})", k.BOOLEAN)
+
+    def _caseof(self, node: t.CaseOf) -> Sql:
+        branches = []
+        for when, then in node.branches:
+            condition = when if node.of is None else t.Binary("=", node.of, when, at=when.at)
+            branches.append((self.predicate(condition, "WHEN"), then))
+        values = [then for _, then in branches] + ([node.default] if node.default is not None else [])
+        made = [self.sql(value) for value in values]
+        kind = k.common([one.kind for one in made])
+        if kind is None:
+            kinds = " and ".join(dict.fromkeys(str(one.kind) for one in made))
+            raise SqlError(f"all values of a CASE have one type, found {kinds}", node.at)
+        whens = [f"WHEN {when} THEN {self.sql(then).text}" for when, then in branches]
+        default = [f"ELSE {made[-1].text}"] if node.default is not None else []
+        return Sql(f"CASE {' '.join([*whens, *default])} END", kind)
+
+    # ---- values inside others
+
+    def _cast(self, node: t.Cast) -> Sql:
+        return cast(self.sql(node.of), node.kind, node.at)
+
+    def _fieldof(self, node: t.FieldOf) -> Sql:
+        of = self.sql(node.of)
+        if of.kind.name != "STRUCT":
+            raise SqlError(f"-> reads a field of a STRUCT, found a {of.kind}", node.at)
+        if node.name is None:
+            raise SqlError("->* stands in a SELECT alone", node.at)
+        if node.name not in of.kind.names:
+            raise SqlError(
+                f"unknown field {node.name}.{near(node.name, of.kind.names)} There are: {', '.join(of.kind.names)}",
+                node.at,
+            )
+        inner = of.kind.inner[of.kind.names.index(node.name)]
+        return Sql(f"{of.text}.{column(node.name, inner).text}", inner)
+
+    def _elementof(self, node: t.ElementOf) -> Sql:
+        of, index = self.sql(node.of), self.sql(node.index)
+        if of.kind.name == "MAP":
+            return Sql(f"try_element_at({of.text}, {index.text})", of.kind.inner[1])
+        if of.kind.name != "ARRAY" or not index.kind.is_whole:
+            raise SqlError(f"[] reads an ARRAY by a number, or a MAP by a key; found {of.kind}[{index.kind}]", node.at)
+        return Sql(element_at(of.text, index), of.kind.inner[0])
+
+    def _arrayof(self, node: t.ArrayOf) -> Sql:
+        items = [self.sql(item) for item in node.items]
+        return Sql(f"array({', '.join(of.text for of in items)})", k.array(common(items, "an ARRAY", node.at)))
+
+    def _mapof(self, node: t.MapOf) -> Sql:
+        keys, values = ([self.sql(pair[n]) for pair in node.pairs] for n in (0, 1))
+        kind = k.map_of(common(keys, "the keys of a MAP", node.at), common(values, "the values of a MAP", node.at))
+        pairs = [f"{key.text}, {value.text}" for key, value in zip(keys, values, strict=True)]
+        return Sql(f"map({', '.join(pairs)})", kind)
+
+    def _structof(self, node: t.StructOf) -> Sql:
+        members = {name: self.sql(value) for name, value in node.members}
+        made = [f"{text(name)}, {of.text}" for name, of in members.items()]
+        return Sql(f"named_struct({', '.join(made)})", k.struct({name: of.kind for name, of in members.items()}))
+
+    def _call(self, node: t.Call) -> Sql:
+        if node.every:
+            raise SqlError(f"{node.name}(*) stands in the SELECT of a GROUP BY only", node.at)
+        given = list(node.arguments)
+        if node.name in WITH_UNIT and given and isinstance(given[0], t.Name) and given[0].of is None:
+            given[0] = t.Value(given[0].name, at=given[0].at)
+        try:
+            return call.made(node.name, [self._argument(item) for item in given], node.at)
+        except SqlError as error:
+            error.at = error.at or node.at
+            raise
+
+    def _argument(self, node: t.Expr) -> Sql | LambdaSql:
+        if not isinstance(node, t.Lambda):
+            return self.sql(node)
+
+        def body(kinds: Sequence[Kind], texts: Sequence[str] | None = None) -> Sql:
+            if len(kinds) != len(node.names):
+                raise SqlError(f"expected {len(kinds)} names before =>", node.at, found=str(len(node.names)))
+            shown = texts or [f"`{name}`" for name in node.names]
+            names = dict(zip(node.names, (Sql(of, kind) for of, kind in zip(shown, kinds, strict=True)), strict=True))
+            return self.within(names).sql(node.body)
+
+        return LambdaSql(node.names, body, node.at)
+
+    def _lambda(self, node: t.Lambda) -> Sql:
+        raise SqlError("=> stands in TRANSFORM, FILTER and REDUCE only", node.at)

@@ -1,0 +1,41 @@
+"""A call of a function by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakehouse.errors import SqlError
+from lakehouse.ksql.function.aggregate import AGGREGATES
+from lakehouse.ksql.function.record import Argument, LambdaSql
+from lakehouse.ksql.function.sql import Sql
+from lakehouse.ksql.function.table import FUNCTIONS, NOT_HERE, TABLE_FUNCTIONS
+from lakehouse.plan.refused.near import near
+
+
+def made(name: str, arguments: Sequence[Argument], at: int) -> Sql:
+    """Return a call as Spark SQL. Raises SqlError for a function that does not exist, or does not take these types."""
+    record = FUNCTIONS.get(name)
+    if record is None:
+        raise SqlError(unknown(name), at)
+    for form in record.forms:
+        if form.fits(arguments):
+            return form.made(arguments)
+    raise SqlError(
+        f"function '{name}' does not accept parameters ({', '.join(map(_shown, arguments))})", at,
+        expected=" or ".join(f"({', '.join(form.takes)})" for form in record.forms),
+    )  # fmt: skip
+
+
+def unknown(name: str) -> str:
+    """Return why there is no scalar function of this name here."""
+    if name in AGGREGATES:
+        return f"{name} is an aggregate: it stands in the SELECT or the HAVING of a GROUP BY"
+    if name in TABLE_FUNCTIONS:
+        return f"{name} gives several rows: it stands in the SELECT of a stream, once"
+    if name in NOT_HERE:
+        return f"function '{name}' is not here: {NOT_HERE[name]}"
+    return f"can't find any functions with the name '{name}'.{near(name, [*FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS])}"
+
+
+def _shown(argument: Argument) -> str:
+    return "LAMBDA" if isinstance(argument, LambdaSql) else str(argument.kind)

@@ -1,0 +1,136 @@
+"""Numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lakehouse.ksql.function.record import Function, Signature, function
+from lakehouse.ksql.function.sql import Sql
+from lakehouse.ksql.syntax import kind as k
+from lakehouse.ksql.syntax.kind import Kind
+
+_FAMILY = "Numbers"
+
+
+def _to_whole(name: str) -> Any:
+    """CEIL and FLOOR give the type that they take."""
+    return lambda of: of.text if of.kind.is_whole else f"cast({name}({of.text}) AS {of.kind.spark})"
+
+
+def _round(of: Sql, places: Sql | None = None) -> str:
+    if of.kind.is_whole and (places is None or (places.literal or "-").isdigit()):
+        return of.text
+    if places is None and of.kind == k.DOUBLE:
+        return f"cast(floor({of.text} + cast('0.5' AS double)) AS bigint)"
+    return f"cast(round({of.text}{f', {places.text}' if places else ''}) AS {_rounded([of, places]).spark})"
+
+
+def _rounded(arguments: Sequence[Any]) -> Kind:
+    of, places = arguments[0], arguments[1] if len(arguments) > 1 else None
+    return k.BIGINT if of.kind == k.DOUBLE and places is None else of.kind
+
+
+def _truncated(of: Sql, places: Sql | None = None) -> str:
+    if of.kind.is_whole:
+        return of.text
+    scale = f"power(cast(10 AS double), {places.text})" if places else "cast(1 AS double)"
+    scaled = f"{of.text} * {scale}"
+    whole = f"CASE WHEN {of.text} < 0 THEN ceil({scaled}) ELSE floor({scaled}) END"
+    return f"cast(({whole}) / {scale} AS {_rounded([of, places]).spark})"
+
+
+def _as_double(name: str) -> str:
+    return f"{name}(cast({{0}} AS double))"
+
+
+def _doubles(*cases: tuple[str, str, float]) -> tuple[Function, ...]:
+    return tuple(
+        function(name, _FAMILY, "number", _as_double(name.lower()), k.DOUBLE, (f"{name}({argument})", value))
+        for name, argument, value in cases
+    )
+
+
+_EARTH = "CASE WHEN lower({4}) LIKE 'mi%' THEN 3959 ELSE 6371 END"
+
+
+def _distance(a: Sql, b: Sql, c: Sql, d: Sql, unit: Sql | None = None) -> str:
+    radius = "6371" if unit is None else _EARTH.replace("{4}", unit.text)
+    lat1, lon1, lat2, lon2 = (f"radians(cast({of.text} AS double))" for of in (a, b, c, d))
+    return (
+        f"2 * ({radius}) * asin(sqrt(power(sin(({lat2} - {lat1}) / 2), 2) + cos({lat1}) * cos({lat2}) * "
+        f"power(sin(({lon2} - {lon1}) / 2), 2)))"
+    )
+
+
+def _widest(arguments: Sequence[Any]) -> Kind:
+    return k.common([argument.kind for argument in arguments]) or arguments[0].kind
+
+
+FUNCTIONS: tuple[Function, ...] = (
+    function(
+        "ABS", _FAMILY, "number", "abs({0})", 0, ("ABS(-3)", 3), ("ABS(2.5)", 2.5), ("ABS(CAST(NULL AS INT))", None),
+    ),
+    function(
+        "CEIL", _FAMILY, "number", _to_whole("ceil"), 0, ("CEIL(1.5e0)", 2.0), ("CEIL(-1.5e0)", -1.0), ("CEIL(3)", 3),
+    ),
+    function("FLOOR", _FAMILY, "number", _to_whole("floor"), 0, ("FLOOR(1.5e0)", 1.0), ("FLOOR(-1.5e0)", -2.0)),
+    function(
+        "ROUND", _FAMILY, "number whole?", _round, _rounded, ("ROUND(2.5e0)", 3), ("ROUND(-2.5e0)", -2),
+        ("ROUND(13.1251e0, 2)", 13.13), ("ROUND(7)", 7), ("ROUND(CAST(NULL AS DOUBLE))", None),
+        differs="with a number of places, a half below zero is rounded away from zero",
+    ),
+    function(
+        "TRUNC", _FAMILY, "number whole?", _truncated, _rounded, ("TRUNC(2.9e0)", 2), ("TRUNC(-2.9e0)", -2),
+        ("TRUNC(1.239e0, 2)", 1.23),
+    ),
+    function(
+        "SIGN", _FAMILY, "number", "cast(sign({0}) AS int)", k.INTEGER, ("SIGN(-7)", -1), ("SIGN(0)", 0),
+        ("SIGN(2.5)", 1),
+    ),
+    *_doubles(
+        ("SQRT", "9", 3.0), ("EXP", "0", 1.0), ("CBRT", "27", 3.0), ("SIN", "0", 0.0), ("COS", "0", 1.0),
+        ("TAN", "0", 0.0), ("ASIN", "0", 0.0), ("ACOS", "1", 0.0), ("ATAN", "0", 0.0), ("SINH", "0", 0.0),
+        ("COSH", "0", 1.0), ("TANH", "0", 0.0), ("DEGREES", "0", 0.0), ("RADIANS", "180", 3.141592653589793),
+        ("COT", "1.5e0", 0.07091484430265245),
+    ),
+    function(
+        "LN", _FAMILY, "number", _as_double("ln"), k.DOUBLE, ("LN(1)", 0.0),
+        differs="null for 0 and below, where ksqlDB has -Infinity and NaN",
+    ),
+    Function(
+        "LOG", _FAMILY,
+        (
+            Signature(("number",), _as_double("ln"), k.DOUBLE),
+            Signature(("number", "number"), "log(cast({0} AS double), cast({1} AS double))", k.DOUBLE),
+        ),
+        (("LOG(1)", 0.0), ("LOG(2, 8)", 3.0)),
+        differs="null for 0 and below",
+    ),
+    function(
+        "ATAN2", _FAMILY, "number number", "atan2(cast({0} AS double), cast({1} AS double))", k.DOUBLE,
+        ("ATAN2(0, 1)", 0.0),
+    ),
+    function(
+        "POWER", _FAMILY, "number number", "power(cast({0} AS double), cast({1} AS double))", k.DOUBLE,
+        ("POWER(2, 10)", 1024.0),
+    ),
+    function("PI", _FAMILY, "", "pi()", k.DOUBLE, ("PI()", 3.141592653589793), nulls="takes nothing"),
+    function(
+        "GREATEST", _FAMILY, "any any*", "greatest({all})", _widest, ("GREATEST(3, 7, 5)", 7),
+        ("GREATEST('a', 'b')", "b"),
+        ("GREATEST(1, CAST(NULL AS INT))", 1), nulls="nulls are skipped; null if all are null",
+    ),
+    function(
+        "LEAST", _FAMILY, "any any*", "least({all})", _widest, ("LEAST(3, 7, 5)", 3), ("LEAST('a', 'b')", "a"),
+        ("LEAST(1, CAST(NULL AS INT))", 1), nulls="nulls are skipped; null if all are null",
+    ),
+    function(
+        "GENERATE_SERIES", _FAMILY, "whole whole whole?", "sequence({all})", lambda given: k.array(given[0].kind),
+        ("GENERATE_SERIES(1, 4)", [1, 2, 3, 4]), ("GENERATE_SERIES(5, 1, -2)", [5, 3, 1]),
+    ),
+    function(
+        "GEO_DISTANCE", _FAMILY, "number number number number text?", _distance, k.DOUBLE,
+        ("GEO_DISTANCE(0, 0, 0, 90)", 10007.543398010286),
+    ),
+)  # fmt: skip

@@ -1,0 +1,206 @@
+"""GROUP BY: the table of a stream's aggregates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakehouse.errors import SqlError
+from lakehouse.ksql.catalog import Relational, SqlColumn
+from lakehouse.ksql.expression import Seen, Visible
+from lakehouse.ksql.function.aggregate import AGGREGATES, NEEDS_OPTION, AggregateFunction
+from lakehouse.ksql.function.sql import Sql, column
+from lakehouse.ksql.items import NamedItem, aggregates_in, is_copy
+from lakehouse.ksql.syntax import tree as t
+from lakehouse.ksql.syntax.kind import Kind
+from lakehouse.ksql.syntax.statement import Query, WindowClause
+from lakehouse.plan import aggregates as ours
+from lakehouse.plan import windows
+from lakehouse.plan.aggregates import Aggregation
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.windows import Declared
+
+ORDERED = ("INTEGER", "BIGINT", "DOUBLE", "DECIMAL", "STRING", "BYTES", "DATE", "TIME", "TIMESTAMP")
+BOUNDS = ("WINDOWSTART", "WINDOWEND")
+NOT_ALONE = (
+    "an expression over aggregates is not here yet. Select the aggregates, each alone, and compute with them where the "
+    "table is read"
+)
+
+
+def grouped(stream: Stream, scope: Visible, items: list[NamedItem], query: Query, name: str) -> Relational:
+    """Return the table of a query with GROUP BY. Raises SqlError."""
+    if not any(aggregates_in(item.expression) for item in items) and not (
+        query.having is not None and aggregates_in(query.having)
+    ):
+        raise SqlError(
+            "GROUP BY requires aggregate functions in either the SELECT or HAVING clause. Add COUNT(*), or read the "
+            "topic as a table",
+            query.at,
+        )
+    by = [scope.sql(one) for one in query.group_by]
+    keys = _keys(scope, items, by, query)
+    made: dict[str, Aggregation] = {}
+    columns = [SqlColumn(item.name, of.kind, is_key=True) for item, of in keys]
+    aggregated: dict[t.Expr, Sql] = {expression: column(item.name, of.kind)
+                                     for expression, (item, of) in zip(query.group_by, keys, strict=True)}  # fmt: skip
+    for item in items:
+        if any(item is key for key, _ in keys):
+            continue
+        aggregation, kind = _item(item, scope, by, query)
+        made[item.name] = aggregation
+        columns.append(SqlColumn(item.name, kind))
+        if isinstance(item.expression, t.Call):
+            aggregated.setdefault(item.expression, column(item.name, kind))
+    groups = stream.group_by(*(f"{of.text} AS `{item.name}`" for item, of in keys))
+    window = query.window
+    if window is not None:
+        groups = groups.window(_window(window))
+    result = groups.agg(**made)
+    if query.having is not None:
+        result = result.having(_having(query.having, aggregated, columns))
+    if window is None:
+        if query.emit == "FINAL":
+            raise SqlError("EMIT FINAL is only supported for windowed tables: add a WINDOW", query.at)
+        table = result.table(name)
+    else:
+        retention = None if window.retention is None else f"{_kept(window)} milliseconds"
+        table = result.table(name, emit="final" if query.emit == "FINAL" else "changes", retention=retention)
+    return Relational(table, tuple(columns))
+
+
+def _keys(scope: Visible, items: list[NamedItem], by: list[Sql], query: Query) -> list[tuple[NamedItem, Sql]]:
+    """The items that are the grouping expressions, in their order."""
+    found = []
+    for expression, of in zip(query.group_by, by, strict=True):
+        if aggregates_in(expression):
+            raise SqlError("GROUP BY does not support aggregate functions", expression.at)
+        if of.kind.name == "MAP":
+            raise SqlError("GROUP BY can't be by a MAP", expression.at)
+        plain = [item for item in items if not aggregates_in(item.expression) and not is_copy(item.expression)]
+        same = [item for item in plain if _text(scope, item.expression) == of.text]
+        if not same:
+            raise SqlError(
+                "key missing from projection. The query must include the grouping expression in its projection: "
+                f"SELECT {of.text}, ...",
+                expression.at,
+            )
+        if len(same) > 1:
+            raise SqlError(
+                f"the projection contains the key {of.text} more than once. Use AS_VALUE to copy it: "
+                f"AS_VALUE({of.text}) AS ...",
+                same[1].expression.at,
+            )
+        found.append((same[0], of))
+    return found
+
+
+def _text(scope: Visible, node: t.Expr) -> str | None:
+    if any(isinstance(part, t.Name) and part.name in BOUNDS for part in node.walk()):
+        return None
+    return scope.sql(node).text
+
+
+def _item(item: NamedItem, scope: Visible, by: list[Sql], query: Query) -> tuple[Aggregation, Kind]:
+    """A value of the group: an aggregate, or an expression over the group's key, which all its records share."""
+    node = item.expression
+    bounds = [part for part in node.walk() if isinstance(part, t.Name) and part.name in BOUNDS]
+    if bounds and query.window is None:
+        raise SqlError(f"column '{bounds[0].name}' cannot be resolved: the query has no WINDOW", bounds[0].at)
+    if bounds:
+        raise SqlError(
+            f"{bounds[0].name} can't be selected yet: the window's bounds are in the key, as window_start and "
+            "window_end, anyway",
+            bounds[0].at,
+        )
+    if isinstance(node, t.Call) and node.name in AGGREGATES:
+        return aggregation(node, scope)
+    if aggregates_in(node):
+        raise SqlError(NOT_ALONE, node.at)
+    _check_of_group(node, scope, {of.text for of in by})
+    made = scope.sql(node)
+    return ours.latest(made.text, ignore_nulls=False), made.kind
+
+
+def _check_of_group(node: t.Expr, scope: Visible, by: set[str]) -> None:
+    if isinstance(node, t.Lambda):
+        return
+    if not isinstance(node, t.Value) and scope.sql(node).text in by:
+        return
+    if isinstance(node, t.Name):
+        raise SqlError(
+            f"non-aggregate SELECT expression(s) not part of GROUP BY: {node.name}. Either add the column(s) to the "
+            "GROUP BY or remove them from the SELECT",
+            node.at,
+        )
+    for part in node.parts():
+        _check_of_group(part, scope, by)
+
+
+def aggregation(call: t.Call, scope: Visible) -> tuple[Aggregation, Kind]:
+    """Return the aggregate that a call means, and the type of its result. Raises SqlError."""
+    record = AGGREGATES[call.name]
+    if call.every or (call.name == "COUNT" and not call.arguments):
+        if call.name != "COUNT":
+            raise SqlError(f"{call.name}(*) is nothing; name a column: {call.name}(column)", call.at)
+        return ours.count(), record.gives(Kind("BIGINT"))
+    options = [part.value for part in call.arguments[1:] if isinstance(part, t.Value)]
+    least = 1 if call.name in NEEDS_OPTION else 0
+    if not call.arguments or len(options) != len(call.arguments) - 1 or not least <= len(options) <= record.options:
+        raise SqlError(
+            f"{call.name} takes an expression{' and a literal' if record.options else ''}, found "
+            f"{len(call.arguments)} arguments",
+            call.at,
+        )
+    for part in call.arguments:
+        if nested := aggregates_in(part):
+            raise SqlError(f"aggregate functions can't be nested: {call.name}({nested[0].name}(...))", nested[0].at)
+    of = scope.sql(call.arguments[0])
+    _check_taken(record, of.kind, call.at)
+    wrong = [o for o in options if isinstance(o, bool) == (call.name in NEEDS_OPTION) or not isinstance(o, bool | int)]
+    if wrong:
+        expected = "a whole number" if call.name in NEEDS_OPTION else "true or false"
+        raise SqlError(f"{call.name}: the second argument is {expected}", call.at, found=str(wrong[0]))
+    return record.made(of.text, *options), record.gives(of.kind)
+
+
+def _check_taken(record: AggregateFunction, kind: Kind, at: int) -> None:
+    right = {
+        "any": True, "number": kind.is_number, "text": kind.name == "STRING", "ordered": kind.name in ORDERED,
+    }[record.takes]  # fmt: skip
+    if not right:
+        raise SqlError(f"function '{record.name}' does not accept parameters ({kind})", at)
+
+
+def _having(node: t.Expr, aggregated: dict[t.Expr, Sql], columns: list[SqlColumn]) -> str:
+    for call in aggregates_in(node):
+        if call not in aggregated:
+            raise SqlError(
+                f"{call.name} in HAVING must be in the SELECT as well: an aggregate that nobody sees is not here yet",
+                call.at,
+            )
+    seen = tuple(Seen(c.name, "", column(c.name, c.kind)) for c in columns)
+    return replace(Visible(seen), ready=aggregated).predicate(node, "HAVING")
+
+
+def _window(window: WindowClause) -> Declared:
+    grace = None if window.grace is None else f"{window.grace} milliseconds"
+    size = f"{window.size} milliseconds"
+    match window.name:
+        case "TUMBLING":
+            return windows.tumbling(size, grace=grace)
+        case "HOPPING":
+            return windows.hopping(size, f"{window.advance} milliseconds", grace=grace)
+    return windows.session(size, grace=grace)
+
+
+def _kept(window: WindowClause) -> int:
+    """How long after its end a window's row is kept; ksqlDB counts from the window's begin."""
+    assert window.retention is not None
+    if window.name == "SESSION":
+        return window.retention
+    least = window.size + (window.grace or 0)
+    if window.retention < least:
+        raise SqlError(
+            f"RETENTION is {window.retention} ms, and a window with its grace is needed for {least} ms", window.at
+        )
+    return window.retention - window.size

@@ -1,0 +1,109 @@
+"""The items of a SELECT under their names, as ksqlDB gives them: KSQL_COL_0 for what has none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lakehouse.errors import SqlError
+from lakehouse.ksql.catalog import SqlColumn, checked_name
+from lakehouse.ksql.expression import Visible
+from lakehouse.ksql.function.aggregate import AGGREGATES
+from lakehouse.ksql.function.table import TABLE_FUNCTIONS
+from lakehouse.ksql.syntax import tree as t
+from lakehouse.ksql.syntax.statement import Item
+
+
+@dataclass(frozen=True, slots=True)
+class NamedItem:
+    """An expression and its name in the result."""
+
+    name: str
+    expression: t.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One source of a SELECT, under its alias."""
+
+    alias: str
+    columns: tuple[SqlColumn, ...]
+
+
+def named_items(items: Iterable[Item], sides: Sequence[Side], scope: Visible) -> list[NamedItem]:
+    """Return the items with * spelled out, each under its name. Raises SqlError for a name that is given twice."""
+    found: list[NamedItem] = []
+    clashing = _clashing(sides)
+    taken = {column.name for side in sides for column in side.columns}
+    number = 0
+    for item in items:
+        if item.expression is None:
+            found += _every(item, sides)
+        elif isinstance(item.expression, t.FieldOf) and item.expression.name is None:
+            of = item.expression.of
+            found += [NamedItem(one, t.FieldOf(of, one, at=item.at)) for one in scope.sql(of).kind.names]
+        elif item.alias is not None:
+            found.append(NamedItem(checked_name(item.alias, "column", item.at), item.expression))
+        elif isinstance(item.expression, t.Name):
+            found.append(NamedItem(_column_name(item.expression, clashing), item.expression))
+        elif isinstance(item.expression, t.FieldOf):
+            assert item.expression.name is not None
+            found.append(NamedItem(_free(item.expression.name, {one.name for one in found}), item.expression))
+        else:
+            while f"KSQL_COL_{number}" in taken:
+                number += 1
+            found.append(NamedItem(f"KSQL_COL_{number}", item.expression))
+            number += 1
+    names = [one.name for one in found]
+    for one in found:
+        if names.count(one.name) > 1:
+            raise SqlError(f"the projection contains the column {one.name} more than once. Give it an alias: AS ...",
+                           one.expression.at)  # fmt: skip
+    return found
+
+
+def _every(item: Item, sides: Sequence[Side]) -> list[NamedItem]:
+    chosen = [side for side in sides if item.of in (None, side.alias)]
+    if not chosen:
+        raise SqlError(f"'{item.of}' is not a source of this statement", item.at)
+    prefixed = len(sides) > 1
+    return [
+        NamedItem(
+            f"{side.alias}_{column.name}" if prefixed else column.name, t.Name(column.name, side.alias, at=item.at)
+        )
+        for side in chosen
+        for column in side.columns
+    ]
+
+
+def _column_name(node: t.Name, clashing: set[str]) -> str:
+    return f"{node.of}_{node.name}" if node.of is not None and node.name in clashing else node.name
+
+
+def _clashing(sides: Sequence[Side]) -> set[str]:
+    names = [column.name for side in sides for column in side.columns]
+    return {name for name in names if names.count(name) > 1}
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A struct's field keeps its name; a second one of the name gets a number."""
+    number, shown = 0, name
+    while shown in taken:
+        number += 1
+        shown = f"{name}_{number}"
+    return shown
+
+
+def is_copy(node: t.Expr) -> bool:
+    """Say whether an expression is AS_VALUE(...): a copy of the key, and not the key."""
+    return isinstance(node, t.Call) and node.name == "AS_VALUE"
+
+
+def aggregates_in(node: t.Expr) -> list[t.Call]:
+    """Return the calls of aggregates in an expression."""
+    return [part for part in node.walk() if isinstance(part, t.Call) and part.name in AGGREGATES]
+
+
+def table_functions_in(node: t.Expr) -> list[t.Call]:
+    """Return the calls of functions that give several rows."""
+    return [part for part in node.walk() if isinstance(part, t.Call) and part.name in TABLE_FUNCTIONS]

@@ -1,0 +1,144 @@
+"""The properties in WITH (...): which there are, and what they may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakehouse.errors import SqlError
+from lakehouse.ksql.syntax.statement import CreateAs, CreateSource, Properties
+from lakehouse.ksql.syntax.tree import Name, Value
+from lakehouse.plan.refused.near import near
+
+FORMATS = ("JSON", "DELIMITED", "KAFKA", "NONE")
+LATER = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR", "JSON_SR")
+OF_SOURCE = (
+    "KAFKA_TOPIC", "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "PARTITIONS", "REPLICAS", "TIMESTAMP", "TIMESTAMP_FORMAT",
+    "WRAP_SINGLE_VALUE", "VALUE_DELIMITER", "KEY_DELIMITER", "WINDOW_TYPE", "WINDOW_SIZE", "KEY", "RETENTION_MS",
+)  # fmt: skip
+OF_QUERY = (
+    "KAFKA_TOPIC", "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "PARTITIONS", "REPLICAS", "TIMESTAMP", "TIMESTAMP_FORMAT",
+    "WRAP_SINGLE_VALUE", "VALUE_DELIMITER", "KEY_DELIMITER", "RETENTION_MS",
+)  # fmt: skip
+REFUSED = {
+    "WINDOW_TYPE": "a key with a window in it can't be read yet. Declare the topic that the windowed table was made of",
+    "WINDOW_SIZE": "a key with a window in it can't be read yet. Declare the topic that the windowed table was made of",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class With:
+    """The properties of a statement. at: where the statement begins."""
+
+    topic: str
+    key_format: str
+    value_format: str
+    partitions: int | None
+    timestamp: str | None
+    timestamp_format: str | None
+    key: str | None
+    at: int
+
+
+def of_source(statement: CreateSource) -> With:
+    """Return the properties of CREATE over a topic. Raises SqlError."""
+    given = statement.properties
+    _check(given, OF_SOURCE, statement.at)
+    topic = _text(given, "KAFKA_TOPIC")
+    if topic is None:
+        raise SqlError("missing required property KAFKA_TOPIC, which has no default value: WITH (KAFKA_TOPIC='...', "
+                       "VALUE_FORMAT='JSON')", statement.at)  # fmt: skip
+    both = _format(given, "FORMAT")
+    value_format = _format(given, "VALUE_FORMAT") or both
+    if value_format is None:
+        raise SqlError("missing required property VALUE_FORMAT, which has no default value: VALUE_FORMAT='JSON'",
+                       statement.at)  # fmt: skip
+    if value_format == "NONE":
+        raise SqlError("VALUE_FORMAT='NONE' reads no value, and the schema has value columns", _at(given, statement.at))
+    return _given(given, topic, _format(given, "KEY_FORMAT") or both or "KAFKA", value_format, statement.at)
+
+
+def of_query(statement: CreateAs, formats: tuple[str, str]) -> With:
+    """Return the properties of CREATE ... AS; formats: those of what it reads."""
+    given = statement.properties
+    _check(given, OF_QUERY, statement.at)
+    both = _format(given, "FORMAT")
+    key, value = _format(given, "KEY_FORMAT") or both, _format(given, "VALUE_FORMAT") or both
+    for name, format, written in (("VALUE_FORMAT", value, "JSON"),):
+        if format is not None and format != written:
+            raise SqlError(
+                f"{name}='{format}': a topic is written in {written} here. Leave it out, or name {written}",
+                _at(given, statement.at),
+            )
+    topic = _text(given, "KAFKA_TOPIC") or statement.name
+    return _given(given, topic, key or formats[0], value or "JSON", statement.at)
+
+
+def _given(given: Properties, topic: str, key_format: str, value_format: str, at: int) -> With:
+    return With(
+        topic, key_format, value_format, _number(given, "PARTITIONS"), _name(given, "TIMESTAMP"),
+        _text(given, "TIMESTAMP_FORMAT"), _name(given, "KEY"), at,
+    )  # fmt: skip
+
+
+def _check(given: Properties, known: tuple[str, ...], at: int) -> None:
+    for name, value in given.items():
+        if name not in known:
+            raise SqlError(f"invalid config variable {name} in the WITH clause.{near(name, known)}", value.at,
+                           expected=", ".join(known))  # fmt: skip
+        if name in REFUSED:
+            raise SqlError(f"{name}: {REFUSED[name]}", value.at)
+    delimiters = [given[name] for name in ("VALUE_DELIMITER", "KEY_DELIMITER") if name in given]
+    for value in delimiters:
+        if _shown(value) != ",":
+            raise SqlError("delimited text has commas here", value.at, found=_shown(value), expected="','")
+    wrapped = given.get("WRAP_SINGLE_VALUE")
+    if wrapped is not None and _shown(wrapped).upper() != "TRUE":
+        raise SqlError('a single value is an object here, too: {"NAME": ...}. Leave it out', wrapped.at)
+    _number(given, "REPLICAS")
+
+
+def _shown(value: Value | Name) -> str:
+    return value.name if isinstance(value, Name) else str(value.value)
+
+
+def _text(given: Properties, name: str) -> str | None:
+    value = given.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, Value) or not isinstance(value.value, str):
+        raise SqlError(f"{name} takes a text in quotes", value.at, found=_shown(value))
+    return value.value
+
+
+def _name(given: Properties, name: str) -> str | None:
+    """A column's name: in upper case, unless it is in quotes of its own inside the text."""
+    text = _text(given, name)
+    if text is None:
+        return None
+    return text[1:-1] if len(text) > 2 and text[0] == text[-1] and text[0] in '`"' else text.upper()
+
+
+def _number(given: Properties, name: str) -> int | None:
+    value = given.get(name)
+    if value is None:
+        return None
+    shown = _shown(value)
+    if not shown.isdecimal() or not 1 <= int(shown) <= 10_000:
+        raise SqlError(f"{name} takes a whole number from 1 to 10000", value.at, found=shown)
+    return int(shown)
+
+
+def _format(given: Properties, name: str) -> str | None:
+    text = _text(given, name)
+    if text is None:
+        return None
+    if text.upper() in LATER:
+        raise SqlError(f"{name}='{text}' needs a schema registry, which is not here yet", given[name].at,
+                       expected=", ".join(FORMATS))  # fmt: skip
+    if text.upper() not in FORMATS:
+        raise SqlError(f"unknown format {text}.{near(text, FORMATS)}", given[name].at, expected=", ".join(FORMATS))
+    return text.upper()
+
+
+def _at(given: Properties, at: int) -> int:
+    return next((value.at for name, value in given.items() if name.endswith("FORMAT")), at)

@@ -1,0 +1,162 @@
+"""SELECT: the nodes of the graph that it means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from lakehouse.errors import SqlError
+from lakehouse.ksql.catalog import Entry, Relational, SqlColumn
+from lakehouse.ksql.expression import Seen, Visible
+from lakehouse.ksql.function.sql import Sql, column
+from lakehouse.ksql.grouped import grouped
+from lakehouse.ksql.items import NamedItem, Side, aggregates_in, is_copy, named_items, table_functions_in
+from lakehouse.ksql.joined import Joined, joined
+from lakehouse.ksql.syntax import tree as t
+from lakehouse.ksql.syntax.statement import Query
+from lakehouse.plan.expression import name_text
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
+
+Find = Callable[[str, int], Entry]
+OVER_TABLE = (
+    "a SELECT from a table that makes another table is not here yet. Read the table with a pull query, or make the "
+    "table from the stream that {0} is made of"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTarget:
+    """What is asked of a query: the name of its result, and whether that is a STREAM or a TABLE."""
+
+    kind: str
+    name: str
+    at: int
+
+
+def compiled(query: Query, find: Find, asked: QueryTarget) -> Relational:
+    """Return what a query makes. find: gives a stream or a table by its name. Raises SqlError, PlanError."""
+    begin = beginning(query, find)
+    if query.moment is not None or query.limit is not None:
+        raise SqlError("AT and LIMIT are for a SELECT that is asked now, not for one that is kept", query.at)
+    is_table = isinstance(begin.node, Table)
+    makes = "TABLE" if query.group_by or is_table else "STREAM"
+    if makes != asked.kind:
+        raise SqlError(
+            f"invalid result type. Your SELECT query produces a {makes}. Please use CREATE {makes} AS SELECT "
+            "statement instead",
+            asked.at,
+        )
+    if isinstance(begin.node, Table):
+        raise SqlError(OVER_TABLE.format(query.relation.name), query.relation.at)
+    stream = begin.node
+    _check_clauses(query)
+    if query.where is not None:
+        stream = stream.filter(begin.scope.predicate(query.where, "WHERE"))
+    items = named_items(query.items, begin.sides, begin.scope)
+    stream, scope = exploded(stream, items, begin.scope)
+    if query.group_by:
+        return grouped(stream, scope, items, query, asked.name)
+    return _selected(stream, scope, items, query, begin)
+
+
+def beginning(query: Query, find: Find) -> Joined:
+    """Return what a query's FROM means, with the columns that its expressions read."""
+    left = find(query.relation.name, query.relation.at)
+    if query.joins:
+        return joined(query, left, find)
+    alias = query.relation.alias
+    columns = tuple(Seen(c.name, alias, column(c.name, c.kind)) for c in left.columns)
+    pseudo = tuple(Seen(c.name, alias, column(c.name.lower(), c.kind)) for c in left.pseudo)
+    return Joined(left.made.node, (Side(alias, left.columns),), Visible(columns, pseudo), left.made.key)
+
+
+def _check_clauses(query: Query) -> None:
+    if query.group_by:
+        if query.partition_by:
+            raise SqlError("GROUP BY and PARTITION BY can't be in one statement", query.partition_by[0].at)
+        return
+    if query.window is not None:
+        raise SqlError("WINDOW clause requires a GROUP BY clause", query.window.at)
+    if query.having is not None:
+        raise SqlError("HAVING clause requires a GROUP BY clause", query.having.at)
+    if query.emit == "FINAL":
+        raise SqlError("EMIT FINAL is only supported for windowed tables: GROUP BY with a WINDOW", query.at)
+    for item in query.items:
+        if item.expression is not None and (calls := aggregates_in(item.expression)):
+            raise SqlError(f"use of aggregate function {calls[0].name} requires a GROUP BY clause", calls[0].at)
+
+
+def exploded(stream: Stream, items: list[NamedItem], scope: Visible) -> tuple[Stream, Visible]:
+    """Return the stream with a record for each element of the array that an item explodes."""
+    calls = list(dict.fromkeys(call for item in items for call in table_functions_in(item.expression)))
+    if not calls:
+        return stream, scope
+    if len(calls) > 1:
+        raise SqlError("one EXPLODE in a SELECT is what there is; make one stream of another for more", calls[1].at)
+    (call,) = calls
+    if len(call.arguments) != 1 or (of := scope.sql(call.arguments[0])).kind.name != "ARRAY":
+        raise SqlError("EXPLODE takes one array", call.at)
+    name = _free("EXPLODED", stream)
+    ready = {**scope.ready, call: column(name, of.kind.inner[0])}
+    return stream.explode(of.text, name), replace(scope, ready=ready)
+
+
+def _free(name: str, stream: Stream) -> str:
+    """A name that no column has."""
+    taken = {one.name.lower() for one in stream.columns}
+    while name.lower() in taken:
+        name += "_"
+    return name
+
+
+def _selected(stream: Stream, scope: Visible, items: list[NamedItem], query: Query, begin: Joined) -> Relational:
+    """The stream of a SELECT without a GROUP BY."""
+    made = [(item, scope.sql(item.expression)) for item in items]
+    by = [scope.sql(one) for one in query.partition_by]
+    nothing = bool(by) and all(one.kind.is_null for one in by)
+    key = [] if nothing else by if by else [scope.sql(t.Name(name, begin.sides[0].alias)) for name in begin.key]
+    if not by and begin.rekeyed is not None:
+        key = [begin.rekeyed]
+    keys: dict[str, Sql] = {}
+    for one in key:
+        named = [item for item, of in made if of.text == one.text and not is_copy(item.expression)]
+        if not named:
+            raise SqlError(
+                f"key missing from projection. The query must include the key {one.text} in its projection: SELECT "
+                f"{one.text}, ...",
+                query.at,
+            )
+        if len(named) > 1 and len({item.expression for item in named}) < len(named):
+            raise SqlError(
+                f"the projection contains the key {one.text} more than once. Use AS_VALUE to copy it into the value: "
+                f"AS_VALUE({one.text}) AS ...",
+                named[1].expression.at,
+            )
+        keys[named[0].name] = one
+    values = {item.name: of for item, of in made if item.name not in keys}
+    if not values:
+        raise SqlError("the projection contains no value columns", query.at)
+    stream = _keyed(stream, keys, values, nothing, scope)
+    columns = [SqlColumn(name, of.kind, is_key=True) for name, of in keys.items()]
+    return Relational(stream, (*columns, *(SqlColumn(name, of.kind) for name, of in values.items())))
+
+
+def _keyed(stream: Stream, keys: dict[str, Sql], values: dict[str, Sql], nothing: bool, scope: Visible) -> Stream:
+    """The stream with this key and these values; with the key that it has, if no other is named."""
+    texts = {name: of.text for name, of in values.items()}
+    same = [*keys] == [*stream.key] and all(of.text == name_text(name) for name, of in keys.items())
+    if nothing:
+        hidden = _free("NO_KEY", stream)
+        return _select(stream.rekey(f"cast(NULL AS string) AS {hidden}"), texts)
+    if same or not keys:
+        return _select(stream, texts)
+    # In three steps, since a name may be one of the key and one of a value, before and after.
+    between = {name: _free(f"KEY_{number}", stream) for number, name in enumerate(keys)}
+    stream = stream.rekey(*(f"{of.text} AS {between[name]}" for name, of in keys.items()))
+    stream = _select(stream, texts).rekey(*(f"{between[name]} AS `{name}`" for name in keys))
+    return stream.drop(*between.values())
+
+
+def _select(stream: Stream, texts: dict[str, str]) -> Stream:
+    return stream.select(*(f"{text} AS `{name}`" for name, text in texts.items()))

@@ -1,0 +1,277 @@
+"""Statements in their order: what they declare, and the application that this is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakehouse.errors import PlanError, SqlError
+from lakehouse.ksql import source
+from lakehouse.ksql.catalog import Catalog, Entry, Relational, checked_name, queries, sources_of
+from lakehouse.ksql.moments import has_moment, leaving
+from lakehouse.ksql.properties import of_query
+from lakehouse.ksql.query import QueryTarget, compiled
+from lakehouse.ksql.syntax import statement as s
+from lakehouse.ksql.syntax.kind import Kind
+from lakehouse.ksql.syntax.parser import parse
+from lakehouse.ksql.syntax.texts import Text, texts
+from lakehouse.ksql.values import record
+from lakehouse.plan.app import App, app
+from lakehouse.plan.expression import name_text
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Sink, Table
+
+_VARIABLE = re.compile(r"\$\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}")
+
+
+@dataclass(slots=True)
+class Script:
+    """What statements have declared so far; variables are those of DEFINE, settings those of SET."""
+
+    catalog: Catalog = field(default_factory=Catalog)
+    variables: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    values: list[s.InsertValues] = field(default_factory=list)
+    _made: dict[str, Relational] = field(default_factory=dict)
+
+    def read(self, text: Text) -> s.Statement:
+        """Return the statement of a text, with the variables in it replaced. Raises SqlError."""
+        shown = _VARIABLE.sub(lambda found: self._variable(found, text), text.text)
+        try:
+            return parse(shown, self.catalog.types)
+        except SqlError as error:
+            raise error.within(shown, text.line_before) from None
+
+    def _variable(self, found: re.Match[str], text: Text) -> str:
+        name = found[1].upper()
+        if name not in self.variables:
+            raise SqlError(f"variable {found[1]} is not defined: DEFINE {found[1]} = '...';", found.start()).within(
+                text.text, text.line_before
+            )
+        return self.variables[name]
+
+    def run(self, text: str) -> list[s.Statement]:
+        """Take in the statements of a text, and return those that ask or do, and so declare nothing."""
+        others = []
+        for one in texts(text):
+            statement = self.read(one)
+            try:
+                if not self.declare(statement, one.text):
+                    others.append(statement)
+            except SqlError as error:
+                raise error.within(one.text, one.line_before) from None
+            except PlanError as error:
+                raise SqlError(str(error), statement.at).within(one.text, one.line_before) from None
+            except RecursionError:
+                why = "the statement is nested too deeply; split it into several"
+                raise SqlError(why, statement.at).within(one.text, one.line_before) from None
+        return others
+
+    def declare(self, statement: s.Statement, text: str) -> bool:
+        """Take in a statement; False for one that declares nothing. Raises SqlError, PlanError."""
+        match statement:
+            case s.CreateSource():
+                if self._is_new(statement):
+                    self._add(source.declared(statement, text))
+            case s.CreateAs():
+                if self._is_new(statement):
+                    self._add(self._made_of(statement, text))
+            case s.InsertSelect():
+                self._insert(statement)
+            case s.Drop():
+                self._drop(statement)
+            case s.CreateType():
+                self._type(statement)
+            case s.InsertValues():
+                self.values.append(statement)
+                return False
+            case s.SetProperty():
+                _put(self.settings, statement.name, statement.value)
+            case s.Define():
+                _put(self.variables, statement.name, statement.value)
+            case _:
+                return False
+        return True
+
+    def app(self) -> App:
+        """Return the application of all that is declared. Raises PlanError."""
+        parts: list[Table | Sink] = []
+        for of in self.catalog.declared.values():
+            node = self.find(of.name, 0).made.node
+            if isinstance(node, Table):
+                parts.append(node.changes().to_topic(of.topic, partitions=of.partitions) if of.query else node)
+            elif queries(of):
+                written = self._written(of) if of.query is None else self.find(of.name, 0).made
+                assert isinstance(written.node, Stream)
+                parts.append(_out(written).to_topic(of.topic, partitions=of.partitions))
+        if not parts:
+            raise PlanError(
+                "the statements keep nothing: a stream alone is only a way to read a topic. Add a table, or CREATE "
+                "STREAM ... AS SELECT."
+            )
+        return app(*parts)
+
+    def inserted(self) -> list[dict[str, Any]]:
+        """Return the records of INSERT INTO ... VALUES, as a scenario has them. Raises SqlError, NeedsSpark."""
+        return [record(statement, self.catalog.get(statement.target, statement.at)) for statement in self.values]
+
+    def find(self, name: str, at: int) -> Entry:
+        """Return a stream or a table with its node, in which all queries that insert into it are. Raises SqlError."""
+        of = self.catalog.get(name, at)
+        if name not in self._made:
+            self._made[name] = of.made
+            if of.query is not None:
+                self._made[name] = self._written(of)
+        return replace(of, made=self._made[name])
+
+    def _written(self, of: Entry) -> Relational:
+        """What the queries of a stream or a table write, together."""
+        asked = QueryTarget(of.kind, of.name, 0)
+        first, *others = (compiled(query, self.find, asked) for query in queries(of))
+        if not others:
+            return first
+        assert isinstance(first.node, Stream)
+        return replace(first, node=first.node.merge(*(_fitted(one, first) for one in others)))
+
+    def _is_new(self, statement: s.CreateSource | s.CreateAs) -> bool:
+        """Whether a statement declares something: False if it does not apply to what exists."""
+        name, kind, at = statement.name, statement.kind, statement.at
+        known = self.catalog.declared.get(name)
+        if known is None:
+            return True
+        if statement.if_not_exists:
+            return False
+        if not statement.replace:
+            raise SqlError(
+                f"cannot add {kind.lower()} '{name}': a {known.kind.lower()} with the same name already exists. Use "
+                "CREATE OR REPLACE, or another name",
+                at,
+            )
+        if known.kind != kind:
+            raise SqlError(f"cannot replace the {known.kind.lower()} '{name}' with a {kind.lower()}", at)
+        if known.is_source:
+            raise SqlError(f"cannot replace '{name}': it is declared as a SOURCE, which is read-only", at)
+        return True
+
+    def _add(self, of: Entry) -> None:
+        self.catalog.add(of)
+        self._made.clear()
+
+    def _made_of(self, statement: s.CreateAs, text: str) -> Entry:
+        checked_name(statement.name, statement.kind.lower(), statement.at)
+        query = statement.query
+        if statement.name in self._reached(query):
+            raise SqlError(f"{statement.name} would be made of itself", query.relation.at)
+        first = self.catalog.get(query.relation.name, query.relation.at)
+        given = of_query(statement, first.formats)
+        made = compiled(query, self.find, QueryTarget(statement.kind, statement.name, statement.at))
+        prefix = f"C{statement.kind[0]}AS_{statement.name}"
+        return Entry(
+            statement.kind, statement.name, given.topic, (given.key_format, given.value_format), made, text, query,
+            partitions=given.partitions, is_windowed=query.window is not None,
+            query_name=self.catalog.next_query(prefix),
+        )  # fmt: skip
+
+    def _reached(self, query: s.Query) -> set[str]:
+        """The names of all that a query reads, directly or through others."""
+        found: set[str] = set()
+        waiting = sources_of(query)
+        while waiting:
+            name = waiting.pop()
+            if name not in found and name in self.catalog.declared:
+                found.add(name)
+                waiting += [of for one in queries(self.catalog.declared[name]) for of in sources_of(one)]
+        return found
+
+    def _insert(self, statement: s.InsertSelect) -> None:
+        target = self.catalog.get(statement.target, statement.at)
+        if target.kind == "TABLE":
+            raise SqlError("INSERT INTO can only be used to insert into a stream. "
+                           f"{target.name} is a table", statement.at)  # fmt: skip
+        if target.is_source:
+            raise SqlError(f"cannot insert into read-only stream: {target.name}", statement.at)
+        if target.name in self._reached(statement.query):
+            raise SqlError(f"{target.name} would be made of itself", statement.query.relation.at)
+        made = compiled(statement.query, self.find, QueryTarget("STREAM", target.name, statement.at))
+        if [(c.name, c.kind, c.is_key) for c in made.columns] != [(c.name, c.kind, c.is_key) for c in target.columns]:
+            raise SqlError(
+                f"incompatible schema between results and sink. Result schema is {_schema(made)}, but the sink "
+                f"schema is {_schema(target.made)}",
+                statement.query.at,
+            )
+        self.catalog.insert(target.name, self.catalog.next_query("INSERTQUERY"), statement.query)
+        self._made.clear()
+
+    def _drop(self, statement: s.Drop) -> None:
+        if statement.kind == "TYPE":
+            if self.catalog.types.pop(statement.name, None) is None and not statement.if_exists:
+                raise SqlError(f"type {statement.name} does not exist", statement.at)
+            return
+        if statement.delete_topic:
+            why = "the topic belongs to Kafka, and bronze keeps its records"
+            raise SqlError(f"DELETE TOPIC is not here: {why}", statement.at)
+        if statement.name not in self.catalog.declared and statement.if_exists:
+            return
+        known = self.catalog.get(statement.name, statement.at)
+        if known.kind != statement.kind:
+            raise SqlError(f"incompatible data source type is {known.kind}, but statement was DROP {statement.kind}",
+                           statement.at)  # fmt: skip
+        if readers := self.catalog.readers(statement.name):
+            listed = ", ".join(readers)
+            raise SqlError(f"cannot drop {statement.name}. It is read by {listed}: drop these first", statement.at)
+        del self.catalog.declared[statement.name]
+        self._made.clear()
+
+    def _type(self, statement: s.CreateType) -> None:
+        if statement.name in self.catalog.types:
+            if statement.if_not_exists:
+                return
+            raise SqlError(f"type {statement.name} is declared already", statement.at)
+        self.catalog.types[statement.name] = statement.kind
+
+
+def _put(into: dict[str, str], name: str, value: str | None) -> None:
+    if value is None:
+        into.pop(name, None)
+    else:
+        into[name] = value
+
+
+def _schema(of: Relational) -> str:
+    return ", ".join(f"{c.name} {c.kind}{' KEY' if c.is_key else ''}" for c in of.columns)
+
+
+def _fitted(one: Relational, first: Relational) -> Stream:
+    """A stream with the columns of the first, in their order and under the hidden key's name."""
+    assert isinstance(one.node, Stream)
+    assert isinstance(first.node, Stream)
+    if one.node.key != first.node.key:
+        return one.node.rekey(f"{name_text(one.node.key[0])} AS {first.node.key[0]}").drop(*one.node.key)
+    return one.node
+
+
+def _out(of: Relational) -> Stream:
+    """A stream as it is written: moments are numbers."""
+    assert isinstance(of.node, Stream)
+    values: dict[str, Kind] = {c.name: c.kind for c in of.columns if not c.is_key}
+    if not any(map(has_moment, values.values())):
+        return of.node
+    return of.node.select(*(f"{leaving(name_text(name), kind)} AS `{name}`" for name, kind in values.items()))
+
+
+def application(text: str) -> App:
+    """Return the application that a text's statements declare. Raises SqlError, PlanError.
+
+    Statements that only ask (SHOW, DESCRIBE, SELECT, ...) are left out. INSERT INTO ... VALUES is refused: an
+    application is run again and again, and would insert each time.
+    """
+    script = Script()
+    for statement in script.run(text):
+        if isinstance(statement, s.InsertValues):
+            raise SqlError(
+                "INSERT INTO ... VALUES writes a record each time it runs, and an application runs again and again. "
+                "Run it once with `lakehouse sql`",
+                statement.at,
+            )
+    return script.app()

@@ -1,0 +1,148 @@
+"""CREATE STREAM and CREATE TABLE over a topic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lakehouse.errors import PlanError, SqlError
+from lakehouse.ksql.catalog import HIDDEN_KEY, Entry, Relational, SqlColumn, checked_name
+from lakehouse.ksql.function.sql import text as literal
+from lakehouse.ksql.moments import arrived, has_moment
+from lakehouse.ksql.properties import With, of_source
+from lakehouse.ksql.syntax import kind as k
+from lakehouse.ksql.syntax.kind import Kind
+from lakehouse.ksql.syntax.statement import CreateSource, SchemaElement
+from lakehouse.plan.build import stream
+from lakehouse.plan.expression import Expression, expression, name_text
+from lakehouse.plan.origin import Source
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
+
+ANY_CASE = {"json": "json_any_case"}
+KEY_KINDS = ("INTEGER", "BIGINT", "DOUBLE", "STRING", "BYTES")
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    key: tuple[SchemaElement, ...]
+    value: tuple[SchemaElement, ...]
+
+
+def declared(statement: CreateSource, text: str) -> Entry:
+    """Return the stream or the table of a statement. Raises SqlError."""
+    checked_name(statement.name, statement.kind.lower(), statement.at)
+    given = of_source(statement)
+    columns = _columns(statement, given)
+    for element in (*columns.key, *columns.value):
+        checked_name(element.name, "column", element.at)
+    try:
+        made = _stream(statement, columns, given)
+        node: Stream | Table = made.latest(statement.name) if statement.kind == "TABLE" else made
+    except PlanError as error:
+        raise SqlError(str(error), statement.at) from None
+    shown = [SqlColumn(e.name, e.kind, is_key=True) for e in columns.key]
+    shown += [SqlColumn(e.name, e.kind) for e in columns.value]
+    return Entry(
+        statement.kind, statement.name, given.topic, (given.key_format, given.value_format),
+        Relational(node, tuple(shown)), text, partitions=given.partitions, is_source=statement.is_source,
+    )  # fmt: skip
+
+
+def _columns(statement: CreateSource, given: With) -> _Columns:
+    elements = statement.elements
+    if not elements:
+        raise SqlError(
+            "the columns are not named, and there is no schema registry to ask for them yet. Write them: "
+            f"{statement.name} (ID VARCHAR KEY, ...)",
+            statement.at,
+        )
+    names = [element.name for element in elements]
+    for element in elements:
+        if names.count(element.name) > 1:
+            raise SqlError(f"duplicate column name: {element.name}", element.at)
+        _check_role(statement, element)
+    key = tuple(element for element in elements if element.role)
+    if given.key is not None and statement.kind == "TABLE" and not key:
+        named = [element for element in elements if element.name == given.key]
+        if not named:
+            raise SqlError(f"KEY='{given.key}' names no column", statement.at, expected=f"one of {', '.join(names)}")
+        key = tuple(named)
+    if statement.kind == "TABLE" and not key:
+        raise SqlError(
+            "tables require a PRIMARY KEY. Please define the PRIMARY KEY: (ID VARCHAR PRIMARY KEY, ...)", statement.at
+        )
+    value = tuple(element for element in elements if element not in key)
+    if not value:
+        raise SqlError("the schema has no value columns. Name at least one beside the key", statement.at)
+    return _Columns(key, value)
+
+
+def _check_role(statement: CreateSource, element: SchemaElement) -> None:
+    if element.role in ("HEADERS", "HEADER"):
+        raise SqlError(
+            f"column {element.name}: a record's headers can't be read in SQL yet; they are kept in bronze: "
+            f'lakehouse query "SELECT headers FROM bronze.<topic>"',
+            element.at,
+        )
+    if element.role == "KEY" and statement.kind == "TABLE":
+        raise SqlError(
+            f"column {element.name} is a 'KEY' column: please use 'PRIMARY KEY' for tables. Tables have PRIMARY KEYs, "
+            "which are unique and not null. Streams have KEYs, which have no such constraints",
+            element.at,
+        )
+    if element.role == "PRIMARY KEY" and statement.kind == "STREAM":
+        raise SqlError(f"column {element.name} is a 'PRIMARY KEY' column: please use 'KEY' for streams", element.at)
+    if element.role and element.kind.name not in KEY_KINDS and (has_moment(element.kind) or element.kind.name == "MAP"):
+        raise SqlError(f"column {element.name}: a key can't be a {element.kind} here", element.at)
+
+
+def _stream(statement: CreateSource, columns: _Columns, given: With) -> Stream:
+    key = [(element.name, element.kind.on_the_way) for element in columns.key]
+    value = [(element.name, element.kind.on_the_way) for element in columns.value]
+    if not key:
+        hidden = HIDDEN_KEY
+        while hidden in {name for name, _ in value}:
+            hidden += "_"
+        key = [(hidden, "string")]
+    made = stream(
+        given.topic, key=_schema(key), schema=_schema(value), format=given.value_format.lower(),
+        key_format=given.key_format.lower() if columns.key else None, name=statement.name,
+    )  # fmt: skip
+    assert isinstance(made.source, Source)
+    source = replace(
+        made.source,
+        key_format=ANY_CASE.get(made.source.key_format, made.source.key_format) if columns.key else "none",
+        value_format=ANY_CASE.get(made.source.value_format, made.source.value_format),
+        event_time=_event_time(made, columns, given),
+    )
+    made = replace(made, source=source)
+    if not any(has_moment(element.kind) for element in columns.value):
+        return made
+    texts = [f"{arrived(name_text(e.name), e.kind)} AS `{e.name}`" for e in columns.value if has_moment(e.kind)]
+    plain = {e.name: name_text(e.name) for e in columns.value if not has_moment(e.kind)}
+    return made.select(*texts, **plain)
+
+
+def _schema(columns: list[tuple[str, str]]) -> str:
+    return ", ".join(f"`{name}` {kind}" for name, kind in columns)
+
+
+def _event_time(made: Stream, columns: _Columns, given: With) -> Expression | None:
+    if given.timestamp is None:
+        return None
+    named = [element for element in (*columns.key, *columns.value) if element.name == given.timestamp]
+    if not named:
+        raise SqlError(f"TIMESTAMP='{given.timestamp}' names no column", given.at)
+    kind: Kind = named[0].kind
+    name = name_text(named[0].name)
+    if given.timestamp_format is not None:
+        if kind != k.STRING:
+            raise SqlError(f"TIMESTAMP_FORMAT is for a VARCHAR, and {given.timestamp} is a {kind}", given.at)
+        name = f"to_timestamp({name}, {literal(given.timestamp_format)})"
+    elif kind not in (k.BIGINT, k.TIMESTAMP):
+        raise SqlError(
+            f"TIMESTAMP='{given.timestamp}' is a {kind}; expected a BIGINT, a TIMESTAMP, or a VARCHAR with "
+            "TIMESTAMP_FORMAT",
+            given.at,
+        )
+    return expression(name, made.columns, f"stream {made.source.name!r}: TIMESTAMP")

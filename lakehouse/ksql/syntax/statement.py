@@ -1,0 +1,243 @@
+"""Statements as they were written. Frozen values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lakehouse.ksql.syntax.kind import Kind
+from lakehouse.ksql.syntax.tree import Expr, Name, Value
+
+Properties = dict[str, Value | Name]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement; `at` is its place in the text."""
+
+    at: int = field(default=0, compare=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaElement:
+    """A column of a schema. role: "", KEY, PRIMARY KEY, HEADERS, or HEADER with the header's name."""
+
+    name: str
+    kind: Kind
+    role: str = ""
+    header: str = ""
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSource(Statement):
+    """CREATE STREAM or TABLE over a topic."""
+
+    kind: str
+    name: str
+    elements: tuple[SchemaElement, ...]
+    properties: Properties
+    replace: bool = False
+    if_not_exists: bool = False
+    is_source: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of a SELECT; without an expression it is *, or all columns of one source."""
+
+    expression: Expr | None
+    alias: str | None = None
+    of: str | None = None
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A source of a SELECT, under its alias."""
+
+    name: str
+    alias: str
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinClause:
+    """A join; within: before and after in milliseconds; grace in milliseconds."""
+
+    how: str
+    right: Relation
+    on: Expr
+    within: tuple[int, int] | None = None
+    grace: int | None = None
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowClause:
+    """A window; all lengths in milliseconds. size: the gap of a session."""
+
+    name: str
+    size: int
+    advance: int | None = None
+    retention: int | None = None
+    grace: int | None = None
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MomentClause:
+    """The moment of a pull query: a way to name one, and its value."""
+
+    way: str
+    value: str
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Query(Statement):
+    """SELECT."""
+
+    items: tuple[Item, ...]
+    relation: Relation
+    joins: tuple[JoinClause, ...] = ()
+    window: WindowClause | None = None
+    where: Expr | None = None
+    group_by: tuple[Expr, ...] = ()
+    partition_by: tuple[Expr, ...] = ()
+    having: Expr | None = None
+    emit: str | None = None
+    moment: MomentClause | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAs(Statement):
+    """CREATE STREAM or TABLE ... AS SELECT."""
+
+    kind: str
+    name: str
+    query: Query
+    properties: Properties
+    replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InsertSelect(Statement):
+    """INSERT INTO ... SELECT."""
+
+    target: str
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class InsertValues(Statement):
+    """INSERT INTO ... VALUES."""
+
+    target: str
+    names: tuple[str, ...]
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drop(Statement):
+    """DROP STREAM, TABLE or TYPE."""
+
+    kind: str
+    name: str
+    if_exists: bool = False
+    delete_topic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateType(Statement):
+    """CREATE TYPE."""
+
+    name: str
+    kind: Kind
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Describe(Statement):
+    """DESCRIBE a stream, a table or a function."""
+
+    name: str
+    is_function: bool = False
+    extended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Show(Statement):
+    """SHOW or LIST."""
+
+    what: str
+    extended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Explain(Statement):
+    """EXPLAIN a statement, or a query by its name."""
+
+    of: Statement | str
+
+
+@dataclass(frozen=True, slots=True)
+class Print(Statement):
+    """PRINT a topic."""
+
+    topic: str
+    from_beginning: bool = False
+    interval: int = 1
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Control(Statement):
+    """TERMINATE, PAUSE or RESUME a query."""
+
+    word: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetProperty(Statement):
+    """SET, or UNSET where the value is None."""
+
+    name: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Define(Statement):
+    """DEFINE, or UNDEFINE where the value is None."""
+
+    name: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AssertTopic(Statement):
+    """ASSERT TOPIC: it exists, or does not, with these properties."""
+
+    topic: str
+    properties: Properties
+    exists: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AssertValues(Statement):
+    """ASSERT VALUES: the next record of a stream or a table. is_null: a deleted row."""
+
+    name: str
+    names: tuple[str, ...]
+    values: tuple[Expr, ...]
+    is_null: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AssertSource(Statement):
+    """ASSERT STREAM or TABLE: it has this declaration."""
+
+    kind: str
+    name: str

@@ -1,0 +1,31 @@
+"""A text cut into its statements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+# A text, a quoted name, a comment, or the end of a statement; what is in the first three ends none.
+_PART = re.compile(r"'(?:[^']|'')*'|`[^`]*`|\"[^\"]*\"|--[^\n]*|/\*.*?\*/|(;)", re.DOTALL)
+_COMMENTS = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One statement of a text, without its semicolon, and how many lines come before it."""
+
+    text: str
+    line_before: int
+
+
+def texts(text: str) -> Iterator[Text]:
+    """Give the statements of a text, in their order. What is only a comment is none."""
+    begin = 0
+    ends = [part.start() for part in _PART.finditer(text) if part[1]]
+    for end in (*ends, len(text)):
+        lead = _COMMENTS.match(text, begin, end)
+        first = lead.end() if lead else begin
+        if text[first:end].strip():
+            yield Text(text[first:end], text.count("\n", 0, first))
+        begin = end + 1

@@ -1,0 +1,203 @@
+"""Expressions as they were written. Frozen values; `at` is the place in the statement, and makes no difference.
+
+A name without quotes is in upper case here, as in ksqlDB; a quoted one is as it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from decimal import Decimal
+from typing import Any
+
+from lakehouse.ksql.syntax.kind import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """A part of an expression."""
+
+    at: int = field(default=0, compare=False, kw_only=True)
+
+    def parts(self) -> Iterator[Expr]:
+        """Give the expressions that this one is made of."""
+        for item in fields(self):
+            yield from _written(getattr(self, item.name))
+
+    def walk(self) -> Iterator[Expr]:
+        """Give this expression and all below it."""
+        yield self
+        for part in self.parts():
+            yield from part.walk()
+
+
+def _written(value: Any) -> Iterator[Expr]:
+    if isinstance(value, Expr):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _written(item)
+
+
+@dataclass(frozen=True, slots=True)
+class Value(Expr):
+    """A literal: a text, a whole number, a Decimal, a float, true, false or null."""
+
+    value: str | int | Decimal | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Expr):
+    """A column; `of` is the source that it was given with: S.ID."""
+
+    name: str
+    of: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expr):
+    """A function with its arguments; `every` for COUNT(*)."""
+
+    name: str
+    arguments: tuple[Expr, ...] = ()
+    every: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda(Expr):
+    """A function that is an argument: x => x + 1."""
+
+    names: tuple[str, ...]
+    body: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Expr):
+    """Two values and what is between them: + - * / % || = <> < <= > >=."""
+
+    sign: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Junction(Expr):
+    """Conditions joined by AND or OR."""
+
+    word: str
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Expr):
+    """NOT, before a condition."""
+
+    of: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Sign(Expr):
+    """A sign before a number."""
+
+    sign: str
+    of: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull(Expr):
+    """IS NULL, IS NOT NULL."""
+
+    of: Expr
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct(Expr):
+    """IS DISTINCT FROM, IS NOT DISTINCT FROM."""
+
+    left: Expr
+    right: Expr
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Between(Expr):
+    """BETWEEN, both ends included."""
+
+    of: Expr
+    low: Expr
+    high: Expr
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class In(Expr):
+    """IN (...)."""
+
+    of: Expr
+    items: tuple[Expr, ...]
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Like(Expr):
+    """LIKE, with its escape character if there is one."""
+
+    of: Expr
+    pattern: Expr
+    escape: str | None
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FieldOf(Expr):
+    """A field of a struct: s->name; every field if there is no name: s->*."""
+
+    of: Expr
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ElementOf(Expr):
+    """An element of an array, counted from 1, or a value of a map: xs[1]."""
+
+    of: Expr
+    index: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class CaseOf(Expr):
+    """CASE, with the value that is compared if there is one."""
+
+    of: Expr | None
+    branches: tuple[tuple[Expr, Expr], ...]
+    default: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Expr):
+    """CAST(... AS type)."""
+
+    of: Expr
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayOf(Expr):
+    """ARRAY[...]."""
+
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf(Expr):
+    """MAP(key := value)."""
+
+    pairs: tuple[tuple[Expr, Expr], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StructOf(Expr):
+    """STRUCT(name := value)."""
+
+    members: tuple[tuple[str, Expr], ...]

@@ -1,0 +1,73 @@
+"""Every function's golden cases, on the model; tests/ksql/test_on_spark.py has the same cases on Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.errors import NeedsSpark, SqlError
+from lakehouse.ksql.expression import Visible
+from lakehouse.ksql.function.aggregate import AGGREGATES
+from lakehouse.ksql.function.page import page
+from lakehouse.ksql.function.table import FUNCTIONS, NOT_HERE, TABLE_FUNCTIONS
+from lakehouse.ksql.syntax import statement as s
+from lakehouse.ksql.syntax.parser import parse
+from lakehouse.model.evaluate import evaluate
+from lakehouse.plan.expression import expression
+from lakehouse.run.scenario.compare import plain, same
+
+CASES = [(record.name, text, value) for record in FUNCTIONS.values() for text, value in record.cases]
+
+
+def compiled(text: str) -> str:
+    query = parse(f"SELECT {text} FROM x")
+    assert isinstance(query, s.Query)
+    assert query.items[0].expression is not None
+    return Visible(()).sql(query.items[0].expression).text
+
+
+@pytest.mark.parametrize(("name", "text", "wanted"), CASES, ids=[text for _, text, _ in CASES])
+def test_golden_case_on_the_model(name: str, text: str, wanted: Any) -> None:
+    made = expression(compiled(text), [], name)
+    try:
+        found = evaluate(made, {})
+    except NeedsSpark:
+        pytest.skip("the model has no form of it; Spark has")
+    found = plain(found)
+    assert same(wanted, float(found) if isinstance(wanted, float) else found), found
+
+
+def test_every_function_has_cases_and_a_null_rule() -> None:
+    assert all(record.cases and record.nulls for record in FUNCTIONS.values())
+
+
+def test_the_page_is_made_from_the_table() -> None:
+    written = Path(__file__).parents[2] / "docs" / "sql-functions.md"
+    assert written.read_text("utf-8") == page(), "python -m lakehouse.ksql.function.page > docs/sql-functions.md"
+
+
+def test_no_name_is_in_two_tables() -> None:
+    names = [*FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS, *NOT_HERE]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("UCAS('a')", "Did you mean 'UCASE'?"),
+        ("UCASE(1)", "function 'UCASE' does not accept parameters (INTEGER)"),
+        ("UCASE()", "does not accept parameters ()"),
+        ("RANDOM()", "a replay would give another table"),
+        ("COUNT('a')", "COUNT is an aggregate"),
+        ("TIMESTAMPADD(MOONS, 1, FROM_UNIXTIME(0))", "unknown unit of time MOONS"),
+        ("UCASE(x => 1)", "does not accept parameters (LAMBDA)"),
+        ("TRANSFORM(ARRAY[1], (a, b) => a)", "does not accept parameters"),
+        ("ENCODE('a', 'utf8', 'rot13')", "the encoding is one of"),
+    ],
+)
+def test_a_call_that_means_nothing_is_refused(text: str, said: str) -> None:
+    with pytest.raises(SqlError) as error:
+        compiled(text)
+    assert said in str(error.value)

@@ -1,0 +1,134 @@
+"""SQL on Spark: every function's golden cases, JSON in any case, and a chosen few scenarios."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from lakehouse.formats.decode import decode
+from lakehouse.ksql.expression import Visible
+from lakehouse.ksql.function.table import FUNCTIONS
+from lakehouse.ksql.script import Script
+from lakehouse.ksql.syntax.parser import parse
+from lakehouse.model.model import Decoded
+from lakehouse.plan.expression import Expression
+from lakehouse.plan.origin import Source
+from lakehouse.run.scenario.compare import same
+from lakehouse.run.scenario.packing import Trial, pack, unpack
+from lakehouse.run.scenario.scenario import Scenario, application, check, find, read, records
+from lakehouse.semantics.record import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CASES = [(record.name, text, value) for record in FUNCTIONS.values() for text, value in record.cases]
+SCENARIOS = [scenario for scenario in map(read, find(Path(__file__).parent / "scenarios")) if scenario.error is None]
+# Between them they have a window, a join, a merge, EXPLODE, HAVING, moments, delimited and Kafka's own values.
+FEW = (
+    "worked_example", "any_case", "moments", "insert_into", "explode", "having", "window_tumbling", "left_join_table",
+    "key_alias", "delimited", "kafka_value", "group_by_value", "integer_division", "conditions", "structs", "lambdas",
+)  # fmt: skip
+
+
+def shown(value: Any) -> Any:
+    """A value that Spark gives, as JSON has it."""
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode()
+    if isinstance(value, list):
+        return [shown(item) for item in value]
+    if isinstance(value, dict):
+        return {key: shown(item) for key, item in value.items()}
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def test_golden_cases(spark: SparkSession) -> None:
+    from lakehouse.spark.expressions import column_of
+
+    parsed = [parse(f"SELECT {text} FROM x") for _, text, _ in CASES]
+    texts = [Visible(()).sql(query.items[0].expression).text for query in parsed]  # type: ignore[union-attr, arg-type]
+    row = spark.range(1).select(*(column_of(Expression(text)).alias(f"c{n}") for n, text in enumerate(texts))).collect()
+    found = [shown(value) for value in row[0].asDict(recursive=True).values()]
+    wrong = [
+        f"{text}: expected {wanted!r}, found {value!r}"
+        for (_, text, wanted), value in zip(CASES, found, strict=True)
+        if not same(wanted, float(value) if isinstance(wanted, float) and value is not None else value)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_scenarios(spark: SparkSession, tmp_path: Path) -> None:
+    on_spark(spark, tmp_path, [scenario for scenario in SCENARIOS if scenario.path.stem in FEW])
+
+
+@pytest.mark.slow
+def test_every_scenario(spark: SparkSession, tmp_path: Path) -> None:
+    on_spark(spark, tmp_path, SCENARIOS)
+
+
+def on_spark(spark: SparkSession, folder: Path, scenarios: list[Scenario]) -> None:
+    from lakehouse.run.scenario.replay import SparkReplay
+
+    trials = []
+    for scenario in scenarios:
+        app = application(scenario)
+        trials.append(Trial(app, records(scenario, app, "all")))
+    packed = pack(trials)
+    results = unpack(SparkReplay(spark, folder)(packed.app, packed.records), trials)
+    failures = [
+        f"{scenario.path.name}: {line}"
+        for scenario, result in zip(scenarios, results, strict=True)
+        for line in check(scenario, lambda *_, result=result: result, "all")
+    ]
+    assert not failures, "\n".join(failures)
+
+
+NAMES = st.sampled_from(
+    ["username", "USERNAME", "userName", "tags", "Tags", "home", "HOME", "city", "City", "zip", "x"]
+)
+VALUES = st.recursive(
+    st.one_of(st.none(), st.integers(0, 9), st.sampled_from(["a", '"username":', "{", "\\u0041", "username"])),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(NAMES, inner, max_size=3)),
+    max_leaves=5,
+)
+DOCUMENTS = st.lists(st.dictionaries(NAMES, VALUES, max_size=4), min_size=40, max_size=40)
+SPELLINGS = st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", " :\t")])
+
+
+@settings(
+    max_examples=4, deadline=None, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck)
+)
+@given(documents=DOCUMENTS, spelling=SPELLINGS)
+def test_json_in_any_case_is_the_rule_in_python(
+    spark: SparkSession, documents: list[dict[str, Any]], spelling: tuple[str, str]
+) -> None:
+    from lakehouse.spark.operators.streams import decoded
+
+    script = Script()
+    script.run(
+        "CREATE STREAM s (username VARCHAR, tags ARRAY<VARCHAR>, home STRUCT<city VARCHAR, zip INT>) "
+        "WITH (kafka_topic='t', value_format='JSON');"
+    )
+    source = script.find("S", 0).made.node.source  # type: ignore[union-attr]
+    assert isinstance(source, Source)
+    texts = [json.dumps(document, separators=spelling) for document in documents]
+    texts += ['{"user\\u006eame": "a"}', '{"X": {"username": 1}, "USERname": "b"}', "null", "[]", '{"tags": "x"}']
+    rows = spark.createDataFrame([(n, text) for n, text in enumerate(texts)], "n long, text string").selectExpr(
+        "cast(null AS binary) AS key", "cast(text AS binary) AS value", "'t' AS topic", "'id' AS topic_id",
+        "0 AS partition", "n AS offset", "timestamp_millis(0) AS timestamp", "timestamp_millis(0) AS order_time",
+        "1L AS tick",
+        "cast(null AS array<struct<key: string, value: binary>>) AS headers",
+    )  # fmt: skip
+    frame = decoded(source, rows).select("rowoffset", "_bad", "_tombstone", "USERNAME", "TAGS", "HOME")
+    for row in frame.collect():
+        text = texts[row["rowoffset"]]
+        wanted = decode(source, Record("t", "id", 0, row["rowoffset"], 0, None, text.encode(), 1, 0))
+        assert row["_bad"] == (not isinstance(wanted, Decoded)), text
+        if isinstance(wanted, Decoded) and wanted.value is not None:
+            values = row.asDict(recursive=True)
+            assert {name: values[name] for name in wanted.value} == wanted.value, text

@@ -1,0 +1,146 @@
+"""Texts become statements, or errors that point at a place; nothing crashes."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from lakehouse.errors import LakehouseError, SqlError
+from lakehouse.ksql.script import Script
+from lakehouse.ksql.syntax import statement as s
+from lakehouse.ksql.syntax.parser import grammar, parse
+from lakehouse.ksql.syntax.texts import texts
+from lakehouse.ksql.syntax.tree import Name
+
+WORDS = sorted({str(terminal.pattern.value) for terminal in grammar().terminals if terminal.pattern.type == "str"})
+PIECES = st.sampled_from(
+    [*WORDS, "a", "b", "s", "`q`", '"Q"', "'x'", "'", "`", "1", "1.5", "1e3", "--", "/*", "${v}", ";"]
+)
+BROKEN_OUT = (
+    "a'; DROP TABLE t; --", "`; rm -rf /`", "../../etc/passwd", "$(touch x)", "a\x00b", "a/b", "", " ", ".", "..", "名",
+    "a" * 100, "_hidden", "1a", "a b", "a;b", "a`b", 'a"b',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("CREATE SOURCE TABLE t (id INT PRIMARY KEY, a VARCHAR) WITH (kafka_topic='t')", s.CreateSource),
+        ("create or replace stream s as select * from t emit changes", s.CreateAs),
+        ("INSERT INTO s SELECT a FROM b", s.InsertSelect),
+        ("INSERT INTO s (a, b) VALUES (1, 'x')", s.InsertValues),
+        ("SELECT * FROM t WHERE k = 'x' AT VERSION 3 LIMIT 1", s.Query),
+        ("DROP TABLE IF EXISTS t", s.Drop),
+        ("DESCRIBE FUNCTION ucase", s.Describe),
+        ("LIST STREAMS EXTENDED", s.Show),
+        ("SHOW ALL TOPICS", s.Show),
+        ("EXPLAIN SELECT * FROM s EMIT CHANGES", s.Explain),
+        ("PRINT 'topic' FROM BEGINNING INTERVAL 2 LIMIT 3", s.Print),
+        ("TERMINATE CTAS_T_1", s.Control),
+        ("SET 'auto.offset.reset' = 'earliest'", s.SetProperty),
+        ("UNSET 'auto.offset.reset'", s.SetProperty),
+        ("DEFINE a = 'b'", s.Define),
+        ("CREATE TYPE IF NOT EXISTS a AS STRUCT<b INT>", s.CreateType),
+        ("ASSERT NOT EXISTS TOPIC 'x' TIMEOUT 3 SECONDS", s.AssertTopic),
+        ("ASSERT VALUES s (a, b) VALUES (1, 2)", s.AssertValues),
+        ("ASSERT NULL VALUES t (a) VALUES (1)", s.AssertValues),
+        ("ASSERT STREAM s WITH (kafka_topic='x')", s.AssertSource),
+    ],
+)
+def test_statements(text: str, kind: type) -> None:
+    assert isinstance(parse(text), kind)
+
+
+def test_names_are_in_upper_case_unless_they_are_quoted() -> None:
+    query = parse('SELECT a, `b`, "c", key, date FROM s')
+    assert isinstance(query, s.Query)
+    assert [i.expression.name for i in query.items if isinstance(i.expression, Name)] == ["A", "b", "c", "KEY", "DATE"]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "said"),
+    [
+        ("CREATE STRAM s", (1, 8), "Did you mean 'STREAM'? Found STRAM. Expected OR, SOURCE, STREAM, TABLE, TYPE."),
+        ("SELECT a\n  FROM s\n WHERE", (3, 7), "Found the end of the statement"),
+        ("SELECT 'a FROM s", (1, 8), "the quote ' is not closed"),
+        ("CREATE STREAM s (a STRNG) WITH (kafka_topic='x')", (1, 20), "unknown type STRNG. Did you mean 'STRING'?"),
+        ("SELECT a FROM s WINDOW TUMBLING (SIZE 1 FORTNIGHT)", (1, 41), "Found FORTNIGHT. Expected a unit of time"),
+        ("SELECT CAST(a AS DECIMAL(99, 2)) FROM s", (1, 18), "a precision from 1 to 38"),
+        ("ALTER STREAM s ADD COLUMN b INT", (1, 1), "use CREATE OR REPLACE"),
+        ("-- first\n CREATE SOURCE CONNECTOR c WITH ('a'='b')", (2, 2), "connectors belong to Kafka Connect"),
+        ("SELECT " + "(" * 5000 + "1" + ")" * 5000 + " FROM s", (1, 1), "nested too deeply"),
+        ("SELECT 99999999999999999999 FROM s", (1, 8), "larger than a BIGINT"),
+    ],
+)
+def test_errors_point_at_the_place(text: str, place: tuple[int, int], said: str) -> None:
+    with pytest.raises(SqlError) as error:
+        parse(text)
+    assert (error.value.place, said in str(error.value)) == (place, True), error.value
+    assert str(error.value).startswith(f"line {place[0]}, column {place[1]}: ")
+
+
+def test_a_text_is_cut_at_semicolons_that_end_statements() -> None:
+    text = "-- one; two\nSELECT 'a;b', `c;d` FROM s; /* ; */ ;\n\nSHOW STREAMS"
+    assert [(one.text, one.line_before) for one in texts(text)] == [
+        ("SELECT 'a;b', `c;d` FROM s", 1),
+        ("SHOW STREAMS", 3),
+    ]
+
+
+def test_the_line_of_an_error_is_that_of_the_file() -> None:
+    with pytest.raises(SqlError, match="line 4, column 20"):
+        Script().run(
+            "CREATE STREAM s (a INT) WITH (kafka_topic='x', value_format='JSON');\n\n-- next\nCREATE STREAM t AS BLA"
+        )
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=25).map(" ".join)))
+@example("CREATE STREAM s (a INT) WITH (kafka_topic='x', value_format='JSON'); SELECT a->b[1] FROM s")
+@example("SELECT a[b](c) FROM s;")
+@example("\x00;")
+def test_any_text_is_a_script_or_an_error(text: str) -> None:
+    script = Script()
+    script.run("CREATE STREAM s (a INT, b ARRAY<INT>) WITH (kafka_topic='x', value_format='JSON');")
+    with contextlib.suppress(LakehouseError):
+        script.run(text)
+        script.app()
+
+
+@pytest.mark.parametrize("name", BROKEN_OUT)
+def test_names_that_try_to_break_out_are_refused_or_plain(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    quoted = f"`{name.replace('`', '``')}`"
+    for text in (
+        f"CREATE TABLE {quoted} (id INT PRIMARY KEY, a INT) WITH (kafka_topic='t', value_format='JSON');",
+        f"CREATE STREAM s (id INT KEY, {quoted} INT) WITH (kafka_topic='t', value_format='JSON');",
+        f"CREATE STREAM s (id INT KEY, a STRUCT<{quoted} INT>) WITH (kafka_topic='t', value_format='JSON');",
+        f"CREATE TABLE t (id INT PRIMARY KEY, a INT) WITH (kafka_topic='{name.replace(chr(39), chr(39) * 2)}/', "
+        "value_format='JSON');",
+        "CREATE STREAM s (id INT KEY, a INT) WITH (kafka_topic='t', value_format='JSON'); "
+        f"CREATE STREAM u AS SELECT id, a AS {quoted} FROM s;",
+    ):
+        with pytest.raises(LakehouseError):
+            Script().run(text)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("value", BROKEN_OUT)
+def test_texts_that_try_to_break_out_are_texts(value: str) -> None:
+    from lakehouse.ksql.expression import Visible
+    from lakehouse.model.evaluate import evaluate
+    from lakehouse.plan.expression import Expression
+
+    for text in (value, value + "\\", "\\'" + value, value + "'"):
+        quoted = "'" + text.replace("'", "''") + "'"
+        query = parse(f"SELECT {quoted} FROM x")
+        assert isinstance(query, s.Query)
+        assert query.items[0].expression is not None
+        made = Visible(()).sql(query.items[0].expression).text
+        assert evaluate(Expression(made), {}) == text
