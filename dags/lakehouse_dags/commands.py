@@ -101,7 +101,7 @@ def _backfill(where: Where, request: Request) -> Line:
 
 
 def _plan(where: Where, request: Request) -> Line:
-    return "repair backfill", [request["table"]], [_app(where), *_range(request), "--plan"]
+    return "repair backfill", [request["table"]], [_app(where), *_range(request), "--plan", "--limit=0"]
 
 
 def _discard(where: Where, request: Request) -> Line:

@@ -61,7 +61,13 @@ def test_the_repair_of_a_wrong_update_is_planned_done_and_listed(spark, folder, 
     planned = said(lakehouse(*one, "--plan", "--json").out)
     assert planned == {
         "table": "sums", "plan": True, "tick": None, "back_to": 4, "records": 4, "added": 0, "removed": 0, "changed": 1,
+        "changes": [
+            {"change": "changed", "key": {"id": "a"}, "before": {"n": 2, "total": 99}, "after": {"n": 2, "total": 2}}
+        ],
     }  # fmt: skip
+    assert "changes" not in said(lakehouse(*one, "--plan", "--limit", "0", "--json").out)
+    shown = lakehouse(*one, "--plan").out
+    assert ("total=99" in shown, "total=2" in shown, "1 changed, if applied" in shown) == (True, True, True)
     none = lakehouse("backfill", app, "sums", "--offsets", "visits/0=1..1", "--plan").out
     assert "sums: nothing differs." in none, "b alone has a record there"
     done = lakehouse("backfill", app, "sums", "--reason", "a wrong UPDATE")

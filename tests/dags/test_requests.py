@@ -83,7 +83,8 @@ def test_offsets_are_done_partition_by_partition_and_all_rows_at_once():
     everything = asked("backfill_range")
     (one,) = requests.chunks(everything)
     assert one["label"] == "all rows"
-    assert line("plan", one) == ["repair", "backfill", "--app=/srv/shop/app.py", "--plan", "--", "totals"]
+    # Rows stay out of Airflow's own database.
+    assert line("plan", one) == ["repair", "backfill", "--app=/srv/shop/app.py", "--plan", "--limit=0", "--", "totals"]
     assert line("reconcile", one) == ["test", "audit", "--app=/srv/shop/app.py", "--deep", "--", "totals"]
 
 
@@ -247,7 +248,7 @@ def harmless(argv: list[str]) -> None:
     known = {
         "--at", "--clock", "--tick", "--version", "--offsets", "--from", "--to", "--reason", "--why", "--fix", "--plan",
         "--discard", "--again", "--prove", "--damage", "--deep", "--keep-at-least", "--dry-run", "--replay", "--app",
-        "--config", "--json", "-P", "-m",
+        "--limit", "--config", "--json", "-P", "-m",
     }  # fmt: skip
     positionals = argv.index("--") if "--" in argv else len(argv)
     assert not any(argument.startswith("-") for argument in argv[positionals + 1 :])

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, layout_of, named, shown
 from lakehouse.cli.terminal import show as output
+from lakehouse.cli.terminal.differing import differing_rows
 from lakehouse.cli.terminal.failure import FAILED
 from lakehouse.cli.terminal.moments import FoldOption, fold_of
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lakehouse.semantics.difference import Difference, Unlike
+    from lakehouse.semantics.difference import Difference
 
 KeyedArgument = Annotated[
     str, typer.Argument(metavar="TABLE", help="A keyed table (visits), or what it keeps (state.visits).")
@@ -114,18 +115,7 @@ def _print(found: Difference, limit: int | None, *, json: bool) -> None:
             output.as_json(change)
         output.as_json(found.counts())
         return
-    rows = [(c["change"], output.pairs(c["key"]), *map(output.pairs, _unlike(c))) for c in found.changes]
-    if rows:
-        columns = ("change", "key", "before", "after")
-        shown(rows, limit, lambda some, caption: output.table("", columns, some, caption=caption))
+    if found.changes:
+        shown(found.changes, limit, differing_rows)
     counts = ", ".join(f"{count:,} {kind}" for kind, count in found.counts().items()) + "."
     output.say("No row differs." if found.equal else counts)
-
-
-def _unlike(change: Unlike) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """A change's sides: of a changed row only the columns that differ."""
-    before, after = change["before"], change["after"]
-    if before is None or after is None:
-        return before, after
-    unlike = [name for name in before if before[name] != after[name]]
-    return {name: before[name] for name in unlike}, {name: after[name] for name in unlike}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakehouse.cli.terminal import show
+from lakehouse.cli.terminal.differing import differing_rows
 from lakehouse.cli.terminal.options import (
     AppOption,
     ConfigOption,
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     from lakehouse.run.repair.backfill import Backfilled, Range, ShowProgress
 
 
+EXAMPLES = 10
+ExamplesOption = Annotated[
+    int, typer.Option("--limit", metavar="ROWS", min=0, help="With --plan: how many of the rows that differ are shown.")
+]
+
+
 def backfill(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The table whose rows are rebuilt.")],
     app: AppOption = None,
@@ -43,6 +50,7 @@ def backfill(
     discard: Annotated[
         bool, typer.Option("--discard", help="Remove what a --plan, or a killed backfill, left beside the table.")
     ] = False,
+    limit: ExamplesOption = EXAMPLES,
     config: ConfigOption = None,
     lake: LakeOption = None,
     json: JsonOption = False,
@@ -73,7 +81,8 @@ def backfill(
         return
     with progress(as_json=json) as listen:
         done = one.backfill(
-            application, application.table(table), of=of, reason=why, by=decided_by, dry_run=plan, listen=listen
+            application, application.table(table),
+            of=of, reason=why, by=decided_by, dry_run=plan, examples=limit if plan else 0, listen=listen,
         )  # fmt: skip
     below = [item.name for item in application.below(application.table(table))] if done.changed else []
     if json:
@@ -125,10 +134,11 @@ def progress(*, as_json: bool) -> Iterator[ShowProgress]:
 
 
 def as_object(table: str, done: Backfilled, *, plan: bool) -> dict[str, Any]:
-    """Return what was changed, for programs."""
+    """Return what was changed, for programs; of a plan also the first rows that would change, if any are wanted."""
+    of = done.differing
     return {
         "table": table, "plan": plan, "tick": done.tick, "back_to": done.before, "records": done.records,
-        **done.differing.counts(),
+        **of.counts(), **({"changes": of.changes} if of.changes else {}),
     }  # fmt: skip
 
 
@@ -137,6 +147,9 @@ def say(app: str | None, table: str, done: Backfilled, *, plan: bool) -> None:
     of = done.differing
     rows = f"{of.added:,} rows added, {of.removed:,} removed, {of.changed:,} changed"
     if done.tick is None:
+        if of.changes:
+            some = f"the first {len(of.changes):,} of {of.keys:,} rows; --limit shows more"
+            differing_rows(of.changes, some if len(of.changes) < of.keys else None)
         show.say(f"{table}: nothing differs." if of.equal else f"{table}: {rows}, if applied. Nothing was changed.")
         return
     show.say(f"{table}: {rows}, at tick {done.tick:,}.")

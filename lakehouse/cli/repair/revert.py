@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli.repair.backfill import as_object, say
+from lakehouse.cli.repair.backfill import EXAMPLES, ExamplesOption, as_object, say
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.moments import (
     AtOption,
@@ -41,6 +41,7 @@ def revert(
     why: WhyOption = "",
     decided_by: DecidedByOption = None,
     plan: PlanOption = False,
+    limit: ExamplesOption = EXAMPLES,
     config: ConfigOption = None,
     lake: LakeOption = None,
     json: JsonOption = False,
@@ -56,7 +57,10 @@ def revert(
 
     settings, moment = lake_of(config, lake), required(asked_moment(at, clock, version, tick, offsets))
     application, one = load_app(app_of(app, settings)), Lake(settings=settings)
-    done = one.revert(application, application.table(table), moment, reason=why, by=decided_by, dry_run=plan)
+    done = one.revert(
+        application, application.table(table), moment,
+        reason=why, by=decided_by, dry_run=plan, examples=limit if plan else 0,
+    )  # fmt: skip
     if json:
         show.as_json({"to": str(moment), **as_object(table, done, plan=plan)})
     else:

@@ -79,9 +79,9 @@ class Range:
 
 
 def backfill_range(
-    opened: OpenTable, app: App, of: Range, *, why: Why = UNSAID, dry_run: bool = False
-) -> Backfilled:  # fmt: skip
-    """Refold the keys that a range's records touch.
+    opened: OpenTable, app: App, of: Range, *, why: Why = UNSAID, dry_run: bool = False, examples: int = 0
+) -> Backfilled:
+    """Refold the keys that a range's records touch. examples: how many of the rows that differ are returned.
 
     Raises PlanError if the declaration, or a topic, is not the table's; LeaseHeld while another backfill runs.
     """
@@ -100,7 +100,7 @@ def backfill_range(
                 f"table {table.name!r} does not read topic {topic!r}; expected {', '.join(table.stream.topics)}."
             )
     with of_repair(opened.layout, opened.name):
-        found = _effect(opened, "refold", of.details())
+        found = _effect(opened, "refold", of.details(), examples)
         records = _records(opened, NO_TICK, applied)
         if dry_run or found.equal:
             return Backfilled(found, None, records, applied)
@@ -114,12 +114,14 @@ def backfill(
     *,
     why: Why = UNSAID,
     dry_run: bool = False,
+    examples: int = 0,
     listen: ShowProgress = silent,
 ) -> Backfilled:
     """Build the whole table beside the live one, compare, and swap it in if it differs.
 
-    An interrupted build, or one from a dry run, is continued. Raises PlanError for a declaration that the table can't
-    take, LeaseHeld for another declaration while a job keeps the table, or while another backfill of it runs.
+    examples: how many of the rows that differ are returned, before and after. An interrupted build, or one from a dry
+    run, is continued. Raises PlanError for a declaration that the table can't take, LeaseHeld for another declaration
+    while a job keeps the table, or while another backfill of it runs.
     """
     table = opened.table
     _applied(opened)
@@ -140,7 +142,7 @@ def backfill(
 
         beside = build(opened, table.name, listen=counted)
         listen("compare", records, records)
-        found = compare(opened, beside)
+        found = compare(opened, beside, examples)
         applied = _applied(opened)
         # Also if no row differs: that the table was rebuilt is recorded for those that look for it.
         needed = changed or present.is_behind(opened)
@@ -198,11 +200,11 @@ def build(opened: OpenTable, name: str, *, to: int | None = None, listen: ShowPr
     return beside
 
 
-def compare(opened: OpenTable, beside: OpenTable) -> Difference:
+def compare(opened: OpenTable, beside: OpenTable, examples: int = 0) -> Difference:
     """Compare the visible rows of the live table with those of the built one, at the last tick that both have."""
     tick = min(_applied(opened), _applied(beside))
     live = reading.read(opened, AtTick(tick))
-    return difference(opened.table.key, live, Past(beside).visible(Cut(tick)))
+    return difference(opened.table.key, live, Past(beside).visible(Cut(tick)), examples)
 
 
 def revert(
@@ -213,17 +215,18 @@ def revert(
     version: int | None = None,
     why: Why = UNSAID,
     dry_run: bool = False,
+    examples: int = 0,
 ) -> Backfilled:
     """Make the live table what it was at a moment; later records are applied from there.
 
-    version: the moment is this version, by its number, without what others wrote after it. The clock stays: windows
-    that have closed since do not open again. Raises LeaseHeld while a backfill of the table runs, PlanError for a
-    moment before other logic was swapped in.
+    version: the moment is this version, by its number, without what others wrote after it. examples: how many of the
+    rows that differ are returned. The clock stays: windows that have closed since do not open again. Raises LeaseHeld
+    while a backfill of the table runs, PlanError for a moment before other logic was swapped in.
     """
     _refuse_other_logic(opened, to)
     details = {**to.details(), "version": version}
     with of_repair(opened.layout, opened.name):
-        found = _effect(opened, "revert", details)
+        found = _effect(opened, "revert", details, examples)
         applied = _applied(opened)
         if dry_run or found.equal:
             return Backfilled(found, None, before=applied)
@@ -274,12 +277,12 @@ def _declaration(opened: OpenTable) -> str | None:
     return properties(opened.spark, opened.visible.path).get(DECLARATION) if opened.exists else None
 
 
-def _effect(opened: OpenTable, kind: Kind, details: Mapping[str, Any]) -> Difference:
-    """The changes that an intervention would make now."""
+def _effect(opened: OpenTable, kind: Kind, details: Mapping[str, Any], examples: int) -> Difference:
+    """The changes that an intervention would make now; with the first of the rows."""
     applied = _applied(opened)
     past = Past(opened, [Decision(applied + 1, "", kind, details)])
     live = reading.read(opened, AtTick(applied))
-    return difference(opened.table.key, live, past.visible(Cut(applied + 1)))
+    return difference(opened.table.key, live, past.visible(Cut(applied + 1)), examples)
 
 
 def _applied(opened: OpenTable) -> int:

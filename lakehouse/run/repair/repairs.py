@@ -62,13 +62,15 @@ class Repairs(Opened):
         reason: str = "",
         by: str | None = None,
         dry_run: bool = False,
+        examples: int = 0,
         listen: ShowProgress | None = None,
     ) -> Backfilled:
         """Rebuild a table's rows from bronze: those that a range of records touches, or all, with new logic too.
 
-        The live job goes on. dry_run: only say what would change. listen: is told the phase, the records done, and the
-        total. See `lakehouse.run.repair.backfill`. Raises PlanError for a declaration that the table can't take,
-        LeaseHeld if another backfill, or a job with another declaration, holds it.
+        The live job goes on. dry_run: only say what would change. examples: how many of the rows that differ are in
+        `differing.changes`, before and after. listen: is told the phase, the records done, and the total. See
+        `lakehouse.run.repair.backfill`. Raises PlanError for a declaration that the table can't take, LeaseHeld if
+        another backfill, or a job with another declaration, holds it.
         """
         self._check(table)
         leases.check_repair(self._layout, table.name)
@@ -77,11 +79,11 @@ class Repairs(Opened):
 
         if of is not None:
             return backfill.backfill_range(
-                self._lake.open(table), app, of, why=Why(reason, by), dry_run=dry_run
-            )  # fmt: skip
+                self._lake.open(table), app, of, why=Why(reason, by), dry_run=dry_run, examples=examples
+            )
         return backfill.backfill(
             self._lake.open(table), app,
-            why=Why(reason, by), dry_run=dry_run, listen=listen or backfill.silent,
+            why=Why(reason, by), dry_run=dry_run, examples=examples, listen=listen or backfill.silent,
         )  # fmt: skip
 
     def discard(self, table: Table) -> bool:
@@ -134,9 +136,20 @@ class Repairs(Opened):
         )
 
     def revert(
-        self, app: App, table: Table, at: At, *, reason: str = "", by: str | None = None, dry_run: bool = False
+        self,
+        app: App,
+        table: Table,
+        at: At,
+        *,
+        reason: str = "",
+        by: str | None = None,
+        dry_run: bool = False,
+        examples: int = 0,
     ) -> Backfilled:
-        """Make the live table what it was at a moment; its job goes on from there. Raises NotFound, ConfigError."""
+        """Make the live table what it was at a moment; its job goes on from there. examples: as in `backfill`.
+
+        Raises NotFound, ConfigError.
+        """
         self._check(table)
         leases.check_repair(self._layout, table.name)
         from lakehouse.run.repair.backfill import revert
@@ -146,8 +159,8 @@ class Repairs(Opened):
         cut = reading.cut(self._lake.open(table), at)
         version = reading.version_meant(self._lake.open(table), at)
         return revert(
-            self._lake.open(table), app, cut, version=version, why=Why(reason, by), dry_run=dry_run
-        )  # fmt: skip
+            self._lake.open(table), app, cut, version=version, why=Why(reason, by), dry_run=dry_run, examples=examples
+        )
 
     def checkout(self, table: Table, name: str, at: At | None = None, *, again: bool = False) -> Content:
         """Make a new table of a table's visible rows at a moment; return its row count and hash.
