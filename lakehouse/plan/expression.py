@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from lakehouse.errors import ExpressionError
 from lakehouse.plan import typed
 from lakehouse.plan.refused.near import near
+from lakehouse.plan.refused.place import Place, here
 from lakehouse.plan.refused.spark_functions import ALLOWED, WORDS, is_refused, similar
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, check_name
 
@@ -36,9 +37,13 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One Spark SQL expression over a record's columns. `text` is the text for Spark."""
+    """One Spark SQL expression over a record's columns.
+
+    text: the text for Spark. place: where it was declared, for messages; two expressions of one text are equal.
+    """
 
     text: str
+    place: Place | None = field(default_factory=here, compare=False, repr=False)
 
     @property
     def tree(self) -> exp.Expression:

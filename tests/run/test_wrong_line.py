@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from lakehouse.errors import ConfigError, LakehouseError, PlanError
+from lakehouse.plan.expression import Expression
+from lakehouse.plan.refused.place import placed
+from lakehouse.plan.table import Table
 from lakehouse.run.start.application import load_app
 
 HEAD = 'import lakehouse as lh\norders = lh.stream("orders", key="id string", schema="city string")\n'
@@ -42,6 +45,43 @@ def test_the_line_of_a_module_that_the_application_imports_is_named(
     for target in ("app_of_it.py", "app_of_it"):
         with pytest.raises(LakehouseError, match=r"^shared_streams.py:3: stream 'orders': drop: 'twon'"):
             load_app(target)
+
+
+def test_an_expression_knows_its_line_for_what_only_spark_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no JVM when it is declared: the message comes later, and names the line all the same."""
+    monkeypatch.chdir(tmp_path)
+    text = """(
+    orders.filter("city > 'a'")
+    .with_columns(town="upper(city)")
+    .group_by("town")
+    .agg(last=lh.max("lower(city)"))
+    .having("last > 'b'")
+    .table("towns")
+)
+"""
+    Path("app.py").write_text(HEAD + "towns = " + text + "app = lh.app(towns)\n")
+    (towns,) = load_app("app.py").tables
+    (aggregation,) = towns.fold.aggregations
+    having = towns.behind[0].predicate
+    assert [placed("no", of.place) for of in (*_of_steps(towns), aggregation.argument, having)] == [
+        "app.py:4: no\n    orders.filter(\"city > 'a'\")",
+        'app.py:5: no\n    .with_columns(town="upper(city)")',
+        'app.py:7: no\n    .agg(last=lh.max("lower(city)"))',
+        "app.py:8: no\n    .having(\"last > 'b'\")",
+    ]
+
+
+def _of_steps(table: Table) -> list[Expression]:
+    return [item for step in table.stream.steps for item in step.expressions if not item.is_column]
+
+
+def test_two_expressions_of_one_text_are_one_whatever_their_lines() -> None:
+    first = Expression("city > 'a'")
+    second = Expression("city > 'a'")
+    assert first.place != second.place
+    assert (first, hash(first), repr(first)) == (second, hash(second), repr(second))
 
 
 APP = HEAD + 'last = orders.latest("last")\n'

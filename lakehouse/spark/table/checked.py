@@ -6,6 +6,7 @@ wrong, before the first tick, with the step and Spark's reason.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.operator import Having
 from lakehouse.plan.origin import Source
+from lakehouse.plan.refused.place import Place, placed
 from lakehouse.plan.schema import distinct
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
@@ -66,7 +68,8 @@ def _first_that_fails(spark: SparkSession, stream: Stream, error: AnalysisExcept
             _before(spark, stream, number + 1)
         except AnalysisException as found:
             texts = ", ".join(repr(item.text) for item in step.expressions)
-            return f"{stream.what}: {type(step).__name__.lower()}: Spark can't take {texts}: {_reason(found)}"
+            said = f"{stream.what}: {type(step).__name__.lower()}: Spark can't take {texts}: {_reason(found)}"
+            return placed(said, _place(step.expressions))
     return f"{stream.what}: Spark can't take it: {_reason(error)}"
 
 
@@ -82,10 +85,19 @@ def _check_table(spark: SparkSession, table: Table) -> None:
     for item in [*of_stream, *having]:
         _check_patterns(spark, what, item)
     try:
-        clocked.check(tables.empty_stream(spark, table.stream), what, of_stream)
-        clocked.check(spark.createDataFrame([], tables.schema(spark, table)), what, having)
+        _check_items(tables.empty_stream(spark, table.stream), what, of_stream)
+        _check_items(spark.createDataFrame([], tables.schema(spark, table)), what, having)
     except AnalysisException as error:
-        raise PlanError(f"{what}: Spark can't take one of its expressions: {_reason(error)}") from error
+        raise PlanError(f"{what}: Spark can't take it: {_reason(error)}") from error
+
+
+def _check_items(frame: DataFrame, what: str, items: Iterable[Expression]) -> None:
+    for item in items:
+        try:
+            clocked.check(frame, what, [item])
+        except AnalysisException as error:
+            said = f"{what}: Spark can't take {item.text!r}: {_reason(error)}"
+            raise PlanError(placed(said, item.place)) from error
 
 
 def _check_patterns(spark: SparkSession, what: str, item: Expression) -> None:
@@ -97,7 +109,13 @@ def _check_patterns(spark: SparkSession, what: str, item: Expression) -> None:
                 _java(spark).util.regex.Pattern.compile(pattern.name)
             except IllegalArgumentException as error:
                 said = str(error).split("\n", 1)[0]
-                raise PlanError(f"{what}: {item.text!r}: {pattern.name!r} is not a pattern: {said}.") from error
+                refused = f"{what}: {item.text!r}: {pattern.name!r} is not a pattern: {said}."
+                raise PlanError(placed(refused, item.place)) from error
+
+
+def _place(items: Iterable[Expression]) -> Place | None:
+    """The line of the user's code that declares these expressions: one call, so the first one's."""
+    return next((item.place for item in items), None)
 
 
 def _java(spark: SparkSession) -> Any:

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import Expression
+from lakehouse.plan.refused.place import placed
 from lakehouse.spark.expressions import column_of, is_whole_moment
 
 
@@ -25,10 +26,11 @@ def check(frame: DataFrame, what: str, items: Iterable[Expression]) -> None:
         plan = frame.select(column_of(item).alias("x"))._jdf.queryExecution().analyzed()
         for cast in _casts(plan.expressions().head(), _cast_pattern(frame)):
             if _makes_moment(cast.child().dataType(), cast.dataType()) and not is_whole_moment(cast.child()):
-                raise PlanError(
+                said = (
                     f"{what}: {item.text!r} makes Spark read {cast.child().sql()} as a timestamp: '12:30' would be of "
                     "the day on which it is read. Cast the text alone: cast(... AS timestamp)."
                 )
+                raise PlanError(placed(said, item.place))
 
 
 def _casts(tree: Any, pattern: Any) -> Iterator[Any]:

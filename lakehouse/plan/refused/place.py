@@ -1,0 +1,47 @@
+"""A place in the user's own code: its file and line, and a message that begins with it."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import sysconfig
+from functools import lru_cache
+from pathlib import Path
+from types import FrameType
+
+Place = tuple[str, int]  # a file, and a line of it
+
+OURS = Path(__file__).resolve().parents[2]
+OTHERS = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib", "scripts"))
+
+
+@lru_cache(maxsize=1024)
+def is_users(file: str) -> bool:
+    """Whether a file is the user's: not lakehouse's, the standard library's, or an installed package's."""
+    path = Path(file)
+    if file.startswith("<") or not path.is_absolute():
+        return not file.startswith("<")
+    return not any(folder in path.resolve().parents for folder in (OURS, *OTHERS))
+
+
+def here() -> Place | None:
+    """Return where the user's code is just now, the innermost line of it; None if none has called."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def placed(what: str, place: Place | None) -> str:
+    """Return a message with its place: app.py:3: what is wrong, and the line below it."""
+    if place is None:
+        return what
+    file, line = place
+    text = linecache.getline(file, line).strip()
+    return f"{_short(file)}:{line}: {what}" + (f"\n    {text}" if text else "")
+
+
+def _short(file: str) -> str:
+    """Return a path as people name it here: relative to this folder, if it is below it."""
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
