@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark import SparkContext
 
 ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+GREETING = "WARNING: Using incubator modules"
+STDERR = 2
+_FILTERS: list[subprocess.Popen[bytes]] = []  # kept, so that Python does not warn about a process that goes on
 
 
 def start_jvm(settings: Mapping[str, str]) -> None:
@@ -27,12 +33,40 @@ def start_jvm(settings: Mapping[str, str]) -> None:
         ours = f'--properties-file "{file}" --load-spark-defaults'
         os.environ[ARGUMENTS] = f"{ours} {before or 'pyspark-shell'}"
         try:
-            SparkContext.setSystemProperty("spark.app.name", settings["spark.app.name"])  # this starts the JVM
+            with _without_java_s_greeting():
+                SparkContext.setSystemProperty("spark.app.name", settings["spark.app.name"])  # this starts the JVM
         finally:
             if before is None:
                 del os.environ[ARGUMENTS]
             else:
                 os.environ[ARGUMENTS] = before
+
+
+@contextmanager
+def _without_java_s_greeting() -> Iterator[None]:
+    """Give the JVM that starts meanwhile a stderr without one line: Java warns of a module that Spark asks for.
+
+    No option of Java leaves it out. A `grep` of its own filters what the JVM writes, and ends with it; all other lines
+    come through, also when this process has been killed.
+    """
+    if (grep := shutil.which("grep")) is None:
+        yield
+        return
+    _FILTERS.append(
+        subprocess.Popen(
+            [grep, "--line-buffered", "-v", GREETING], stdin=subprocess.PIPE, stdout=STDERR, start_new_session=True
+        )
+    )
+    into = _FILTERS[-1].stdin
+    assert into is not None
+    before = os.dup(STDERR)
+    try:
+        os.dup2(into.fileno(), STDERR)
+        into.close()  # the JVM alone writes into it: at its end the filter ends
+        yield
+    finally:
+        os.dup2(before, STDERR)
+        os.close(before)
 
 
 def _escaped(text: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from lakehouse.errors import ConfigError
@@ -53,6 +55,8 @@ DEFAULTS = {
     "spark.databricks.delta.schema.autoMerge.enabled": "false",
     # Delta would ask a metastore, which does not exist here.
     "spark.sql.catalogImplementation": "in-memory",
+    # Tables have paths. Spark makes this folder when it starts: an empty spark-warehouse/ where the command runs.
+    "spark.sql.warehouse.dir": tempfile.gettempdir(),
 }
 
 # The content of tables depends on these, so users can't set them.
@@ -62,6 +66,9 @@ MEANING = (
     "spark.sql.parquet.outputTimestampType",
     "spark.sql.mapKeyDedupPolicy",
 )
+
+# They write each error that Python gets from Spark on stderr, caught or not: 10 KB of JSON with a Java trace.
+PYSPARK_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 # A pattern needs it for a long text. Only what a thread has used of it is memory.
 STACK = f"-Xss{STACK_MEGABYTES}m"
@@ -100,6 +107,8 @@ def open_session(settings: Settings) -> SparkSession:
         builder = builder.config(name, value)
     session = _checked(builder.getOrCreate())
     session.sparkContext.setLogLevel("ERROR")
+    for name in PYSPARK_LOGGERS:
+        PySparkLogger.getLogger(name).disabled = True
     return session
 
 

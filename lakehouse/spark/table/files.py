@@ -5,10 +5,13 @@ On a session of its own: these commits must not get the metadata of a `lakehouse
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from delta.tables import DeltaTable
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, BinaryType, BooleanType
@@ -107,4 +110,25 @@ def retain(spark: SparkSession, path: str, keep_ms: int) -> None:
 
 def vacuum(spark: SparkSession, path: str, keep_ms: int) -> None:
     """Remove the files that no version of the last `keep_ms` milliseconds has; see `retain`."""
-    DeltaTable.forPath(spark, path).vacuum(keep_ms / HOUR_MS)
+    with _silent(spark):
+        DeltaTable.forPath(spark, path).vacuum(keep_ms / HOUR_MS)
+
+
+@contextmanager
+def _silent(spark: SparkSession) -> Iterator[None]:
+    """Let Delta's VACUUM say nothing: it prints "Deleted 0 files" on stdout, among the lines of --json.
+
+    Of this thread alone, as Scala keeps it; where that is not possible, it prints.
+    """
+    jvm: Any = spark.sparkContext._jvm
+    try:
+        console = getattr(jvm, "scala.Console$").__getattr__("MODULE$")
+        before = console.out()
+        console.setOutDirect(jvm.java.io.PrintStream(jvm.java.io.OutputStream.nullOutputStream()))
+    except (Py4JError, TypeError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        console.setOutDirect(before)
