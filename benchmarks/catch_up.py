@@ -14,8 +14,8 @@ import time
 from common import TOPIC, app, lake_and_broker, record, show
 
 from lakehouse.kafka.produce import produce
-from lakehouse.run.job.job import JobEvent
 from lakehouse.run.lake import Lake
+from lakehouse.run.watch.event import JobEvent
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ ROOMS = (
     "lake", "lake/moment", "lake/record", "lake/row",
     "spark", "spark/bronze", "spark/operators", "spark/table", "spark/past", "spark/changelog", "spark/silver",
     "spark/audit",
-    "run/start", "run/scenario", "run/explain", "run/audit", "run/repair", "run/job", "run", "run/drill",
+    "run/start", "run/scenario", "run/explain", "run/audit", "run/watch", "run/repair", "run/job", "run", "run/drill",
     "lakehouse", "testing", "page", "airflow", "demo",
     "cli/terminal", "cli/start", "cli/kafka", "cli/look", "cli/past", "cli/repair", "cli/test", "cli/serve",
     "cli/demo",

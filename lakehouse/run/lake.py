@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from lakehouse.run.audit.finding import Audit
     from lakehouse.run.explain.explanation import Explained
-    from lakehouse.run.job.job import Listen, Part
+    from lakehouse.run.job.job import Part
+    from lakehouse.run.watch.event import Listen
 
 CAUGHT_UP = ("caught_up", "caught-up")
 
@@ -41,13 +42,15 @@ class Lake(Repairs):
         """Run an application: until="caught_up" with what Kafka has now, or until `stop` is set.
 
         parts: ("ingest",), ("silver",), or both, which is the default. listen: is told of every tick, batch and
-        publication. Raises PlanError, before anything runs, for tables that can't go on as they are declared now; also
-        ConfigError for folders that can't be written, LeaseHeld, KafkaUnavailable, NotFound for a topic; later
-        what stopped it: DataLoss, Fenced, JobFailed.
+        publication; without `until` also what waits in Kafka, and then `[metrics] port` serves metrics. Raises
+        PlanError, before anything runs, for tables that can't go on as they are declared now; also ConfigError for
+        folders that can't be written, LeaseHeld, KafkaUnavailable, NotFound for a topic; later what stopped it:
+        DataLoss, Fenced, JobFailed.
         """
         from lakehouse.run.job.job import PARTS, Job
         from lakehouse.run.start import ready, topics
         from lakehouse.run.start.kafka import kafka
+        from lakehouse.run.watch.watching import watching
 
         if until is not None and until not in CAUGHT_UP:
             raise ConfigError(f'until={until!r}: expected "caught_up", or nothing to keep running.')
@@ -55,10 +58,11 @@ class Lake(Repairs):
         with kafka(self.settings) as servers:
             if parts is None or "ingest" in parts:
                 topics.check(self.settings, app, servers)
-            job = Job(self.spark, self.settings, app, servers, listen)
             if until is not None:
-                job.until_caught_up(parts or PARTS)
-            else:
+                Job(self.spark, self.settings, app, servers, listen).until_caught_up(parts or PARTS)
+                return
+            with watching(self.settings, app, servers, listen) as heard:
+                job = Job(self.spark, self.settings, app, servers, heard)
                 job.until_stopped(stop or threading.Event(), parts or PARTS)
 
     def read(

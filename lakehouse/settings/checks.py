@@ -185,27 +185,6 @@ def host(value: object) -> str:
     return found
 
 
-def line_of(text: str, section: str, key: str) -> int:
-    """The line (from 1) of ``key`` of ``section`` in TOML text; if it can't be located, the line of the section."""
-    current, nearest, wanted = "", 1, f"{section}.{key}" if section else key
-    for number, line in enumerate(text.splitlines(), start=1):
-        if header := re.match(r"\s*\[+\s*([^\]]+?)\s*\]", line):
-            current = name = _bare(header[1])
-        elif entry := re.match(r"""\s*("[^"]*"|'[^']*'|[\w.\s-]+?)\s*=""", line):
-            name = f"{current}.{_bare(entry[1])}" if current else _bare(entry[1])
-        else:
-            continue
-        if name == wanted or name.startswith(f"{wanted}."):
-            return number
-        if name == section:
-            nearest = number
-    return nearest
-
-
-def _bare(name: str) -> str:
-    return re.sub(r"\s*\.\s*", ".", name.replace('"', "").replace("'", ""))
-
-
 def topics(value: object) -> tuple[str, ...]:
     """A list of topic names; in the environment, separated by commas."""
     found = value.split(",") if isinstance(value, str) else value
@@ -279,6 +258,12 @@ CHECKS: dict[str, dict[str, Check]] = {
         "anchors_every": duration(least="1 second"),
         "keep_anchors": duration("forever", least="1 second"),
     },
+    "log": {
+        "level": one_of("debug", "info", "warning", "error"),
+        "format": one_of("auto", "text", "json"),
+        "lag_seconds": seconds,
+    },
+    "metrics": {"port": integer(1, 65535), "host": host, "every_seconds": seconds},
     "airflow": {
         "home": text,
         "host": host,

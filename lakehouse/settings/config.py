@@ -19,6 +19,10 @@
     on_data_loss = "fail"                         # or "record": note the gap and go on
     [upkeep]
     keep_versions = "7 days"                      # the rest: docs/upkeep.md
+    [log]
+    format = "text"                               # lines, also on a terminal; or "json"
+    [metrics]
+    port = 9108                                   # for Prometheus; default: none
     [airflow]
     port = 8080                                   # the rest: docs/configuration.md
 
@@ -41,10 +45,12 @@ from typing import Any, Literal
 from lakehouse.errors import ConfigError
 from lakehouse.settings import checks
 from lakehouse.settings.checks import CHECKS
-from lakehouse.settings.sections import Airflow, Kafka, LakeSection, Options, Run, Spark, Upkeep
+from lakehouse.settings.sections import Airflow, Kafka, LakeSection, Log, Metrics, Options, Run, Spark, Upkeep
+from lakehouse.settings.toml_line import line_of
 
 __all__ = [
-    "Airflow", "Kafka", "LakeSection", "Options", "Run", "Settings", "Spark", "Upkeep", "home", "jars_folder", "load",
+    "Airflow", "Kafka", "LakeSection", "Log", "Metrics", "Options", "Run", "Settings", "Spark", "Upkeep", "home",
+    "jars_folder", "load",
 ]  # fmt: skip
 
 FILE_NAME = "lakehouse.toml"
@@ -62,6 +68,8 @@ class Settings:
     spark: Spark
     run: Run
     upkeep: Upkeep
+    log: Log
+    metrics: Metrics
     source: Path | None = None
 
 
@@ -113,7 +121,8 @@ def _build(values: dict[str, dict[str, Any]], folder: Path, source: Path | None)
             section[key] = Options(section[key])
     spark, run, upkeep = Spark(**values["spark"]), Run(**values["run"]), Upkeep(**values["upkeep"])
     place = LakeSection(lake, _application(values["lake"].get("app"), folder))
-    return Settings(place, Kafka(**kafka), Airflow(**airflow), spark, run, upkeep, source)
+    log, metrics = Log(**values["log"]), Metrics(**values["metrics"])
+    return Settings(place, Kafka(**kafka), Airflow(**airflow), spark, run, upkeep, log, metrics, source)
 
 
 def _application(app: str | None, folder: Path) -> str | None:
@@ -138,7 +147,7 @@ def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:
         raise ConfigError(f"{source}: can't be read: {error}; expected a UTF-8 text file in TOML.") from None
     for section, table in tables.items():
         if section not in CHECKS or not isinstance(table, dict):
-            where = f"{source}:{checks.line_of(text, '', section)}"
+            where = f"{source}:{line_of(text, '', section)}"
             if section in CHECKS:
                 raise ConfigError(
                     f"{where}: found {section} = ...; {section} is a section: write [{section}] and its settings below."
@@ -147,7 +156,7 @@ def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:
             advice = f"It belongs under [{owner}]." if owner else _suggest(section, CHECKS, "[{}]")
             raise ConfigError(f"{where}: found {section}, which is not a section. {advice}")
         for key, value in table.items():
-            where = f"{source}:{checks.line_of(text, section, key)}"
+            where = f"{source}:{line_of(text, section, key)}"
             if key not in CHECKS[section]:
                 raise ConfigError(
                     f"{where}: found {key} under [{section}], which is not a setting. {_suggest(key, CHECKS[section])}"
@@ -156,7 +165,7 @@ def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:
                 values[section][key] = CHECKS[section][key](value)
             except checks.Wrong as wrong:
                 if wrong.key:
-                    where = f"{source}:{checks.line_of(text, f'{section}.{key}', wrong.key)}"
+                    where = f"{source}:{line_of(text, f'{section}.{key}', wrong.key)}"
                 raise ConfigError(f"{where}: {section}.{key}: {wrong}") from None
 
 

@@ -103,6 +103,27 @@ class Upkeep:
 
 
 @dataclass(frozen=True)
+class Log:
+    """What `lakehouse run` says while it runs. format: "auto" is bars on a terminal, and "text" everywhere else.
+
+    lag_seconds: how often a continuous run says how many records wait in Kafka; 0.0 for never.
+    """
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["auto", "text", "json"] = "auto"
+    lag_seconds: float = 60.0
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The metrics that a continuous run serves for Prometheus; none without a ``port``."""
+
+    port: int | None = None
+    host: str = "127.0.0.1"
+    every_seconds: float = 15.0
+
+
+@dataclass(frozen=True)
 class Airflow:
     """The Airflow that `lakehouse airflow` runs. ``database`` is a URL that may hold a password: never shown.
 

@@ -96,7 +96,7 @@ def test_a_traceback_is_escaped_too(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_run_says_which_function_failed_and_that_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     import lakehouse as lh
     from lakehouse.cli.start.run_app import progress
-    from lakehouse.run.job.job import JobEvent
+    from lakehouse.run.watch.event import JobEvent
 
     app = lh.app(lh.stream("o", key="id string", schema="n int").latest("newest"))
     details = {

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.run.job.job import JobEvent
 from lakehouse.run.lake import Lake
+from lakehouse.run.watch.event import JobEvent
 from lakehouse.settings.config import Upkeep
 
 

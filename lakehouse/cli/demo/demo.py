@@ -19,7 +19,7 @@ from lakehouse.errors import ConfigError
 from lakehouse.settings.config import Settings, load
 
 if TYPE_CHECKING:
-    from lakehouse.run.job.job import JobEvent
+    from lakehouse.run.watch.event import JobEvent
 
 FOLDER = Path("demo-lake")
 MARK = ".lakehouse-demo"

@@ -22,7 +22,8 @@ from lakehouse.plan.app import App
 from lakehouse.settings.config import Settings
 
 if TYPE_CHECKING:
-    from lakehouse.run.job.job import JobEvent, Part
+    from lakehouse.run.job.job import Part
+    from lakehouse.run.watch.event import JobEvent
 
 CAUGHT_UP = "caught-up"
 STOPPED = "stopped"
@@ -113,17 +114,6 @@ def _handlers(handlers: dict[signal.Signals, Any]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def as_event(event: JobEvent) -> dict[str, Any]:
-    """Return an event as a program reads it."""
-    return {
-        "event": event.kind,
-        "tick": event.tick,
-        "records": event.records,
-        "seconds": round(event.seconds, 3),
-        **event.details,
-    }
-
-
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{message}. {self.format_usage().strip()}")
@@ -158,6 +148,8 @@ def run_part(part: Part, arguments: Sequence[str], about: str) -> int:
     """Run "ingest" or "silver" as a job; return its exit code."""
 
     def work(settings: Settings, app: App, until: str) -> dict[str, Any]:
+        from lakehouse.run.watch.event import as_event
+
         return run_until(settings, app, (part,), until, lambda event: show.as_json(as_event(event)))
 
     return main(arguments, about, work)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -10,11 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakehouse.cli.terminal import show
+from lakehouse.cli.terminal.failure import exit_code
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, settings_of
+from lakehouse.errors import LakehouseError
 
 if TYPE_CHECKING:
     from lakehouse.plan.app import App
-    from lakehouse.run.job.job import JobEvent, Part
+    from lakehouse.run.job.job import Part
+    from lakehouse.run.watch.event import JobEvent
+    from lakehouse.run.watch.lines import Lines
     from lakehouse.settings.config import Settings
 
 
@@ -47,10 +52,11 @@ def run(
 
     Example: lakehouse run --app app.py --until caught-up
     """
-    from lakehouse.cli.start.job import STOPPED, as_event, run_until
+    from lakehouse.cli.start.job import STOPPED, run_until
     from lakehouse.run.start import ready, topics
     from lakehouse.run.start.application import load_app
     from lakehouse.run.start.kafka import kafka
+    from lakehouse.run.watch.event import as_event
 
     settings = settings_of(config, lake)
     application = load_app(app_of(app, settings))
@@ -65,30 +71,60 @@ def run(
             )
             show.as_json(last)
             return
-        waiting = waiting_records(settings, application, servers) if "ingest" in parts else 0
-        with progress(application, waiting) as listen:
-            last = run_until(settings, application, parts, until or STOPPED, listen)
-    summary(last)
+        if as_lines(settings.log.format):
+            with logged(settings, application, servers) as lines:
+                last = run_until(settings, application, parts, until or STOPPED, lines)
+                lines.done(last)
+        else:
+            waiting = waiting_records(settings, application, servers) if "ingest" in parts else 0
+            with progress(application, waiting) as listen:
+                last = run_until(settings, application, parts, until or STOPPED, listen)
+    if settings.log.format != "json":
+        summary(last)
+
+
+def as_lines(form: str) -> bool:
+    """Whether a run is told in lines of a log: always if the settings say so, else where there is no terminal."""
+    return form != "auto" or not sys.stderr.isatty()
+
+
+@contextmanager
+def logged(settings: Settings, app: App, servers: str) -> Iterator[Lines]:
+    """Tell a run in lines on stderr; give their writer, which is told the run's events.
+
+    As JSON an error is a line, too, and ends the command; else it is raised, and told as that of any command.
+    """
+    from lakehouse.run.watch.lines import Lines
+
+    lines = Lines(settings.log, lambda line: show.say(line, stderr=True))
+    names = {"topics": list(app.topics), "tables": [table.name for table in app.tables]}
+    lines.say(
+        "info", f"run: {', '.join(names['topics'])} of Kafka on {servers} into {settings.lake.path}",
+        event="run", kafka=servers, lake=settings.lake.path, **names,
+    )  # fmt: skip
+    try:
+        yield lines
+    except LakehouseError as error:
+        if settings.log.format != "json":
+            raise
+        lines.say("error", str(error), event="error")
+        raise typer.Exit(exit_code(error)) from error
 
 
 def waiting_records(settings: Settings, app: App, servers: str) -> int:
     """Return how many records Kafka has that bronze does not."""
     from lakehouse.kafka.topics import Cluster
-    from lakehouse.lake import reader
-    from lakehouse.lake.layout import Layout
+    from lakehouse.run.watch.lag import lag
 
-    known = {} if "://" in settings.lake.path else reader.bronze_covers(Layout(settings.lake.path)).get("topics", {})
-    cluster = Cluster(servers, settings.kafka.options)
-    facts = cluster.topics(sorted(set(app.topics) & set(cluster.names())))
-    ends = cluster.offsets((name, p) for name, fact in facts.items() for p in range(fact.partitions))
-    next_of = {name: said["next"] for name, said in known.items() if name in facts and said["id"] == facts[name].id}
-    return sum(max(end - next_of.get(name, {}).get(str(p), first), 0) for (name, p), (first, end) in ends.items())
+    return sum(lag(settings, app, Cluster(servers, settings.kafka.options)).values())
 
 
 @contextmanager
 def progress(app: App, waiting: int) -> Iterator[Callable[[JobEvent], None]]:
     """Show a run on stderr while it lasts; give its listener. `waiting`: the records to ingest, known now."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from lakehouse.run.watch.lines import WARNINGS, text_of
 
     columns = (SpinnerColumn(), TextColumn("{task.description:8}"), BarColumn(), TextColumn("{task.fields[said]}"))
     done = {"tick": 0, "batch": 0, "published": 0}
@@ -101,11 +137,8 @@ def progress(app: App, waiting: int) -> Iterator[Callable[[JobEvent], None]]:
             tasks["published"] = bars.add_task("publish", total=None, said="waiting")
 
         def listen(event: JobEvent) -> None:
-            if event.kind == "upkeep failed":
-                said = f"upkeep failed, the run continues: {event.details['message']}"
-                bars.console.print(show.escaped(said), markup=False)
-            if event.kind == "function failed":
-                bars.console.print(show.escaped(_failed(event)), markup=False)
+            if event.kind in (*WARNINGS, "kafka back"):
+                bars.console.print(show.escaped(text_of(event)), markup=False)
             if event.kind not in tasks:
                 return
             done[event.kind] += event.records
@@ -117,14 +150,6 @@ def progress(app: App, waiting: int) -> Iterator[Callable[[JobEvent], None]]:
             bars.update(tasks[event.kind], completed=done[event.kind], said=f"tick {event.tick:,}: {said}")
 
         yield listen
-
-
-def _failed(event: JobEvent) -> str:
-    of = event.details
-    return (
-        f"{of['function']} of table {of['table']} failed on {event.records:,} records, the run continues without them; "
-        f"the first, {of['first']}: {of['error']}"
-    )
 
 
 def _tables_per_record(app: App) -> int:

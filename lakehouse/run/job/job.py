@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +22,7 @@ from lakehouse.plan.app import App
 from lakehouse.run.job.publishing import Publishing
 from lakehouse.run.job.upkeeping import Upkeeping, of_tables
 from lakehouse.run.repair import intervene
+from lakehouse.run.watch.event import JobEvent, Listen
 from lakehouse.settings.config import Settings
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.feed import Feed
@@ -44,24 +44,6 @@ if TYPE_CHECKING:
 Part = Literal["ingest", "silver"]
 PARTS: tuple[Part, ...] = ("ingest", "silver")
 POLL_SECONDS = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class JobEvent:
-    """Something a run did. Times are seconds since the start.
-
-    "tick" (bronze), "batch" (all tables), "function failed" (a user's function, on records of a batch), "published",
-    "upkeep", "upkeep failed" (the job goes on). Details may hold parts of records: a printer must escape them.
-    """
-
-    kind: str
-    tick: int
-    records: int
-    seconds: float
-    details: dict[str, Any] = field(default_factory=dict)
-
-
-Listen = Callable[[JobEvent], None]
 
 
 class Job:
@@ -174,10 +156,11 @@ class Job:
         upkeeping = self._upkeeping("bronze", keep_up)
 
         def after_tick(tick: int, rows: int) -> None:
-            self._say("tick", tick, rows)
+            self._say("tick", tick, rows, took=round(ingest.took, 3))
             upkeeping.after(tick)
 
-        return Ingest(self._lake, feed, after_tick)
+        ingest = Ingest(self._lake, feed, after_tick)
+        return ingest
 
     def _upkeeping(self, part: str, work: Callable[[Policy], list[Done]]) -> Upkeeping:
         """The upkeep of what a query of this job writes, reported as events."""
@@ -213,14 +196,16 @@ class Job:
         with Publishing(self._lake, self._settings, self._app, self._cluster) as publishing:
 
             def publish(tick: int) -> None:
-                for topic, count in publishing.publish(tick).items():
-                    self._say("published", tick, count, topic=topic)
+                began = time.monotonic()
+                for topic, count in publishing.publish(tick):
+                    self._say("published", tick, count, topic=topic, took=round(time.monotonic() - began, 3))
+                    began = time.monotonic()
 
             written = hashlib.sha256(",".join(sorted(table.name for table in self._app.tables)).encode())
             upkeeping = self._upkeeping(f"silver-{written.hexdigest()[:12]}", self._keep_up)
 
             def after_batch(tick: int, records: int) -> None:
-                self._say("batch", tick, records)
+                self._say("batch", tick, records, took=round(silver.took, 3))
                 for table, failed in silver.failed():
                     details = {"table": table, "function": failed.function, "first": failed.first}
                     self._say("function failed", tick, failed.records, **details, error=failed.error)

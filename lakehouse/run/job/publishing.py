@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -52,9 +52,9 @@ class Publishing:
     def __exit__(self, *_: object) -> None:
         self._sinks.clear()
 
-    def publish(self, tick: int) -> dict[str, int]:
-        """Publish every sink up to a tick that all tables have taken in; return the records by topic."""
-        return {one.topic: one.publish(tick) for one in self._sinks if one.stands_before(tick)}
+    def publish(self, tick: int) -> Iterator[tuple[str, int]]:
+        """Publish every sink up to a tick that all tables have taken in; yield each topic and its records."""
+        yield from ((one.topic, one.publish(tick)) for one in self._sinks if one.stands_before(tick))
 
     def _make_topic(self, sink: Sink) -> None:
         """Create a sink's topic like its source's: a key keeps its partition. A table's changelog is compacted."""

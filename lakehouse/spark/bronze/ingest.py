@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -53,6 +54,7 @@ class Ingest:
         self._state = bronze.BronzeState()
         self._catching = Catching(self._batch)
         self._record_bytes: float | None = None  # of the last tick, on average
+        self.took = 0.0  # the seconds of the last tick
         self._suspect = careful.Suspect(lake.layout.careful)
         self._lock = threading.Lock()  # a tick is made by a batch, or by an intervention
 
@@ -266,9 +268,11 @@ class Ingest:
         return {name: {p: known[name].get(p, 0) for p in of} for name, of in moved.items()}, moved
 
     def _append(self, frame: DataFrame, ends: Offsets, own: Iterable[str]) -> None:
+        began = time.monotonic()
         self._state, written = append_tick(frame, self._layout, self._state, ends, self._run, own)
         if written.rows:
             self._record_bytes = written.bytes / written.rows
+        self.took = time.monotonic() - began
         self._on_tick(self._state.tick, written.rows)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -51,6 +52,7 @@ class Silver:
         self._quarantine = Quarantine(lake, app, self.writers)
         self._stack = ExitStack()
         self._done = 0
+        self.took = 0.0  # the seconds of the last batch
         # Applications may share a lake, but never a table or a sink: their checkpoints are named after what they write.
         written = ",".join(sorted([*(table.name for table in app.tables), *(sink.topic for sink in app.sinks)]))
         self._checkpoint = lake.layout.checkpoints(f"{QUERY}-{hashlib.sha256(written.encode()).hexdigest()[:12]}")
@@ -121,12 +123,13 @@ class Silver:
     def _catch_up(self, to: int | None) -> None:
         latest = latest_complete_tick(self._lake)
         for tick in self._batches(latest if to is None else min(to, latest)):
-            records = 0
+            began, records = time.monotonic(), 0
             with Sharing(self._lake, self.writers, tick) as shared:
                 for level in self._levels:
                     work = [self._pool.submit(writer.apply, tick, self._quarantine, shared) for writer in level]
                     wait(work)  # also for the others if one fails: they read what is shared
                     records += sum(job.result() for job in work)
+            self.took = time.monotonic() - began
             self._on_batch(tick, records)
             self._done = tick
 

@@ -1,0 +1,1 @@
+"""What a running job tells those who watch it: its events, as lines of a log, and as metrics."""

@@ -1,0 +1,38 @@
+"""What a run tells: an event for everything it did, and for what was seen beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """Something a run did. Times are seconds since the start.
+
+    "tick" (bronze), "batch" (all tables), "function failed" (a user's function, on records of a batch), "published",
+    "upkeep", "upkeep failed" (the job goes on). Details have `took`, the seconds of the work itself. A continuous run
+    also tells "lag" (records that wait in Kafka), "kafka away", "kafka back", "watch failed". Details may hold parts of
+    records: a printer must escape them.
+    """
+
+    kind: str
+    tick: int
+    records: int
+    seconds: float
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+Listen = Callable[[JobEvent], None]
+
+
+def as_event(event: JobEvent) -> dict[str, Any]:
+    """Return an event as a program reads it."""
+    return {
+        "event": event.kind,
+        "tick": event.tick,
+        "records": event.records,
+        "seconds": round(event.seconds, 3),
+        **event.details,
+    }

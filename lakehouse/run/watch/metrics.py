@@ -1,0 +1,162 @@
+"""The metrics of a continuous run, as Prometheus reads them: off unless `[metrics] port` is set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, start_http_server
+
+from lakehouse.errors import ConfigError
+from lakehouse.lake import reader
+from lakehouse.lake.commit_log import local_log
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.place import state_of
+from lakehouse.plan.app import App
+from lakehouse.plan.table import Table
+from lakehouse.run.watch.event import JobEvent
+from lakehouse.run.watch.lag import Lag
+from lakehouse.settings.config import Settings
+
+# From a batch of a few records to a catch-up of millions.
+BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 150.0, 600.0)
+PARTS = {"tick": "ingest", "batch": "tables", "published": "publish", "upkeep": "upkeep"}
+
+
+class RunMetrics:
+    """The metrics of one run. `heard` is told its events, `look` what waits in Kafka; both from any thread.
+
+    Counters begin at 0 with the run; gauges say what is. A lake on an object store has no lag here, and nothing about
+    its tables: they are read without Spark.
+    """
+
+    def __init__(self, app: App, layout: Layout) -> None:
+        self._app, self._layout = app, layout
+        self._is_local = "://" not in layout.root
+        self.registry = own = CollectorRegistry()
+        ProcessCollector(registry=own)
+        self._records = Counter("lakehouse_records", "Records taken from Kafka into bronze.", registry=own)
+        self._ticks = Counter("lakehouse_ticks", "Ticks that bronze has got.", registry=own)
+        self._published = Counter(
+            "lakehouse_published_records", "Records written to a changelog's topic.", ["topic"], registry=own
+        )
+        self._failed = Counter(
+            "lakehouse_function_failures", "Records on which a user's function failed.", ["table", "function"],
+            registry=own,
+        )  # fmt: skip
+        self._upkeep_failed = Counter("lakehouse_upkeep_failures", "Upkeeps that failed.", registry=own)
+        self._seconds = Histogram(
+            "lakehouse_batch_seconds", "Seconds of a batch, by its part: ingest, tables, publish, upkeep.", ["part"],
+            buckets=BUCKETS, registry=own,
+        )  # fmt: skip
+        self._up = Gauge("lakehouse_kafka_up", "1 if Kafka has answered the last time, else 0.", registry=own)
+        self._lag = Gauge(
+            "lakehouse_lag_records", "Records of Kafka that bronze does not have.", ["topic", "partition"],
+            registry=own,
+        )  # fmt: skip
+        self._tick = Gauge("lakehouse_bronze_tick", "Bronze's last tick.", registry=own)
+        self._table_tick = Gauge("lakehouse_table_tick", "A table's last tick.", ["table"], registry=own)
+        self._rows = Gauge("lakehouse_table_rows", "Rows of a table.", ["table"], registry=own)
+        self._commit = Gauge(
+            "lakehouse_last_commit_timestamp_seconds", "When a table was last committed, since 1970.", ["table"],
+            registry=own,
+        )  # fmt: skip
+        self._quarantined = Gauge(
+            "lakehouse_quarantined_records", "Records in the quarantine of a stream.", ["stream"], registry=own
+        )
+        self._late = Gauge(
+            "lakehouse_late_records", "Records that came too late for a table, and are kept.", ["table"], registry=own
+        )
+        self._taken = Counter("lakehouse_table_records", "Records that a table took in.", ["table"], registry=own)
+        self._null_keys = Counter(
+            "lakehouse_null_keys", "Records with a null key, which a table ignored.", ["table"], registry=own
+        )
+        for part in PARTS.values():
+            self._seconds.labels(part)
+        self._waiting: set[tuple[str, int]] = set()
+        self._read_to = {table.name: self._newest(table) for table in app.tables} if self._is_local else {}
+
+    def heard(self, event: JobEvent) -> None:
+        """Count an event of the run."""
+        of = event.details
+        match event.kind:
+            case "tick":
+                self._records.inc(event.records)
+                self._ticks.inc()
+                self._tick.set(event.tick)
+            case "published":
+                self._published.labels(of["topic"]).inc(event.records)
+            case "function failed":
+                self._failed.labels(of["table"], of["function"]).inc(event.records)
+            case "upkeep failed":
+                self._upkeep_failed.inc()
+        if event.kind in PARTS and "took" in of:
+            self._seconds.labels(PARTS[event.kind]).observe(of["took"])
+
+    def look(self, waiting: Lag | None) -> None:
+        """Take over how many records wait in Kafka, None if it does not answer; and read the tables."""
+        self._up.set(waiting is not None)
+        if not self._is_local:
+            return
+        if waiting is not None:
+            self._wait(waiting)
+        for table in self._app.tables:
+            if Path(self._layout.silver(table.name), "_delta_log").is_dir():
+                self._look_at(table)
+        streams = {source.name for source in self._app.sources} & set(reader.names(self._layout, "quarantine"))
+        for stream, records in reader.quarantined(self._layout, streams).items():
+            self._quarantined.labels(stream).set(records)
+        for name, records in reader.late(self._layout, [table.name for table in self._app.tables]).items():
+            self._late.labels(name).set(records)
+
+    def _wait(self, waiting: Lag) -> None:
+        for topic, partition in self._waiting - waiting.keys():
+            self._lag.remove(topic, str(partition))  # the topic is gone
+        for (topic, partition), records in waiting.items():
+            self._lag.labels(topic, str(partition)).set(records)
+        self._waiting = set(waiting)
+
+    def _look_at(self, table: Table) -> None:
+        facts = reader.facts(self._layout, "silver", table.name)
+        self._rows.labels(table.name).set(facts.rows)
+        self._table_tick.labels(table.name).set(facts.tick or 0)
+        self._commit.labels(table.name).set((facts.last_commit_ms or 0) / 1000)
+        place, newest = state_of(self._layout, table), self._newest(table)
+        log = local_log(place.path, newest)
+        for version in range(self._read_to[table.name] + 1, newest + 1):
+            said = commit.metadata if (commit := log.at(version)) is not None else {}
+            if said.get("app") == f"lakehouse.{place.name}":
+                self._taken.labels(table.name).inc(said.get("records", 0))
+                self._null_keys.labels(table.name).inc(said.get("null_keys", 0))
+        self._read_to[table.name] = newest
+
+    def _newest(self, table: Table) -> int:
+        """The newest version of all that a table keeps; -1 if there is none yet."""
+        path = state_of(self._layout, table).path
+        if not Path(path, "_delta_log").is_dir():
+            return -1
+        return reader.open_table(path, f"table {table.name!r}").version()
+
+
+@contextmanager
+def served(settings: Settings, app: App) -> Iterator[RunMetrics | None]:
+    """Serve metrics of a run while it lasts, if a port is set; give None if not. Raises ConfigError for the port."""
+    port, host = settings.metrics.port, settings.metrics.host
+    if port is None:
+        yield None
+        return
+    metrics = RunMetrics(app, Layout(settings.lake.path))
+    try:
+        server, thread = start_http_server(port, host, metrics.registry)
+    except OSError as error:
+        raise ConfigError(
+            f"metrics.port: {host}:{port} can't be listened on: {error.strerror}. Set another port, for example in "
+            "the environment: LAKEHOUSE_METRICS_PORT."
+        ) from error
+    try:
+        yield metrics
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

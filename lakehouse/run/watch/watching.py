@@ -1,0 +1,114 @@
+"""Beside a continuous run: how many records wait, whether Kafka answers, and the metrics, in a thread of their own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from lakehouse.errors import KafkaUnavailable
+from lakehouse.kafka.topics import Cluster
+from lakehouse.plan.app import App
+from lakehouse.run.watch.event import JobEvent, Listen
+from lakehouse.run.watch.lag import Lag, by_topic, lag
+from lakehouse.run.watch.metrics import RunMetrics, served
+from lakehouse.settings.config import Settings
+
+LOOK_SECONDS = 15.0
+PATIENCE_SECONDS = 5.0
+END_SECONDS = 1.0
+FAILURES = 2  # in turn: a look may meet a table that is just being created
+
+
+class Watcher:
+    """Looks at Kafka and at the lake, and tells what it saw. `look` raises nothing: a run never ends because of it.
+
+    waiting: gives the records that wait; lag_seconds: how often they are told, 0.0 for never.
+    """
+
+    def __init__(
+        self,
+        waiting: Callable[[], Lag],
+        listen: Listen,
+        metrics: RunMetrics | None,
+        lag_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._waiting, self._listen, self._metrics, self._lag_seconds = waiting, listen, metrics, lag_seconds
+        self._clock, self._began = clock, clock()
+        self._away_since: float | None = None
+        self._told_at: float | None = None
+        self._failures = 0
+
+    def look(self) -> None:
+        """Look once."""
+        try:
+            self._look()
+            self._failures = 0
+        except Exception as error:  # whatever it is, the run goes on
+            self._failures += 1
+            if self._failures == FAILURES:
+                self._say("watch failed", message=f"{type(error).__name__}: {error}")
+
+    def _look(self) -> None:
+        now = self._clock()
+        try:
+            found = self._waiting()
+        except KafkaUnavailable as error:
+            if self._away_since is None:
+                self._away_since = now
+                self._say("kafka away", message=str(error))
+            if self._metrics is not None:
+                self._metrics.look(None)
+            return
+        if self._away_since is not None:
+            self._say("kafka back", away_seconds=round(self._clock() - self._away_since, 3))
+            self._away_since = None
+        if self._metrics is not None:
+            self._metrics.look(found)
+        if self._lag_seconds and (self._told_at is None or now - self._told_at >= self._lag_seconds):
+            self._told_at = now
+            self._say("lag", records=sum(found.values()), topics=by_topic(found))
+
+    def _say(self, kind: str, records: int = 0, **details: object) -> None:
+        self._listen(JobEvent(kind, 0, records, self._clock() - self._began, details))
+
+
+@contextmanager
+def watching(settings: Settings, app: App, servers: str, listen: Listen) -> Iterator[Listen]:
+    """Watch a continuous run while it lasts; give the listener that it tells its events.
+
+    Raises ConfigError if the port for the metrics can't be used.
+    """
+    cluster = Cluster(servers, settings.kafka.options, PATIENCE_SECONDS)
+    stop = threading.Event()
+    with served(settings, app) as metrics:
+
+        def heard(event: JobEvent) -> None:
+            if metrics is not None:
+                metrics.heard(event)
+            listen(event)
+
+        is_local = "://" not in settings.lake.path
+
+        def waiting() -> Lag:
+            if is_local:
+                return lag(settings, app, cluster)
+            cluster.names()  # only whether it answers: what bronze has is not known without Spark
+            return {}
+
+        watcher = Watcher(waiting, heard, metrics, settings.log.lag_seconds if is_local else 0.0)
+
+        def watch() -> None:
+            while not stop.wait(LOOK_SECONDS):
+                watcher.look()
+
+        # A daemon: a Kafka that does not answer must not hold up the end of a run.
+        thread = threading.Thread(target=watch, name="watch", daemon=True)
+        thread.start()
+        try:
+            yield heard
+        finally:
+            stop.set()
+            thread.join(END_SECONDS)

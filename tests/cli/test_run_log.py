@@ -1,0 +1,79 @@
+"""`lakehouse run` as lines of a log: where there is no terminal, or by setting; an error as a line of JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import lakehouse as lh
+from lakehouse.cli.start.run_app import as_lines, logged
+from lakehouse.errors import ConfigError, LeaseHeld
+from lakehouse.run.watch.event import JobEvent
+from lakehouse.settings.config import Settings, load
+
+APP = lh.app(lh.stream("readings", key="id string", schema="n int").latest("newest"))
+DONE = {"event": "done", "rows": 1_200, "tick": 7, "tables": {}, "seconds": 2.5}
+
+
+def settings(folder: Path, **log: str) -> Settings:
+    environ = {f"LAKEHOUSE_LOG_{name.upper()}": value for name, value in log.items()}
+    return load(environ={"LAKEHOUSE_LAKE_PATH": str(folder / "lake"), **environ}, start=folder)
+
+
+def test_a_run_begins_and_ends_with_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with logged(settings(tmp_path), APP, "here:9092") as lines:
+        lines(JobEvent("tick", 7, 1_200, 1.0, {"took": 0.5}))
+        lines.done(DONE)
+    said = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
+    assert said == [
+        f"info    run: readings of Kafka on here:9092 into {tmp_path}/lake",
+        "info    tick 7: 1,200 records in bronze (0.5 s)",
+        "info    done: 1,200 records ingested in 2.5 s; bronze is at tick 7",
+    ]
+
+
+def test_as_json_every_line_is_an_object_also_the_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def run() -> None:
+        with logged(settings(tmp_path, format="json"), APP, "here:9092") as lines:
+            lines.done(DONE)
+            raise LeaseHeld("bronze is being written\nby another process")
+
+    with pytest.raises(typer.Exit) as end:
+        run()
+    assert end.value.exit_code == 3
+    first, done, error = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (first["event"], first["topics"], first["tables"]) == ("run", ["readings"], ["newest"])
+    assert (done["event"], done["rows"], done["level"]) == ("done", 1_200, "info")
+    assert (error["level"], error["message"]) == ("error", "bronze is being written\nby another process")
+
+
+def test_as_text_an_error_is_told_as_of_any_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(LeaseHeld), logged(settings(tmp_path), APP, "here:9092"):
+        raise LeaseHeld("held")
+    assert "held" not in capsys.readouterr().err
+
+
+def test_lines_are_written_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def written(form: str, *, terminal: bool) -> bool:
+        monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
+        return as_lines(form)
+
+    assert [written("auto", terminal=at) for at in (True, False)] == [False, True]
+    assert [written(form, terminal=True) for form in ("text", "json")] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"level": "loud"}, "found 'loud'; expected one of: debug, info, warning, error"),
+        ({"format": "xml"}, "found 'xml'; expected one of: auto, text, json"),
+        ({"lag_seconds": "-1"}, "found -1; expected a number of seconds"),
+    ],
+)
+def test_a_wrong_setting_is_told(tmp_path: Path, setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        settings(tmp_path, **setting)

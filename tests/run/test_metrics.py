@@ -1,0 +1,160 @@
+"""The metrics of a run: what events and looks make of them, how they are served, and the board that shows them."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import lakehouse as lh
+from lakehouse.errors import ConfigError
+from lakehouse.lake.layout import Layout
+from lakehouse.plan.app import App
+from lakehouse.run.watch.event import JobEvent
+from lakehouse.run.watch.metrics import RunMetrics, served
+from lakehouse.semantics.record import Record
+from lakehouse.settings.config import Settings, load
+
+from ..cli.versioned import Story
+from ..written_bronze import write_quarantine
+
+BOARD = Path(__file__).parents[2] / "infra" / "grafana" / "lakehouse.json"
+
+
+@pytest.fixture
+def app() -> App:
+    clicks = lh.stream("clicks", key="user string", schema="place string")
+    return lh.app(clicks.latest("visits"), clicks.group_by("place").agg(n=lh.count()).table("new"))
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    return Story(tmp_path / "lake")
+
+
+def value(metrics: RunMetrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(name, labels)
+
+
+def test_events_are_counted(app: App, tmp_path: Path) -> None:
+    metrics = RunMetrics(app, Layout(str(tmp_path)))
+    for event in (
+        JobEvent("tick", 3, 20, 1.0, {"took": 0.4}),
+        JobEvent("tick", 4, 5, 2.0, {"took": 3.0}),
+        JobEvent("batch", 4, 50, 3.0, {"took": 0.7}),
+        JobEvent("published", 4, 7, 3.0, {"topic": "rooms", "took": 0.2}),
+        JobEvent("function failed", 4, 2, 3.0, {"table": "visits", "function": "map price"}),
+        JobEvent("upkeep", 0, 0, 4.0, {"took": 9.0}),
+        JobEvent("upkeep failed", 0, 0, 5.0),
+        JobEvent("lag", 0, 5, 5.0),
+    ):
+        metrics.heard(event)
+    assert [value(metrics, f"lakehouse_{name}") for name in ("records_total", "ticks_total", "bronze_tick")] == [
+        25,
+        2,
+        4,
+    ]
+    assert value(metrics, "lakehouse_published_records_total", topic="rooms") == 7
+    assert value(metrics, "lakehouse_function_failures_total", table="visits", function="map price") == 2
+    assert value(metrics, "lakehouse_upkeep_failures_total") == 1
+    parts = {part: value(metrics, "lakehouse_batch_seconds_sum", part=part) for part in ("ingest", "tables", "publish")}
+    assert parts == {"ingest": pytest.approx(3.4), "tables": 0.7, "publish": 0.2}
+    assert value(metrics, "lakehouse_batch_seconds_bucket", part="ingest", le="0.5") == 1
+
+
+def test_a_look_gives_the_lag_and_the_tables(app: App, story: Story) -> None:
+    metrics = RunMetrics(app, story.layout)
+    metrics.look({("clicks", 0): 3, ("gone", 0): 1})
+    assert value(metrics, "lakehouse_lag_records", topic="clicks", partition="0") == 3
+    facts = [value(metrics, f"lakehouse_{name}", table="visits") for name in ("table_rows", "table_tick")]
+    assert facts == [3, 7]
+    last = value(metrics, "lakehouse_last_commit_timestamp_seconds", table="visits")
+    assert last == pytest.approx(story.times[-1] / 1000)
+    assert value(metrics, "lakehouse_table_rows", table="new") is None, "it does not exist yet"
+
+    metrics.look({("clicks", 0): 0})
+    assert value(metrics, "lakehouse_lag_records", topic="clicks", partition="0") == 0
+    assert value(metrics, "lakehouse_lag_records", topic="gone", partition="0") is None
+    assert value(metrics, "lakehouse_kafka_up") == 1
+    metrics.look(None)
+    assert value(metrics, "lakehouse_kafka_up") == 0
+    assert value(metrics, "lakehouse_lag_records", topic="clicks", partition="0") == 0, "the last that is known"
+
+
+def test_counts_of_commits_are_those_since_the_run_began(app: App, story: Story) -> None:
+    metrics = RunMetrics(app, story.layout)
+    said = {"records": 5, "null_keys": 2, "late": 0, "bad": 0}
+    story.visits.commit(9, {"user": "eve", "n": 1, "place": "p"}, said=said)
+    metrics.look({})
+    metrics.look({})
+    counted = [value(metrics, f"lakehouse_{name}_total", table="visits") for name in ("table_records", "null_keys")]
+    assert counted == [5, 2]
+
+
+def test_bad_and_late_records(app: App, story: Story) -> None:
+    metrics = RunMetrics(app, story.layout)
+    story.bronze.late("visits", 7, ("clicks", 1, 2, "dan", None, None))
+    bad = Record("clicks", "id", 0, 9, 900, b"k", b"no json", 7, 900)
+    write_quarantine(story.root, app.sources[0], [bad])
+    metrics.look({})
+    assert value(metrics, "lakehouse_late_records", table="visits") == 1
+    assert value(metrics, "lakehouse_quarantined_records", stream="clicks") == 1
+
+
+def test_of_a_lake_on_an_object_store_only_the_events_are_known(app: App) -> None:
+    metrics = RunMetrics(app, Layout("s3a://bucket/lake"))
+    metrics.look({})
+    assert (value(metrics, "lakehouse_kafka_up"), value(metrics, "lakehouse_lag_records")) == (1, None)
+
+
+def settings(root: Path, port: int | None) -> Settings:
+    port_of = {} if port is None else {"LAKEHOUSE_METRICS_PORT": str(port)}
+    return load(environ={"LAKEHOUSE_LAKE_PATH": str(root), **port_of}, start=root.parent)
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_they_are_served_on_this_machine_alone_and_only_if_a_port_is_set(app: App, story: Story, port: int) -> None:
+    with served(settings(story.root, None), app) as none:
+        assert none is None
+    with pytest.raises(ConfigError, match=rf"metrics.port: 127.0.0.1:{port} can't be listened on: .*_METRICS_PORT"):
+        served(settings(story.root, port), app).__enter__()
+
+
+def test_what_is_served_is_what_prometheus_reads(app: App, story: Story) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        free = server.getsockname()[1]
+    address = f"http://127.0.0.1:{free}/metrics"
+    with served(settings(story.root, free), app) as metrics:
+        assert metrics is not None
+        metrics.look({("clicks", 0): 3})
+        with urllib.request.urlopen(address, timeout=5) as answer:
+            families = {family.name for family in text_string_to_metric_families(answer.read().decode())}
+    assert {"lakehouse_lag_records", "lakehouse_records", "lakehouse_batch_seconds"} <= families
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(address, timeout=5)
+
+
+def test_each_query_of_the_board_names_metrics_that_exist_and_each_metric_is_on_it(app: App, tmp_path: Path) -> None:
+    metrics = RunMetrics(app, Layout(str(tmp_path)))
+    known = {family.name for family in metrics.registry.collect() if family.name.startswith("lakehouse_")}
+    board = json.loads(BOARD.read_text())
+    asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    asked += [one["query"]["query"] for one in board["templating"]["list"] if one["type"] == "query"]
+    named = {
+        re.sub("_(total|bucket|sum|count)$", "", name) for text in asked for name in re.findall(r"lakehouse_\w+", text)
+    }
+    assert named == known
+    legends = " ".join(target["legendFormat"] for panel in board["panels"] for target in panel["targets"])
+    assert set(re.findall(r"{{(\w+)}}", legends)) == {"topic", "partition", "table", "stream", "function", "part"}
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])

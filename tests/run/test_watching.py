@@ -1,0 +1,94 @@
+"""Beside a run: how many records wait, a Kafka that went away and came back, and a look that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lakehouse as lh
+from lakehouse.errors import KafkaUnavailable
+from lakehouse.kafka.topics import TopicFacts
+from lakehouse.run.watch.event import JobEvent
+from lakehouse.run.watch.lag import Lag, by_topic, lag
+from lakehouse.run.watch.watching import Watcher
+from lakehouse.settings.config import load
+
+from ..cli.written import WrittenLake
+
+
+class Scene:
+    """A watcher whose looks are answered from a list, five seconds apart."""
+
+    def __init__(self, *answers: Lag | Exception, lag_seconds: float = 10.0) -> None:
+        self.heard: list[JobEvent] = []
+        self._answers, self._now = iter(answers), 0.0
+        self._watcher = Watcher(self._waiting, self.heard.append, None, lag_seconds, lambda: self._now)
+        for _ in answers:
+            self._watcher.look()
+            self._now += 5.0
+
+    def _waiting(self) -> Lag:
+        answer = next(self._answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    @property
+    def said(self) -> list[tuple[str, int, float]]:
+        return [(event.kind, event.records, event.seconds) for event in self.heard]
+
+
+def test_what_waits_is_told_every_so_often() -> None:
+    scene = Scene({("a", 0): 3, ("a", 1): 4}, {("a", 0): 2}, {("a", 0): 1}, {("a", 0): 0})
+    assert scene.said == [("lag", 7, 0.0), ("lag", 1, 10.0)]
+    assert scene.heard[0].details == {"topics": {"a": {"0": 3, "1": 4}}}
+    assert Scene({("a", 0): 3}, lag_seconds=0.0).said == []
+
+
+def test_a_kafka_that_went_away_and_came_back_is_told_once_each() -> None:
+    away = KafkaUnavailable("no answer")
+    scene = Scene({}, away, away, {}, lag_seconds=0.0)
+    assert scene.said == [("kafka away", 0, 5.0), ("kafka back", 0, 15.0)]
+    assert [event.details for event in scene.heard] == [{"message": "no answer"}, {"away_seconds": 10.0}]
+
+
+def test_a_look_that_fails_ends_nothing_and_is_told_if_the_next_one_fails_too() -> None:
+    assert Scene(OSError("x"), {}, OSError("x"), lag_seconds=0.0).said == []
+    scene = Scene(OSError("x"), OSError("y"), OSError("z"), {}, lag_seconds=0.0)
+    assert scene.said == [("watch failed", 0, 5.0)]
+    assert scene.heard[0].details == {"message": "OSError: y"}
+
+
+class KafkaOf:
+    """A Kafka with topics of (id, [(first, end) of each partition])."""
+
+    def __init__(self, **topics: tuple[str, list[tuple[int, int]]]) -> None:
+        self._topics = topics
+
+    def names(self) -> list[str]:
+        return list(self._topics)
+
+    def topics(self, names: Any) -> dict[str, TopicFacts]:
+        return {name: TopicFacts(name, self._topics[name][0], len(self._topics[name][1])) for name in names}
+
+    def offsets(self, partitions: Any) -> dict[tuple[str, int], tuple[int, int]]:
+        return {(topic, p): self._topics[topic][1][p] for topic, p in partitions}
+
+
+def waits(root: Path, kafka: KafkaOf) -> dict[str, dict[str, int]]:
+    clicks = lh.stream("clicks", key="user string", schema="ms bigint")
+    settings = load(
+        environ={"LAKEHOUSE_LAKE_PATH": str(root), "LAKEHOUSE_KAFKA_TOPICS": "more,none"}, start=root.parent
+    )
+    return by_topic(lag(settings, lh.app(clicks.latest("last")), kafka))  # type: ignore[arg-type]
+
+
+def test_what_waits_is_what_kafka_has_and_bronze_has_not(tmp_path: Path) -> None:
+    lake: Callable[..., None] = WrittenLake(tmp_path / "lake").tick
+    kafka = KafkaOf(clicks=("id-1", [(0, 5), (3, 4)]), more=("id-9", [(2, 4)]), other=("id-2", [(0, 9)]))
+    assert waits(tmp_path / "lake", kafka) == {"clicks": {"0": 5, "1": 1}, "more": {"0": 2}}
+    lake(1, ("clicks", "a", 0, 1, "x"), ("clicks", "b", 0, 2, "y"))
+    assert waits(tmp_path / "lake", kafka) == {"clicks": {"0": 3, "1": 1}, "more": {"0": 2}}
+    recreated = KafkaOf(clicks=("id-7", [(0, 1)]))
+    assert waits(tmp_path / "lake", recreated) == {"clicks": {"0": 1}}
