@@ -48,7 +48,7 @@ _PASSED_ON = (
     "SSL_CERT_FILE", "TMPDIR",
 )  # fmt: skip
 # The jobs' settings, by section, and the mark by which `lakehouse airflow down` finds them; the rest is the DAGs' own.
-_SETTINGS = re.compile(r"LAKEHOUSE_(JARS|SUPERVISED_BY|(LAKE|KAFKA|SPARK|RUN|UPKEEP)_\w+)")
+_SETTINGS = re.compile(r"LAKEHOUSE_(JARS|SUPERVISED_BY|(LAKE|KAFKA|SPARK|RUN|UPKEEP|LOG|LINEAGE)_\w+)")
 
 _LEASH = Path(__file__).with_name("lakehouse_leash.py")
 _EXIT_BAD_INPUT = 2

@@ -50,6 +50,7 @@ class Lake(Repairs):
         from lakehouse.run.job.job import PARTS, Job
         from lakehouse.run.start import ready, topics
         from lakehouse.run.start.kafka import kafka
+        from lakehouse.run.watch.lineage import lineage_told
         from lakehouse.run.watch.watching import watching
 
         if until is not None and until not in CAUGHT_UP:
@@ -58,12 +59,14 @@ class Lake(Repairs):
         with kafka(self.settings) as servers:
             if parts is None or "ingest" in parts:
                 topics.check(self.settings, app, servers)
-            if until is not None:
-                Job(self.spark, self.settings, app, servers, listen).until_caught_up(parts or PARTS)
-                return
-            with watching(self.settings, app, servers, listen) as heard:
-                job = Job(self.spark, self.settings, app, servers, heard)
-                job.until_stopped(stop or threading.Event(), parts or PARTS)
+            makes_tables = app if parts is None or "silver" in parts else App((), ())
+            with lineage_told(self.settings, makes_tables, servers, listen, streaming=until is None):
+                if until is not None:
+                    Job(self.spark, self.settings, app, servers, listen).until_caught_up(parts or PARTS)
+                    return
+                with watching(self.settings, app, servers, listen) as heard:
+                    job = Job(self.spark, self.settings, app, servers, heard)
+                    job.until_stopped(stop or threading.Event(), parts or PARTS)
 
     def read(
         self,

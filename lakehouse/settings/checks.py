@@ -178,6 +178,20 @@ def database(value: object) -> str:
     return re.sub(r"^postgresql:", "postgresql+psycopg2:", value.strip())
 
 
+def url(value: object) -> str:
+    """The address of a catalog."""
+    if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", found := text(value)):
+        raise Wrong('expected an address without user and password, such as "http://localhost:5000/api/v1/lineage"')
+    return found
+
+
+def secret(value: object) -> str:
+    """A secret in one line. Messages never show the value."""
+    if not isinstance(value, str) or not re.fullmatch(r"[\x21-\x7e]+", value.strip()):
+        raise Wrong("expected one word of printable ASCII characters")
+    return value.strip()
+
+
 def host(value: object) -> str:
     """An address to listen on."""
     if not re.fullmatch(r"[A-Za-z0-9.:-]+", found := text(value)):
@@ -264,6 +278,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "lag_seconds": seconds,
     },
     "metrics": {"port": integer(1, 65535), "host": host, "every_seconds": seconds},
+    "lineage": {"url": url, "namespace": text, "api_key": secret},
     "airflow": {
         "home": text,
         "host": host,

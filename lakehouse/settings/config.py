@@ -23,6 +23,8 @@
     format = "text"                               # lines, also on a terminal; or "json"
     [metrics]
     port = 9108                                   # for Prometheus; default: none
+    [lineage]
+    url = "http://localhost:5000/api/v1/lineage"  # a catalog that knows OpenLineage; default: none
     [airflow]
     port = 8080                                   # the rest: docs/configuration.md
 
@@ -45,12 +47,12 @@ from typing import Any, Literal
 from lakehouse.errors import ConfigError
 from lakehouse.settings import checks
 from lakehouse.settings.checks import CHECKS
-from lakehouse.settings.sections import Airflow, Kafka, LakeSection, Log, Metrics, Options, Run, Spark, Upkeep
+from lakehouse.settings.sections import Airflow, Kafka, LakeSection, Lineage, Log, Metrics, Options, Run, Spark, Upkeep
 from lakehouse.settings.toml_line import line_of
 
 __all__ = [
-    "Airflow", "Kafka", "LakeSection", "Log", "Metrics", "Options", "Run", "Settings", "Spark", "Upkeep", "home",
-    "jars_folder", "load",
+    "Airflow", "Kafka", "LakeSection", "Lineage", "Log", "Metrics", "Options", "Run", "Settings", "Spark", "Upkeep",
+    "home", "jars_folder", "load",
 ]  # fmt: skip
 
 FILE_NAME = "lakehouse.toml"
@@ -70,6 +72,7 @@ class Settings:
     upkeep: Upkeep
     log: Log
     metrics: Metrics
+    lineage: Lineage
     source: Path | None = None
 
 
@@ -121,8 +124,8 @@ def _build(values: dict[str, dict[str, Any]], folder: Path, source: Path | None)
             section[key] = Options(section[key])
     spark, run, upkeep = Spark(**values["spark"]), Run(**values["run"]), Upkeep(**values["upkeep"])
     place = LakeSection(lake, _application(values["lake"].get("app"), folder))
-    log, metrics = Log(**values["log"]), Metrics(**values["metrics"])
-    return Settings(place, Kafka(**kafka), Airflow(**airflow), spark, run, upkeep, log, metrics, source)
+    log, metrics, lineage = Log(**values["log"]), Metrics(**values["metrics"]), Lineage(**values["lineage"])
+    return Settings(place, Kafka(**kafka), Airflow(**airflow), spark, run, upkeep, log, metrics, lineage, source)
 
 
 def _application(app: str | None, folder: Path) -> str | None:

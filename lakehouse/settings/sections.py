@@ -124,6 +124,18 @@ class Metrics:
 
 
 @dataclass(frozen=True)
+class Lineage:
+    """The catalog that is told, as OpenLineage, what tables are made from; none without a ``url``.
+
+    ``namespace``: of the jobs. ``api_key``: sent as a bearer token, never shown.
+    """
+
+    url: str | None = None
+    namespace: str = "lakehouse"
+    api_key: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
 class Airflow:
     """The Airflow that `lakehouse airflow` runs. ``database`` is a URL that may hold a password: never shown.
 

@@ -11,7 +11,7 @@ from lakehouse.run.watch.event import JobEvent, as_event
 from lakehouse.settings.config import Log
 
 LEVELS = ("debug", "info", "warning", "error")
-WARNINGS = ("function failed", "upkeep failed", "kafka away", "watch failed")
+WARNINGS = ("function failed", "upkeep failed", "kafka away", "watch failed", "lineage failed")
 PARTITIONS_SHOWN = 5
 
 
@@ -84,6 +84,8 @@ def text_of(event: JobEvent) -> str:
                 f"{of['function']} of table {of['table']} failed on {records}, the run continues without them; "
                 f"the first, {of['first']}: {of['error']}"
             )
+        case "lineage failed":
+            return f"the catalog was not told, the run continues: {of['message']}"
         case "watch failed":
             return f"lag and metrics are not known, the run continues: {of['message']}"
     return f"{event.kind}: {json.dumps(as_event(event), default=str)}"

@@ -1,0 +1,173 @@
+"""OpenLineage: which topics and tables each table is made from, told to a catalog when a run begins and ends.
+
+One job for each table, and for each topic that is published: so the graph is as fine as the application's own. Events
+are plain JSON by the specification 2-0-2; names are those of OpenLineage (Naming.md). No row and no error's text is in
+them: both could be a record's.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from lakehouse.lake.layout import Layout
+from lakehouse.plan.app import App
+from lakehouse.plan.schema import Column
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
+from lakehouse.run.watch.event import JobEvent, Listen
+from lakehouse.settings.config import Lineage, Settings
+
+SPEC = "https://openlineage.io/spec"
+RUN_EVENT = f"{SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
+SCHEMA = f"{SPEC}/facets/1-2-0/SchemaDatasetFacet.json#/$defs/SchemaDatasetFacet"
+JOB_TYPE = f"{SPEC}/facets/2-0-4/JobTypeJobFacet.json#/$defs/JobTypeJobFacet"
+PATIENCE_SECONDS = 5.0
+
+Json = dict[str, Any]
+State = Literal["START", "COMPLETE", "FAIL", "ABORT"]
+
+
+@dataclass(frozen=True, slots=True)
+class LineageJob:
+    """A table, or a published topic: what it is made from, and what it makes."""
+
+    name: str
+    run_id: str
+    inputs: tuple[Json, ...]
+    output: Json
+
+
+def jobs(settings: Settings, app: App, servers: str) -> list[LineageJob]:
+    """Return the jobs of an application."""
+    of = _Names(Layout(settings.lake.path), servers)
+    found = [(table.name, of.inputs(table.stream), of.table(table)) for table in app.tables]
+    found += [
+        (f"publish.{sink.topic}", (of.table(sink.of),) if isinstance(sink.of, Table) else of.inputs(sink.of),
+         of.topic(sink.topic))
+        for sink in app.sinks
+    ]  # fmt: skip
+    return [LineageJob(name, str(uuid.uuid4()), inputs, output) for name, inputs, output in found]
+
+
+def events(made: Iterable[LineageJob], namespace: str, state: State, *, streaming: bool) -> list[Json]:
+    """Return an event for each job, as OpenLineage has it. streaming: the run has no end of its own."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    kind = {"processingType": "STREAMING" if streaming else "BATCH", "integration": "LAKEHOUSE", "jobType": "TABLE"}
+    return [
+        {
+            "eventType": state, "eventTime": now, "producer": _producer(), "schemaURL": RUN_EVENT,
+            "run": {"runId": job.run_id, "facets": {}},
+            "job": {"namespace": namespace, "name": job.name, "facets": {"jobType": _facet(JOB_TYPE, kind)}},
+            "inputs": list(job.inputs), "outputs": [job.output],
+        }
+        for job in made
+    ]  # fmt: skip
+
+
+@contextmanager
+def lineage_told(
+    settings: Settings,
+    app: App,
+    servers: str,
+    listen: Listen,
+    *,
+    streaming: bool,
+    send: Callable[[Lineage, Json], None] | None = None,
+) -> Iterator[None]:
+    """Tell a catalog about a run while it lasts, if `[lineage] url` is set. A catalog that fails ends no run.
+
+    send: gives one event to the catalog; by HTTP if left out.
+    """
+    if settings.lineage.url is None:
+        yield
+        return
+    told = _Told(settings.lineage, jobs(settings, app, servers), listen, send or post, streaming=streaming)
+    told.all("START")
+    try:
+        yield
+    except Exception:
+        told.all("FAIL")
+        raise
+    except BaseException:  # somebody ended it
+        told.all("ABORT")
+        raise
+    told.all("COMPLETE")
+
+
+def post(to: Lineage, event: Json) -> None:
+    """Send one event by HTTP. Raises OSError."""
+    assert to.url is not None
+    headers = {"Content-Type": "application/json"} | (
+        {} if to.api_key is None else {"Authorization": f"Bearer {to.api_key}"}
+    )
+    request = urllib.request.Request(to.url, json.dumps(event).encode(), headers, method="POST")
+    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS):
+        pass
+
+
+class _Told:
+    """The events of a run. After one that could not be sent no other is tried: a run must not wait for a catalog."""
+
+    def __init__(
+        self, to: Lineage, made: list[LineageJob], listen: Listen, send: Callable[[Lineage, Json], None], *,
+        streaming: bool,
+    ) -> None:  # fmt: skip
+        self._to, self._made, self._listen, self._send, self._streaming = to, made, listen, send, streaming
+        self._began, self._failed = time.monotonic(), False
+
+    def all(self, state: State) -> None:
+        for event in events(self._made, self._to.namespace, state, streaming=self._streaming):
+            if self._failed:
+                return
+            try:
+                self._send(self._to, event)
+            except (OSError, ValueError) as error:
+                self._failed = True
+                message = f"{self._to.url}: {error}"
+                self._listen(JobEvent("lineage failed", 0, 0, time.monotonic() - self._began, {"message": message}))
+
+
+class _Names:
+    """Datasets by OpenLineage's names: kafka://host:port and a topic; file and a path; s3://bucket and a key."""
+
+    def __init__(self, layout: Layout, servers: str) -> None:
+        self._layout, self._servers = layout, servers
+
+    def topic(self, name: str) -> Json:
+        return {"namespace": f"kafka://{self._servers.split(',')[0]}", "name": name}
+
+    def table(self, table: Table) -> Json:
+        path = self._layout.silver(table.name)
+        place = {"namespace": "file", "name": path}
+        if "://" in path:
+            url = urlsplit(path)
+            scheme = "s3" if url.scheme in ("s3a", "s3n") else url.scheme
+            place = {"namespace": f"{scheme}://{url.netloc}", "name": url.path.lstrip("/")}
+        return {**place, "facets": {"schema": _facet(SCHEMA, {"fields": [_field(one) for one in table.columns]})}}
+
+    def inputs(self, stream: Stream) -> tuple[Json, ...]:
+        topics = dict.fromkeys(source.topic for source in stream.decodes)
+        return (*map(self.topic, topics), *map(self.table, stream.reads))
+
+
+def _field(column: Column) -> Json:
+    """A type that only Spark can tell is left out."""
+    return {"name": column.name, **({"type": column.type} if column.type else {})}
+
+
+def _facet(schema: str, content: Json) -> Json:
+    return {"_producer": _producer(), "_schemaURL": schema, **content}
+
+
+def _producer() -> str:
+    return f"urn:lakehouse:{importlib.metadata.version('lakehouse')}"
