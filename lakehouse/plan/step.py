@@ -2,7 +2,7 @@
 
 A step is a frozen value. `declared` creates one over the stream before it and returns the stream after it; it refuses
 an impossible step. How a step runs is decided by its type, once for the model (`lakehouse.model.step`) and once for
-Spark (`lakehouse.spark.operators.step`).
+Spark (`lakehouse.spark.stream.step`).
 """
 
 from __future__ import annotations

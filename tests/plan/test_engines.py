@@ -12,7 +12,7 @@ from lakehouse.model import step as model_step
 from lakehouse.plan.operator import IN_TEXT, Fold, Operator
 from lakehouse.plan.step import Step
 from lakehouse.spark.operators import arrivals
-from lakehouse.spark.operators import step as spark_step
+from lakehouse.spark.stream import step as spark_step
 
 
 def kinds(base: type) -> list[type]:

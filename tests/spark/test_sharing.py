@@ -22,10 +22,10 @@ from lakehouse.plan.app import App
 from lakehouse.run.scenario.replay import read_result, write_bronze
 from lakehouse.semantics.record import Record
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.operators import streams
 from lakehouse.spark.silver import writer
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.shared import Sharing
+from lakehouse.spark.stream import streams
 
 # CSV is decoded in Python, where a test can count it.
 EVENTS = lh.stream("events", key="id string", schema="city string, n bigint", format="delimited")

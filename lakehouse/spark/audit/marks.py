@@ -43,10 +43,10 @@ from lakehouse.spark.operators import keyed
 from lakehouse.spark.operators.aggregates import Form
 from lakehouse.spark.operators.arrivals import judged, null_key, timely
 from lakehouse.spark.operators.shown import expired, expires
-from lakehouse.spark.operators.streams import decoded
 from lakehouse.spark.past import past, refold
 from lakehouse.spark.past.counts import in_time
 from lakehouse.spark.past.moments import Past
+from lakehouse.spark.stream.streams import decoded
 from lakehouse.spark.table import late, tables
 from lakehouse.spark.table.input import Input, not_skipped, skipped
 

@@ -12,9 +12,9 @@ from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.changelog.changefeed import per_event
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.operators.aggregates import same_key
-from lakehouse.spark.operators.joined import Tables
 from lakehouse.spark.past import present
 from lakehouse.spark.past.moments import Past
+from lakehouse.spark.stream.joined import Tables
 from lakehouse.spark.table.input import Shared, input_of
 
 

@@ -28,8 +28,8 @@ from lakehouse.spark.operators.bounds import Held, KeyBounds, held
 from lakehouse.spark.operators.clock import ClockState, Ticking, needs_watermark
 from lakehouse.spark.operators.failing import Failing
 from lakehouse.spark.operators.shown import leaving
-from lakehouse.spark.operators.streams import RowCounter
 from lakehouse.spark.operators.way import Way, way_of
+from lakehouse.spark.stream.streams import RowCounter
 
 
 @dataclass(slots=True)

@@ -15,8 +15,8 @@ from lakehouse.semantics.epoch import EVER
 from lakehouse.semantics.position import Identity
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.operators.streams import decoded
 from lakehouse.spark.past.refold import IDENTITY
+from lakehouse.spark.stream.streams import decoded
 
 BYTES = "topic_id string, partition int, offset bigint, key binary, value binary"
 

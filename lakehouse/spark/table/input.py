@@ -30,8 +30,8 @@ from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.operators.aggregates import Form
 from lakehouse.spark.operators.arrivals import arrivals
 from lakehouse.spark.operators.clock import ClockState
-from lakehouse.spark.operators.joined import Tables
-from lakehouse.spark.operators.streams import RowCounter, decoded, stream_frame
+from lakehouse.spark.stream.joined import Tables
+from lakehouse.spark.stream.streams import RowCounter, decoded, stream_frame
 
 
 class Shared(Protocol):

@@ -37,7 +37,7 @@ from lakehouse.spark.expressions import column_of
 from lakehouse.spark.folders import remove
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.aggregates import Form, form_of
-from lakehouse.spark.operators.streams import decoded, stream_frame
+from lakehouse.spark.stream.streams import decoded, stream_frame
 from lakehouse.spark.transaction import exists, properties, quoted, set_properties
 
 HIDDEN = f"_event_time timestamp, _position {POSITION_TYPE}"

@@ -1,4 +1,4 @@
-"""The steps of a stream on Spark, over the frame that `lakehouse.spark.operators.streams` describes.
+"""The steps of a stream on Spark, over the frame that `lakehouse.spark.stream.streams` describes.
 
 One function a step.
 """

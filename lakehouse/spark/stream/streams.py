@@ -32,9 +32,9 @@ from lakehouse.plan.table import Table
 from lakehouse.spark.expressions import column_of
 from lakehouse.spark.functions import over_arrow
 from lakehouse.spark.kafka_times import kafka_said
-from lakehouse.spark.operators.joined import Tables, changes_as_records, joined
-from lakehouse.spark.operators.json_any_case import json_any_case
-from lakehouse.spark.operators.step import OWN_COLUMNS, Flow, applied, merged
+from lakehouse.spark.stream.joined import Tables, changes_as_records, joined
+from lakehouse.spark.stream.json_any_case import json_any_case
+from lakehouse.spark.stream.step import OWN_COLUMNS, Flow, applied, merged
 from lakehouse.spark.years import any_time, has_time, in_range, outside
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.schema import PSEUDO_COLUMNS
 from lakehouse.plan.table import Table
-from lakehouse.spark.operators.step import numbered
+from lakehouse.spark.stream.step import numbered
 from lakehouse.spark.years import computed
 
 # A record's position without its ordinals: a change of a table by the same record comes before it.

@@ -1,0 +1,1 @@
+"""The records of a stream in a batch: decoded, through its steps, joined with tables."""
