@@ -18,6 +18,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.run.watch.event import JobEvent
 from lakehouse.run.watch.metrics import RunMetrics, served
+from lakehouse.run.watch.watching import watching
 from lakehouse.semantics.record import Record
 from lakehouse.settings.config import Settings, load
 
@@ -113,9 +114,9 @@ def test_of_a_lake_on_an_object_store_only_the_events_are_known(app: App) -> Non
     assert (value(metrics, "lakehouse_kafka_up"), value(metrics, "lakehouse_lag_records")) == (1, None)
 
 
-def settings(root: Path, port: int | None) -> Settings:
-    port_of = {} if port is None else {"LAKEHOUSE_METRICS_PORT": str(port)}
-    return load(environ={"LAKEHOUSE_LAKE_PATH": str(root), **port_of}, start=root.parent)
+def settings(root: Path, **metrics: str) -> Settings:
+    environ = {f"LAKEHOUSE_METRICS_{name.upper()}": value for name, value in metrics.items()}
+    return load(environ={"LAKEHOUSE_LAKE_PATH": str(root), **environ}, start=root.parent)
 
 
 @pytest.fixture
@@ -124,19 +125,24 @@ def port() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def test_they_are_served_on_this_machine_alone_and_only_if_a_port_is_set(app: App, story: Story, port: int) -> None:
-    with served(settings(story.root, None), app) as none:
-        assert none is None
+def test_a_port_that_is_in_use_is_told(app: App, story: Story, port: int) -> None:
     with pytest.raises(ConfigError, match=rf"metrics.port: 127.0.0.1:{port} can't be listened on: .*_METRICS_PORT"):
-        served(settings(story.root, port), app).__enter__()
+        served(settings(story.root), app, port).__enter__()
+
+
+def test_nothing_listens_unless_a_port_is_set(app: App, story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = settings(story.root)
+    assert (of.metrics.port, of.metrics.host) == (None, "127.0.0.1")
+    monkeypatch.setattr("lakehouse.run.watch.metrics.start_http_server", None)
+    with watching(of, app, "127.0.0.1:9", lambda event: None):
+        pass
 
 
 def test_what_is_served_is_what_prometheus_reads(app: App, story: Story) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         free = server.getsockname()[1]
     address = f"http://127.0.0.1:{free}/metrics"
-    with served(settings(story.root, free), app) as metrics:
-        assert metrics is not None
+    with served(settings(story.root), app, free) as metrics:
         metrics.look({("clicks", 0): 3})
         with urllib.request.urlopen(address, timeout=5) as answer:
             families = {family.name for family in text_string_to_metric_families(answer.read().decode())}

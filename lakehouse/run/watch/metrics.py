@@ -140,12 +140,9 @@ class RunMetrics:
 
 
 @contextmanager
-def served(settings: Settings, app: App) -> Iterator[RunMetrics | None]:
-    """Serve metrics of a run while it lasts, if a port is set; give None if not. Raises ConfigError for the port."""
-    port, host = settings.metrics.port, settings.metrics.host
-    if port is None:
-        yield None
-        return
+def served(settings: Settings, app: App, port: int) -> Iterator[RunMetrics]:
+    """Serve metrics of a run at a port while it lasts. Raises ConfigError if the port can't be used."""
+    host = settings.metrics.host
     metrics = RunMetrics(app, Layout(settings.lake.path))
     try:
         server, thread = start_http_server(port, host, metrics.registry)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.app import App
 from lakehouse.run.watch.event import JobEvent, Listen
 from lakehouse.run.watch.lag import Lag, by_topic, lag
-from lakehouse.run.watch.metrics import RunMetrics, served
 from lakehouse.settings.config import Settings
+
+if TYPE_CHECKING:
+    from lakehouse.run.watch.metrics import RunMetrics
 
 LOOK_SECONDS = 15.0
 PATIENCE_SECONDS = 5.0
@@ -83,7 +86,7 @@ def watching(settings: Settings, app: App, servers: str, listen: Listen) -> Iter
     """
     cluster = Cluster(servers, settings.kafka.options, PATIENCE_SECONDS)
     stop = threading.Event()
-    with served(settings, app) as metrics:
+    with _metrics(settings, app) as metrics:
 
         def heard(event: JobEvent) -> None:
             if metrics is not None:
@@ -112,3 +115,11 @@ def watching(settings: Settings, app: App, servers: str, listen: Listen) -> Iter
         finally:
             stop.set()
             thread.join(END_SECONDS)
+
+
+def _metrics(settings: Settings, app: App) -> AbstractContextManager[RunMetrics | None]:
+    if settings.metrics.port is None:
+        return nullcontext()
+    from lakehouse.run.watch.metrics import served  # the client for Prometheus takes a moment to import
+
+    return served(settings, app, settings.metrics.port)
