@@ -7,6 +7,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +27,8 @@ SCHEMA = (
     "st struct<x: int, y: string>, ar array<int>, ma map<string, bigint>"
 )
 STREAM = lh.stream("docs", key="id string", schema=SCHEMA)
+# Spark then reads the moments in another way.
+DEEPER = lh.stream("docs", key="id string", schema=SCHEMA + ", deep array<struct<x: timestamp>>")
 
 scalars = st.one_of(
     st.none(),
@@ -62,17 +65,18 @@ anything = st.recursive(
     ),
     max_leaves=4,
 )
-names = st.sampled_from([*(column.name for column in STREAM.source.value), "other", "I"])
+names = st.sampled_from([*(column.name for column in DEEPER.source.value), "other", "I"])
 documents = st.dictionaries(names, anything, max_size=3).map(lambda row: json.dumps(row).encode())
 noise = st.sampled_from(
     [b"", b" ", b"null", b" null\n", b"[]", b"5", b'{"i":1', b'{"i":1} x', b"\xff", b'{"s":"\xff"}']
 )
 
 
+@pytest.mark.parametrize("stream", [STREAM, DEEPER], ids=["plain", "deeper"])
 @settings(max_examples=2, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.one_of(documents, noise), min_size=400, max_size=400))
 @example([b'{"s": [6.291753222986879e+16, true]}'])  # Java before 19 writes 6.2917532229868792E16
-def test_spark_reads_what_the_rule_reads(spark: SparkSession, docs: list[bytes]) -> None:
+def test_spark_reads_what_the_rule_reads(stream: lh.Stream, spark: SparkSession, docs: list[bytes]) -> None:
     from pyspark.sql import functions as F
 
     from lakehouse.spark.bronze import bronze
@@ -81,14 +85,14 @@ def test_spark_reads_what_the_rule_reads(spark: SparkSession, docs: list[bytes])
 
     records = [Record("docs", "id", 0, n, 1, b"k", doc, 1, 1) for n, doc in enumerate(docs)]
     rows = [("docs", "id", 0, r.offset, None, 0, None, r.key, r.value, 1, None) for r in records]
-    frame = decoded(STREAM.source, spark.createDataFrame(rows, bronze.SCHEMA)).orderBy("rowoffset")
+    frame = decoded(stream.source, spark.createDataFrame(rows, bronze.SCHEMA)).orderBy("rowoffset")
     # A bad record may have times that Python lacks; nobody reads them.
-    good = {c.name: F.when(~F.col("_bad"), F.col(c.name)) for c in STREAM.source.value}
+    good = {c.name: F.when(~F.col("_bad"), F.col(c.name)) for c in stream.source.value}
     frame = frame.withColumns(good)
     differences = []
     for record, row in zip(records, published.rows(frame), strict=True):
-        item = decode(STREAM.source, record)
-        found = {column.name: row[column.name] for column in STREAM.source.value}
+        item = decode(stream.source, record)
+        found = {column.name: row[column.name] for column in stream.source.value}
         if row["_bad"] or isinstance(item, Bad):
             same = row["_bad"] and isinstance(item, Bad)
         else:

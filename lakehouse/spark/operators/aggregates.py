@@ -7,7 +7,7 @@ and, in a batch, `_arg_n` (its argument), `_in_n` (its input, one record) and `_
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -202,15 +202,31 @@ class ExtremeForm(Form):
 class OrderedForm(Form):
     """LATEST and EARLIEST: the value with its position; null where no record has qualified yet."""
 
-    def value(self) -> Column:
-        value = self.raw()
-        # The cast makes its fields nullable: Arrow does not take a null struct whose fields can't be null.
-        marked = F.struct(F.col("_position").alias("at"), value.alias("value")).cast(self.accumulator_type)
-        return F.when(value.isNotNull(), marked) if dict(self.item.options)["ignore_nulls"] else marked
+    @property
+    def takes_nulls(self) -> bool:
+        """Whether every record qualifies."""
+        return not dict(self.item.options)["ignore_nulls"]
 
-    def batch(self) -> Column:
-        at = self._input["at"]
-        return F.min_by(self._input, at) if self.item.kind == "earliest" else F.max_by(self._input, at)
+    def value(self) -> Column:
+        return self.raw() if self.takes_nulls else self.unit()
+
+    def unit(self) -> Column:
+        value = self.raw()
+        marked = self._marked(F.col("_position"), value)
+        return marked if self.takes_nulls else F.when(value.isNotNull(), marked)
+
+    def batch(self, same: Sequence[OrderedForm] = ()) -> Column:
+        """same: the forms of this kind that take every record. They all want one record, which Spark picks once."""
+        pick = F.min_by if self.item.kind == "earliest" else F.max_by
+        if not self.takes_nulls:
+            return pick(self._input, self._input["at"])
+        inputs = [F.col(f"_in_{form.name}") for form in same or [self]]
+        record = pick(F.struct(F.col("_position"), *inputs), F.col("_position"))
+        return self._marked(record["_position"], record[f"_in_{self.name}"])
+
+    def _marked(self, at: Column, value: Column) -> Column:
+        # The cast makes its fields nullable: Arrow does not take a null struct whose fields can't be null.
+        return F.struct(at.alias("at"), value.alias("value")).cast(self.accumulator_type)
 
     def merged(self, old: Column, new: Column) -> Column:
         return F.coalesce(old, new) if self.item.kind == "earliest" else F.coalesce(new, old)
@@ -221,6 +237,17 @@ class OrderedForm(Form):
 
     def shown(self, accumulator: Column) -> Column:
         return accumulator["value"]
+
+
+def of_batch(forms: list[Form]) -> list[Column]:
+    """Return the result of a batch's records for one row: for each form, its `_new_<name>`."""
+    every = [form for form in forms if isinstance(form, OrderedForm) and form.takes_nulls]
+    made = []
+    for form in forms:
+        alike = [other for other in every if other.item.kind == form.item.kind]
+        column = form.batch(alike) if isinstance(form, OrderedForm) else form.batch()
+        made.append(column.alias(f"_new_{form.name}"))
+    return made
 
 
 def _pair(total: Column, n: Column) -> Column:

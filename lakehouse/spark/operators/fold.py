@@ -22,7 +22,7 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.failures import Failed
 from lakehouse.spark.in_memory import InMemory
 from lakehouse.spark.operators import keyed, merge
-from lakehouse.spark.operators.aggregates import Form, same_key
+from lakehouse.spark.operators.aggregates import Form, of_batch, same_key
 from lakehouse.spark.operators.arrivals import arrivals, can_be_late, judged, null_key, timely
 from lakehouse.spark.operators.bounds import Held, KeyBounds, held
 from lakehouse.spark.operators.clock import ClockState, Ticking, needs_watermark
@@ -198,9 +198,8 @@ def rows_after(table: Table, forms: list[Form], rows: DataFrame | None, arrived:
 
 def batch(table: Table, forms: list[Form], arrived: DataFrame) -> DataFrame:
     """Fold arrived records to one row for each row of the table: its key, `_new_<name>`, `_event_time`, `_position`."""
-    new = [form.batch().alias(f"_new_{form.name}") for form in forms]
     time = F.timestamp_millis(F.max("rowtime")).alias("_event_time")
-    return arrived.groupBy(*table.key).agg(*new, time, F.max("_position").alias("_position"))
+    return arrived.groupBy(*table.key).agg(*of_batch(forms), time, F.max("_position").alias("_position"))
 
 
 def _keyed(

@@ -11,8 +11,8 @@ The frame of a stream has its visible columns, the pseudo columns, and lakehouse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from functools import reduce
+from collections.abc import Callable, Container, Hashable
+from functools import partial, reduce
 from typing import Any, Protocol, cast
 
 import pyarrow as pa
@@ -60,6 +60,7 @@ JSON_OPTIONS = {
 # In a text: see `_no_moment`. Spark leaves out blanks, control characters and a sign before a time.
 MAYBE_NO_MOMENT = r'[0-9]{14}|9[0-9]{12}|"[^"0-9A-Za-z]*(T[0-9]|[0-9]{1,2}:)|\\'
 NO_MOMENT = r"^(-?[0-9]{13}|[^0-9A-Za-z]*(T[0-9]|[0-9]{1,2}:))"
+NUMBER = r"^-?[0-9.eE+-]*$"
 
 
 def decoded(source: Source, bronze: DataFrame) -> DataFrame:
@@ -81,9 +82,11 @@ def decoded(source: Source, bronze: DataFrame) -> DataFrame:
         F.col("key").isNull().alias("_key_missing"), F.col("value").isNull().alias("_value_missing"),
         *[F.col(name).alias(f"_raw_{name}") for name in ("key", "value")],
     )  # fmt: skip
+    times = {**_times(source.key_format, source.key, "key"), **_times(source.value_format, source.value, "value")}
+    frame = frame.withColumns(times) if times else frame
     frame = frame.withColumns({"_null_key": key_null, "_tombstone": value_null, "_bad": key_bad | value_bad})
-    visible = [F.col(f"_k.{column.name}").alias(column.name) for column in source.key]
-    visible += [F.col(f"_v.{column.name}").alias(column.name) for column in source.value]
+    parts = (("key", source.key), ("value", source.value))
+    visible = [_column(part, column.name, times).alias(column.name) for part, columns in parts for column in columns]
     frame = frame.select(
         *visible, "_null_key", "_tombstone", "_bad", "_position", "_topic_id",
         F.col("rowtime"), F.col("partition").alias("rowpartition"), F.col("offset").alias("rowoffset"),
@@ -107,23 +110,30 @@ def _decode(name: str, columns: tuple[PlanColumn, ...], part: str) -> tuple[Colu
         return F.struct(*(F.lit(None).cast(c.type).alias(c.name) for c in columns)), F.lit(False), F.lit(True)
     if name in JSON_FORMATS:
         # from_json is the fast form of lakehouse.formats.json_value; a property test holds them equal.
-        text = F.col(part).cast("string")
-        schema = ", ".join([*map(_quoted, columns), "_corrupt string"])
         raw = F.col(f"_raw_{part}").cast("string")
         trimmed = F.trim(F.translate(raw, "\t\r\n", "   "))
-        literal_null = F.coalesce(trimmed == "null", F.lit(False))
-        open_ended = ~trimmed.endswith("}")
-        kind = cast(StructType, StructType.fromDDL(", ".join(map(_quoted, columns))))
+        open_ended = ~raw.endswith("}")  # most texts are not: then they need not be trimmed
+        literal_null = F.coalesce(open_ended & (trimmed == "null"), F.lit(False))
+        open_ended = open_ended & ~trimmed.endswith("}")
         unfit = data.isNull() | data["_corrupt"].isNotNull() | ~F.is_valid_utf8(raw) | open_ended
-        if has_time(kind):
-            unfit = unfit | outside(data, kind) | _no_moment(raw, kind)
-        bad = ~missing & ~literal_null & unfit
-        read = F.from_json(text, schema, JSON_OPTIONS)
+        kind = _struct(columns)
+        apart = _read_apart(name, kind)
+        others = StructType([field for field in kind if field.name not in apart])
+        if has_time(others):
+            unfit = unfit | outside(data, others) | _no_moment(raw, others)
+        for moment in apart:
+            found = F.col(_place(part, moment))
+            read = found.isNotNull() & ~data[moment].rlike(NO_MOMENT) & ~outside(found, TimestampType())
+            unfit = unfit | (data[moment].isNotNull() & ~read)
+        bad, null = ~missing & ~literal_null & unfit, missing | literal_null
+        fields = [StructField(f.name, StringType() if f.name in apart else f.dataType) for f in kind]
+        from_json = partial(
+            F.from_json, schema=StructType([*fields, StructField("_corrupt", StringType())]), options=JSON_OPTIONS
+        )
+        text = F.col(part).cast("string")
         if name == "json_any_case":
-            read = json_any_case(
-                text, columns, lambda one: F.from_json(one, schema, JSON_OPTIONS), _arrow_decoder(name, columns)
-            )
-        return read, bad, missing | literal_null
+            return json_any_case(text, columns, from_json, _arrow_decoder(name, columns)), bad, null
+        return from_json(text), bad, null
     if name == "kafka" and columns[0].type in ("string", "binary"):
         struct = F.struct(F.col(part).cast(columns[0].type).alias(columns[0].name))
         bad = (
@@ -133,6 +143,43 @@ def _decode(name: str, columns: tuple[PlanColumn, ...], part: str) -> tuple[Colu
         )
         return struct, bad, missing
     return _arrow_decoder(name, columns)(F.col(part)), ~missing & data["_unfit"].isNotNull(), missing
+
+
+def _struct(columns: tuple[PlanColumn, ...]) -> StructType:
+    return cast(StructType, StructType.fromDDL(", ".join(map(_quoted, columns))))
+
+
+def _read_apart(name: str, kind: StructType) -> tuple[str, ...]:
+    """The timestamps that from_json reads as text, of a format; none if there are some deeper in the columns, too.
+
+    The text then tells whether it is a moment. Looking for it in the whole record takes longer than reading the record.
+    """
+    plain = [field.name for field in kind if isinstance(field.dataType, TimestampType)]
+    deeper = any(
+        has_time(field.dataType) for field in kind if isinstance(field.dataType, ArrayType | MapType | StructType)
+    )
+    return tuple(plain) if name == "json" and not deeper else ()
+
+
+def _place(part: str, moment: str) -> str:
+    return f"_{part}_time_{moment}"
+
+
+def _column(part: str, name: str, times: Container[str]) -> Column:
+    return F.col(place if (place := _place(part, name)) in times else f"_{part[0]}.{name}")
+
+
+def _times(name: str, columns: tuple[PlanColumn, ...], part: str) -> dict[str, Column]:
+    """The moments that were read as text, by their place. A number is read again, as epoch seconds:
+    the text does not tell whether it stood in quotes, where it is no moment."""
+    made = {}
+    for moment in _read_apart(name, _struct(columns)):
+        text, raw = F.col(f"_{part[0]}")[moment], F.col(f"_raw_{part}").cast("string")
+        number = text.rlike(NUMBER)
+        kind = StructType([StructField(moment, TimestampType())])
+        seconds = F.from_json(F.when(number, raw), kind, JSON_OPTIONS)[moment]
+        made[_place(part, moment)] = F.when(number, seconds).otherwise(text.try_cast("timestamp"))
+    return made
 
 
 def _no_moment(raw: Column, kind: StructType) -> Column:
