@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from lakehouse.errors import NotFound
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
+from lakehouse.run.start import topics
 from lakehouse.run.start.opened import Opened
 
 APP = """
@@ -31,6 +34,7 @@ def app(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "app.py").write_text(APP)
     (folder / "lakehouse.toml").write_text('[kafka]\nbootstrap_servers = "nowhere:9092"\n')
     monkeypatch.setattr(Cluster, "names", lambda self: ["clicks", "order"])
+    monkeypatch.setattr(topics, "check_listening", lambda servers: None)
 
     def started(self: Opened) -> None:
         raise AssertionError("Spark starts")
@@ -42,6 +46,30 @@ def test_a_topic_that_there_is_not(lakehouse):
     found = lakehouse(*RUN)
     assert found.code == 2
     assert "Kafka at nowhere:9092 has no topic orders. Did you mean 'order'? It has: clicks, order." in found.err
+
+
+LISTENING = topics.check_listening
+
+
+def test_a_kafka_that_nobody_runs(lakehouse, folder, monkeypatch):
+    """Kafka's own client would try again for 15 seconds."""
+    monkeypatch.setattr(topics, "check_listening", LISTENING)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        free = server.getsockname()[1]
+    servers = f"127.0.0.1:{free},nowhere.invalid:9092"
+    (folder / "lakehouse.toml").write_text(f'[kafka]\nbootstrap_servers = "{servers}"\n')
+    began = time.monotonic()
+    found = lakehouse(*RUN)
+    assert (found.code, f"Nobody listens at {servers} (127.0.0.1:{free}: Connection refused; " in found.err) == (
+        1,
+        True,
+    )
+    assert time.monotonic() - began < 5
+
+
+def test_one_address_that_listens_is_enough():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        LISTENING(f"nowhere.invalid:9092,127.0.0.1:{server.getsockname()[1]}")
 
 
 @pytest.mark.parametrize("lease", ["ingest", "silver-totals"])
