@@ -27,8 +27,9 @@ ROOMS = (
     "spark", "spark/bronze", "spark/stream", "spark/operators", "spark/table", "spark/past", "spark/changelog",
     "spark/silver", "spark/audit",
     "run/start", "run/scenario", "run/explain", "run/audit", "run/watch", "run/repair", "run/job", "run", "run/drill",
+    "run/sql",
     "lakehouse", "testing", "page", "airflow", "demo",
-    "cli/terminal", "cli/start", "cli/kafka", "cli/look", "cli/past", "cli/repair", "cli/test", "cli/serve",
+    "cli/terminal", "cli/start", "cli/kafka", "cli/look", "cli/past", "cli/repair", "cli/test", "cli/serve", "cli/sql",
     "cli/demo",
     "cli",
 )  # fmt: skip

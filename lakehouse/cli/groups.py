@@ -20,6 +20,7 @@ from lakehouse.cli.repair import backfill, correct, rehydrate, restore, revert, 
 from lakehouse.cli.serve import airflow
 from lakehouse.cli.spelling import ApplicationFirst
 from lakehouse.cli.spelling import Command as Spelled
+from lakehouse.cli.sql import sql
 from lakehouse.cli.start import init, plan, run_app, status
 from lakehouse.cli.test import audit, backtest, capture, check, drill, test
 
@@ -46,6 +47,7 @@ ALONE: Mapping[str, Command] = {
     "run": run_app.run,
     "status": status.status,
     "query": read.query,
+    "sql": sql.sql,
 }
 GROUPS = (
     Group(

@@ -19,7 +19,7 @@ from lakehouse.semantics.moment import milliseconds
 
 
 def record(statement: InsertValues, target: Entry) -> dict[str, Any]:
-    """Return a record as a scenario has one: topic, key, value, timestamp. Raises SqlError, NeedsSpark.
+    """Return a record as a scenario has one: topic, key, value, and timestamp if given. Raises SqlError, NeedsSpark.
 
     A stream without a key has a null one. ROWTIME may be given; the other columns that are left out are null.
     """
@@ -32,11 +32,11 @@ def record(statement: InsertValues, target: Entry) -> dict[str, Any]:
                        found=str(len(statement.values)))  # fmt: skip
     kinds = {column.name: column.kind for column in target.columns}
     values: dict[str, Any] = {}
-    timestamp = 0
+    time: dict[str, Any] = {}
     for name, value in zip(names, statement.values, strict=True):
         made = Visible(()).sql(value)
         if name == "ROWTIME":
-            timestamp = _value(made)
+            time = {"timestamp": _value(made)}
             continue
         if name not in kinds:
             raise SqlError(f"column name {name} does not exist", value.at, expected=listed(kinds))
@@ -48,7 +48,7 @@ def record(statement: InsertValues, target: Entry) -> dict[str, Any]:
     row = {column.name: values.get(column.name) for column in columns}
     shown_value = row[columns[0].name] if target.formats[1] == "KAFKA" else row
     shown = None if not key else key[0] if len(key) == 1 else dict(zip(target.made.key, key, strict=True))
-    return {"topic": target.topic, "key": shown, "value": shown_value, "timestamp": timestamp}
+    return {"topic": target.topic, "key": shown, "value": shown_value, **time}
 
 
 def _value(of: Sql) -> Any:

@@ -53,7 +53,7 @@ def test_an_error_has_its_exit_code(error, code):
         (["query", "SELECT nope FROM nothing"], "nothing"),
         (["query", "SELECT 1", "--json", "--csv"], "one of them"),
         (["run", "missing.py"], "no such file"),
-        (["run", "app.py; rm -rf x"], "expected a Python file"),
+        (["run", "app.py; rm -rf x"], "expected a file (flights.py, flights.sql) or a module"),
         (["produce", "a topic"], "Kafka allows at most 249 letters"),
         (["produce", "topic", "missing.jsonl"], "no such file"),
         (["status", "--config", "missing.toml"], "no such file"),

@@ -170,3 +170,22 @@ def test_the_model_starts_no_spark(write, folder):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=True)
     assert done.stdout.splitlines()[-1] == "0 []"
+
+
+def test_the_three_files_of_ksqldb(lakehouse: Any, folder: Path) -> None:
+    (folder / "s.sql").write_text(
+        "CREATE STREAM s (id INT KEY, n INT) WITH (kafka_topic='t', value_format='JSON');\n"
+        "CREATE STREAM big AS SELECT id, n FROM s WHERE n > 1;"
+    )
+    (folder / "i.json").write_text(
+        '{"inputs": [{"topic": "t", "key": 1, "value": {"n": 2}}, {"topic": "t", "key": 2}]}'
+    )
+    (folder / "o.json").write_text('{"outputs": [{"topic": "BIG", "key": 1, "value": {"N": 2}}]}')
+    done = lakehouse("test", "-s", "s.sql", "-i", "i.json", "-o", "o.json")
+    assert (done.code, done.out.splitlines()[-1]) == (0, "1 passed, 0 failed")
+    (folder / "o.json").write_text('{"outputs": [{"topic": "BIG", "key": 1, "value": {"N": 3}}]}')
+    assert lakehouse("test", "run", "-s", "s.sql", "-i", "i.json", "-o", "o.json").code == 1
+    assert lakehouse("test", "run", "-s", "s.sql").code == 2
+    assert lakehouse("test", "run").code == 2
+    (folder / "i.json").write_text("[]")
+    assert 'expected {"inputs": [' in lakehouse("test", "run", "-s", "s.sql", "-i", "i.json", "-o", "o.json").err

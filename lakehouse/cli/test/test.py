@@ -29,7 +29,18 @@ ENGINES: dict[On, tuple[EngineName, ...]] = {On.model: ("model",), On.spark: ("s
 
 
 def run_scenarios(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Scenario files, or folders that hold some.")],
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="PATH", help="Scenario files, or folders that hold some.")
+    ] = None,
+    statements: Annotated[
+        Path | None, typer.Option("--sql-file", "-s", metavar="FILE", help="ksqlDB's own form of a test: statements,")
+    ] = None,
+    inputs: Annotated[
+        Path | None, typer.Option("--input-file", "-i", metavar="FILE", help='the inputs, {"inputs": [...]},')
+    ] = None,
+    outputs: Annotated[
+        Path | None, typer.Option("--output-file", "-o", metavar="FILE", help='and {"outputs": [...]}.')
+    ] = None,
     engine: Annotated[
         On, typer.Option(help="The model runs in milliseconds, in plain Python; what counts is Spark.")
     ] = On.model,
@@ -49,6 +60,7 @@ def run_scenarios(
     Example: lakehouse test run scenarios --engine both --batch all --batch one
     """
     from lakehouse.run.scenario import suite
+    from lakehouse.run.scenario.ksql_files import scenario_of
     from lakehouse.run.scenario.scenario import parse_batch
 
     batches = list(dict.fromkeys(map(parse_batch, batch or ["all"])))
@@ -59,7 +71,13 @@ def run_scenarios(
     if "" not in sys.path:
         sys.path.insert(0, "")
     outcomes: list[CaseResult] = []
-    found = suite.cases(paths, but=report)
+    found = suite.cases(paths or [], but=report)
+    if statements is not None or inputs is not None or outputs is not None:
+        if statements is None or inputs is None or outputs is None:
+            raise ConfigError("-s, -i and -o go together: the statements, the inputs, and the expected outputs.")
+        found.append(suite.Case(statements, scenario_of(statements, inputs, outputs)))
+    if not found:
+        raise ConfigError("expected scenario files, or folders that hold some; or -s, -i and -o.")
     if "spark" in engines:
         show.say(f"{len(found)} files; those on Spark are shown when all of a batch have run.", stderr=True)
     for outcome in suite.run(found, engines, batches, suite.spark_engine):

@@ -93,6 +93,11 @@ def _word(terminal: str) -> str:
     return next((str(one.pattern.value) for one in grammar().terminals if one.name == terminal), terminal)
 
 
+def keywords() -> set[str]:
+    """Return the words that the grammar knows."""
+    return {word for one in grammar().terminals if (word := str(one.pattern.value)).isupper() and word.isalpha()}
+
+
 @cache
 def _names() -> set[str]:
     """The keywords that are names as well: where a name is expected, they need not be listed."""

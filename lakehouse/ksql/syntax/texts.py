@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 # A text, a quoted name, a comment, or the end of a statement; what is in the first three ends none.
-_PART = re.compile(r"'(?:[^']|'')*'|`[^`]*`|\"[^\"]*\"|--[^\n]*|/\*.*?\*/|(;)", re.DOTALL)
+_PART = re.compile(r"'(?:[^']|'')*(?:'|$)|`[^`]*`|\"[^\"]*\"|--[^\n]*|/\*.*?\*/|(;)", re.DOTALL)
 _COMMENTS = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
 
 
@@ -29,3 +29,9 @@ def texts(text: str) -> Iterator[Text]:
         if text[first:end].strip():
             yield Text(text[first:end], text.count("\n", 0, first))
         begin = end + 1
+
+
+def is_whole(text: str) -> bool:
+    """Say whether a text ends with a statement's end, so that a shell need not wait for more."""
+    ends = [part.end() for part in _PART.finditer(text) if part[1]]
+    return not text.strip() or bool(ends and not _COMMENTS.sub("", text[ends[-1] :]).strip())

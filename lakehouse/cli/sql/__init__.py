@@ -1,0 +1,1 @@
+"""`lakehouse sql`: statements from a file, a line, or the interactive shell."""

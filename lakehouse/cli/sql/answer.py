@@ -1,0 +1,52 @@
+"""Answers on the terminal: a table, lines while rows come, or JSON."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from lakehouse.cli.look.read import ROWS_SHOWN
+from lakehouse.cli.terminal import show
+
+if TYPE_CHECKING:
+    from lakehouse.ksql.facts import Answer
+    from lakehouse.run.sql.session import SqlSession
+
+
+def run(session: SqlSession, text: str, *, as_json: bool = False) -> None:
+    """Run statements, and print each answer. Raises what a statement raises."""
+    for answer in session.run(text):
+        print_answer(answer, as_json=as_json)
+
+
+def print_answer(answer: Answer, *, as_json: bool) -> None:
+    """Print an answer: rows as a table, or as lines while they come; Ctrl-C ends those."""
+    if as_json:
+        _as_json(answer)
+    elif not answer.ends:
+        _lines(answer)
+    elif answer.names:
+        rows = list(islice(answer.rows, ROWS_SHOWN + 1))
+        more = f"the first {ROWS_SHOWN} rows; LIMIT, or --json, shows others" if len(rows) > ROWS_SHOWN else None
+        show.table("", answer.names, rows[:ROWS_SHOWN], caption=more, text=show.value)
+    if answer.message and not as_json:
+        show.say(answer.message)
+
+
+def _as_json(answer: Answer) -> None:
+    try:
+        for row in answer.rows:
+            show.as_json(dict(zip(answer.names, row, strict=True)))
+    except KeyboardInterrupt:
+        if answer.ends:
+            raise
+    if answer.message:
+        show.as_json({"message": answer.message})
+
+
+def _lines(answer: Answer) -> None:
+    try:
+        for row in answer.rows:
+            show.say(show.pairs(dict(zip(answer.names, row, strict=True))) or "")
+    except KeyboardInterrupt:
+        return

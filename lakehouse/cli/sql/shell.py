@@ -1,0 +1,109 @@
+"""The shell of `lakehouse sql`: statements over several lines, a history, and words completed by the Tab key."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakehouse.cli.sql.answer import run
+from lakehouse.cli.terminal import show
+from lakehouse.errors import ConfigError, LakehouseError
+from lakehouse.ksql.syntax.texts import is_whole
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+
+    from lakehouse.run.sql.session import SqlSession
+
+HISTORY = ".lakehouse_sql_history"
+HELP = """Statements end with a semicolon, and may go over several lines.
+  SELECT * FROM t WHERE k = 'x';               a table's rows now; AT '2026-01-31T12:00:00Z', AT VERSION 3: at a moment
+  SELECT * FROM t EMIT CHANGES LIMIT 10;       rows as they come; Ctrl-C ends it
+  SHOW STREAMS; SHOW TABLES; SHOW FUNCTIONS; DESCRIBE t EXTENDED; EXPLAIN SELECT ...;
+  save FILE                                    writes what was declared here into a file, for `lakehouse run --app FILE`
+  exit                                         so does Ctrl-D"""
+
+
+def shell(session: SqlSession) -> None:
+    """Read and run statements until the end."""
+    show.say("ksqlDB's SQL over the lake. `help` has examples, `exit` ends.")
+    prompt = prompting(session)
+    while (text := read(prompt)) is not None:
+        if not take(session, text):
+            return
+
+
+def take(session: SqlSession, text: str) -> bool:
+    """Run what was typed; False for the end. An error is shown, and the shell goes on."""
+    words = text.strip().removesuffix(";").split()
+    try:
+        match [word.lower() for word in words[:1]]:
+            case ["exit" | "quit"]:
+                return False
+            case ["help"]:
+                show.say(HELP)
+            case ["save"]:
+                _save(session, words[1:])
+            case _:
+                run(session, text)
+    except LakehouseError as error:
+        show.say(str(error), stderr=True)
+    except KeyboardInterrupt:
+        show.say("")
+    return True
+
+
+def _save(session: SqlSession, names: list[str]) -> None:
+    if len(names) != 1 or not names[0].endswith(".sql"):
+        raise ConfigError("save: expected the name of one file, such as save app.sql")
+    session.save(Path(names[0]))
+    show.say(f"{len(session.declared)} statements were written to {names[0]}.")
+
+
+def read(prompt: Callable[[], str]) -> str | None:
+    """Return the next statements; None at the end. Ctrl-C drops what was typed."""
+    while True:
+        try:
+            return prompt()
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return None
+
+
+def is_done(text: str) -> bool:
+    """Say whether the Enter key runs a text: a whole statement, or a word of the shell."""
+    return is_whole(text) or text.split()[0].lower() in ("exit", "quit", "help", "save")
+
+
+def words(session: SqlSession) -> list[str]:
+    """Return what can be completed: keywords, functions, and the names of what is declared."""
+    from lakehouse.ksql.function.aggregate import AGGREGATES
+    from lakehouse.ksql.function.table import FUNCTIONS, TABLE_FUNCTIONS
+    from lakehouse.ksql.syntax.parser import keywords
+
+    declared = session.script.catalog.declared.values()
+    names: Iterable[str] = (name for of in declared for name in (of.name, *(column.name for column in of.columns)))
+    return sorted({*keywords(), *FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS, *names})
+
+
+def prompting(session: SqlSession) -> Callable[[], str]:
+    """Return what asks for the next statements at the terminal."""
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.application import get_app
+    from prompt_toolkit.completion import WordCompleter
+    from prompt_toolkit.filters import Condition
+    from prompt_toolkit.history import FileHistory
+
+    file = Path.home() / HISTORY
+    # It may hold what nobody else is to read: made with that mode, since prompt_toolkit would take the default.
+    os.close(os.open(file, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
+    asking: PromptSession[str] = PromptSession(
+        history=FileHistory(str(file)),
+        completer=WordCompleter(lambda: words(session), ignore_case=True),
+        multiline=Condition(lambda: not is_done(get_app().current_buffer.text)),
+        complete_while_typing=False,
+    )
+    return lambda: asking.prompt("sql> ", prompt_continuation="...> ")

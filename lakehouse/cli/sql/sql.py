@@ -1,0 +1,59 @@
+"""`lakehouse sql`: ksqlDB's statements from a file, a line, a pipe, or the shell."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lakehouse.cli.sql.answer import run
+from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.errors import ConfigError
+
+
+def sql(
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", metavar="FILE", help="Run the statements of a file.")
+    ] = None,
+    execute: Annotated[
+        list[str] | None,
+        typer.Option("--execute", "-e", metavar="SQL", help="Run statements; can be given several times."),
+    ] = None,
+    app: AppOption = None,
+    config: ConfigOption = None,
+    lake: LakeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Ask and declare in ksqlDB's SQL: SELECT, SHOW, DESCRIBE, EXPLAIN, PRINT, INSERT INTO ... VALUES, CREATE ...
+
+    Without -f and -e it is a shell; from a pipe, statements are read to its end. What an application in SQL declares
+    (--app app.sql) is known; what is declared here is forgotten at the end.
+
+    Example: lakehouse sql --app app.sql -e "SELECT * FROM visits WHERE name = 'ann';"
+    """
+    from lakehouse.run.sql.session import SqlSession
+
+    settings = settings_of(config, lake)
+    session = SqlSession(settings)
+    known = app or settings.lake.app
+    if app is not None and not app.endswith(".sql"):
+        raise ConfigError(f"--app {app}: expected a file of SQL (app.sql). For Python applications: `lakehouse query`.")
+    if known is not None and known.endswith(".sql"):
+        session.script.run(_read(Path(known)))
+    texts = [*([_read(file)] if file is not None else []), *(execute or [])]
+    if not texts and sys.stdin.isatty():
+        from lakehouse.cli.sql.shell import shell
+
+        shell(session)
+        return
+    for text in texts or [sys.stdin.read()]:
+        run(session, text, as_json=json)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: can't be read: {error}. Expected a file of SQL statements in UTF-8.") from error

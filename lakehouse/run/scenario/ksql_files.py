@@ -1,0 +1,35 @@
+"""A test in ksqlDB's own three files: statements, inputs, expected outputs."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from lakehouse.errors import ConfigError
+from lakehouse.run.scenario.scenario import Scenario
+
+
+def scenario_of(statements: Path, inputs: Path, outputs: Path) -> Scenario:
+    """Return the scenario in statements.sql, input.json ({"inputs": [...]}) and output.json ({"outputs": [...]}).
+
+    Raises ConfigError for a file that can't be read, or has something else.
+    """
+    try:
+        text = statements.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{statements}: can't be read: {error}. Expected SQL statements in UTF-8.") from error
+    expected = {"outputs": _list(outputs, "outputs")}
+    return Scenario(statements, statements.stem, "", _list(inputs, "inputs"), expected, statements=(text,))
+
+
+def _list(file: Path, name: str) -> list[dict[str, Any]]:
+    try:
+        content = json.loads(file.read_text("utf-8"), parse_float=Decimal)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file}: can't be read: {error}. Expected a JSON object with {name}.") from error
+    found = content.get(name) if isinstance(content, dict) else None
+    if not isinstance(found, list) or not all(isinstance(one, dict) and "topic" in one for one in found):
+        raise ConfigError(f'{file}: expected {{"{name}": [{{"topic": ..., "key": ..., "value": ...}}, ...]}}.')
+    return found

@@ -1,0 +1,158 @@
+"""Pull queries: the rows of a table now or at a moment, or the records of a stream so far. No JVM.
+
+Expressions are evaluated by the model: a function that it does not have needs Spark, and so a CREATE ... AS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from lakehouse.errors import SqlError
+from lakehouse.formats.decode import decode
+from lakehouse.ksql.catalog import Entry, SqlColumn
+from lakehouse.ksql.expression import Seen, Visible
+from lakehouse.ksql.facts import Answer
+from lakehouse.ksql.function.sql import Sql, column
+from lakehouse.ksql.items import Side, aggregates_in, named_items
+from lakehouse.ksql.script import Script
+from lakehouse.ksql.syntax import kind as k
+from lakehouse.ksql.syntax.kind import Kind
+from lakehouse.ksql.syntax.statement import MomentClause, Query
+from lakehouse.lake import reader
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment import rows_at
+from lakehouse.lake.sql import quote
+from lakehouse.model import model
+from lakehouse.model.evaluate import evaluate
+from lakehouse.plan.expression import Expression
+from lakehouse.plan.stream import Stream
+from lakehouse.run.explain.of_key import bronze
+from lakehouse.semantics.moment import At, moment_of
+
+if TYPE_CHECKING:
+    from lakehouse.lake.moment.rows_at import FoldRows
+
+Row = dict[str, Any]
+BOUNDS = {"WINDOWSTART": "window_start", "WINDOWEND": "window_end"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A SELECT that is asked now: the names of its columns, and what it makes of a row."""
+
+    names: tuple[str, ...]
+    keep: Callable[[Row], bool]
+    row: Callable[[Row], tuple[object, ...]]
+
+
+def reading(query: Query, of: Entry) -> Reading:
+    """Return what a SELECT makes of each row. Raises SqlError for clauses that only a kept query has."""
+    for found, clause in (
+        (query.joins, "JOIN"), (query.group_by, "GROUP BY"), (query.partition_by, "PARTITION BY"),
+        (query.having, "HAVING"), (query.window, "WINDOW"),
+    ):  # fmt: skip
+        if found:
+            raise SqlError(
+                f"a SELECT that is asked now doesn't support {clause}. CREATE {of.kind} ... AS SELECT keeps such a "
+                "query, and its result can be asked",
+                query.at,
+            )
+    alias = query.relation.alias
+    bounds = [SqlColumn(name, k.BIGINT) for name in BOUNDS] if of.is_windowed else []
+    keys = [c for c in of.columns if c.is_key]
+    columns = (*keys, *bounds, *(c for c in of.columns if not c.is_key))
+    seen = tuple(Seen(c.name, alias, _sql(c)) for c in columns)
+    pseudo = tuple(Seen(c.name, alias, column(c.name.lower(), c.kind)) for c in of.pseudo)
+    scope = Visible(seen, pseudo)
+    items = named_items(query.items, (Side(alias, columns),), scope)
+    for item in items:
+        if calls := aggregates_in(item.expression):
+            raise SqlError(f"use of aggregate function {calls[0].name} requires a GROUP BY clause", calls[0].at)
+    made = [Expression(scope.sql(item.expression).text) for item in items]
+    where = Expression(scope.predicate(query.where, "WHERE")) if query.where is not None else None
+    return Reading(
+        tuple(item.name for item in items),
+        lambda row: where is None or evaluate(where, row) is True,
+        lambda row: tuple(evaluate(one, row) for one in made),
+    )
+
+
+def _sql(of: SqlColumn) -> Sql:
+    if of.name in BOUNDS:
+        return Sql(f"unix_millis({BOUNDS[of.name]})", k.BIGINT)
+    return column(of.name, of.kind)
+
+
+def pull(query: Query, script: Script, layout: Layout, fold: FoldRows | None) -> Answer:
+    """Return the answer to a SELECT without EMIT CHANGES. fold: how Spark folds a table at a moment between versions.
+
+    Raises SqlError, NeedsSpark, NotFound for a table that the lake does not have.
+    """
+    of = script.find(query.relation.name, query.relation.at)
+    asked = reading(query, of)
+    if query.emit == "FINAL":
+        raise SqlError("EMIT FINAL is for a query that is kept: CREATE TABLE ... AS SELECT", query.at)
+    if of.kind == "TABLE":
+        rows: Iterable[Row] = table_rows(of, layout, moment(query.moment), fold)
+    elif query.moment is not None:
+        raise SqlError("AT is for tables: a stream's records have no moments. Compare ROWTIME", query.moment.at)
+    else:
+        rows = stream_rows(of, layout)
+    return Answer(asked.names, islice((asked.row(row) for row in rows if asked.keep(row)), query.limit))
+
+
+def moment(clause: MomentClause | None) -> At | None:
+    """Return the moment of AT: 'TIME', EVENT 'TIME', COMMIT 'TIME', VERSION n, TICK n, OFFSETS 'topic/0=5'."""
+    if clause is None:
+        return None
+    value = clause.value
+    match clause.way:
+        case "AT" | "EVENT":
+            return moment_of(value, clock="event")
+        case "COMMIT":
+            return moment_of(value, clock="commit")
+        case "OFFSETS":
+            return moment_of(None, offsets=value)
+        case "VERSION" if value.isdecimal():
+            return moment_of(version=int(value))
+        case "TICK" if value.isdecimal():
+            return moment_of(tick=int(value))
+    right = "AT '2026-01-31T12:00:00Z', AT COMMIT '...', AT VERSION 3, AT TICK 5, AT OFFSETS 't/0=7'"
+    raise SqlError("can't read this moment", clause.at, found=f"{clause.way} {value}", expected=right)
+
+
+def table_rows(of: Entry, layout: Layout, at: At | None, fold: FoldRows | None) -> Iterator[Row]:
+    """Yield a table's rows, now or at a moment."""
+    text = f"SELECT * FROM {quote(of.name)}"
+    relation = reader.query(layout, text) if at is None else rows_at.query(layout, text, at, fold)
+    kinds = {c.name.lower(): c.kind for c in of.columns}
+    for batch in relation.to_arrow_table().to_batches():
+        for row in batch.to_pylist():
+            yield {name.lower(): value_of(value, kinds.get(name.lower())) for name, value in row.items()}
+
+
+def value_of(value: Any, kind: Kind | None) -> Any:
+    """Return a value of Arrow as the model has it: a map is a dict."""
+    if value is None or kind is None:
+        return value
+    match kind.name:
+        case "MAP":
+            pairs = value.items() if isinstance(value, dict) else value
+            return {key: value_of(one, kind.inner[1]) for key, one in pairs}
+        case "ARRAY":
+            return [value_of(one, kind.inner[0]) for one in value]
+        case "STRUCT":
+            return {n: value_of(one, dict(zip(kind.names, kind.inner, strict=True)).get(n)) for n, one in value.items()}
+    return value
+
+
+def stream_rows(of: Entry, layout: Layout) -> Iterator[Row]:
+    """Yield a stream's records so far, from bronze, in the order of their positions; those with a null value not."""
+    stream = of.made.node
+    assert isinstance(stream, Stream)
+    own = {source.topic for source in stream.sources if source.own_table}
+    records = [record for topic in stream.topics for chunk in bronze(layout, own, topic) for record in chunk]
+    return (dict(event.values) for event in model.events(stream, records, decode) if not event.tombstone)

@@ -1,0 +1,95 @@
+"""Push queries: rows as they come, of a table that the lake keeps, or of a stream whose topics it takes in. No JVM.
+
+A table gives each change of a commit once (the net changelog), a deleted row as its key with nulls. What is there
+already comes first after SET 'auto.offset.reset' = 'earliest'.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+import pyarrow.dataset as ds
+
+from lakehouse.errors import SqlError
+from lakehouse.formats.decode import decode
+from lakehouse.ksql.catalog import Entry
+from lakehouse.ksql.facts import Answer
+from lakehouse.ksql.script import Script
+from lakehouse.ksql.syntax.statement import Query
+from lakehouse.lake import reader
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.place import INGEST
+from lakehouse.lake.row import net_changes
+from lakehouse.model import model
+from lakehouse.plan.stream import Stream
+from lakehouse.run.explain.of_key import COLUMNS, record_of
+from lakehouse.run.sql.pull import Row, reading, value_of
+
+PAUSE_SECONDS = 1.0
+Wait = Callable[[], None]
+
+
+def pause() -> None:
+    """Wait until the next look."""
+    time.sleep(PAUSE_SECONDS)
+
+
+def push(query: Query, script: Script, layout: Layout, wait: Wait = pause) -> Answer:
+    """Return the answer to a SELECT with EMIT CHANGES; it ends with its LIMIT alone. Raises SqlError, NeedsSpark."""
+    of = script.find(query.relation.name, query.relation.at)
+    asked = reading(query, of)
+    if query.moment is not None:
+        raise SqlError("AT names one moment, and EMIT CHANGES goes on; expected one of them", query.moment.at)
+    earliest = script.settings.get("auto.offset.reset", "latest").lower() == "earliest"
+    if isinstance(of.made.node, Stream) and of.made.node.reads:
+        raise SqlError(
+            "a stream that reads a table can't be followed without Spark: CREATE STREAM ... AS SELECT keeps it",
+            query.at,
+        )
+    coming = _records(of, layout, wait, earliest) if of.kind == "STREAM" else _changes(of, layout, wait, earliest)
+    rows = (asked.row(row) for row in coming if asked.keep(row))
+    return Answer(asked.names, islice(rows, query.limit), ends=False)
+
+
+def _changes(of: Entry, layout: Layout, wait: Wait, earliest: bool) -> Iterator[Row]:
+    """A table's changed rows, version by version."""
+    path, what = layout.silver(of.name), f"table {of.name!r}"
+    keys = reader.facts(layout, "silver", of.name).key
+    kinds = {c.name: c.kind for c in of.columns}
+    seen = -1 if earliest else reader.open_table(path, what).version()
+    while True:
+        newest = reader.open_table(path, what).version()
+        if newest > seen:
+            for change in net_changes.rows(layout, of.name, keys, seen + 1, newest, None):
+                gone = change["_change_type"] == "delete"
+                visible = {n: v for n, v in change.items() if not n.startswith("_")}
+                yield {
+                    n.lower(): None if gone and n not in keys else value_of(v, kinds.get(n)) for n, v in visible.items()
+                }
+            seen = newest
+        wait()
+
+
+def _records(of: Entry, layout: Layout, wait: Wait, earliest: bool) -> Iterator[Row]:
+    """A stream's records, tick by tick."""
+    stream = of.made.node
+    assert isinstance(stream, Stream)
+    seen = 0 if earliest else _last(layout)
+    while True:
+        newest = _last(layout)
+        if newest > seen:
+            wanted = (
+                ds.field("topic").isin(list(stream.topics)) & (ds.field("tick") > seen) & (ds.field("tick") <= newest)
+            )
+            rows = reader.dataset(layout.records).to_table(columns=list(COLUMNS), filter=wanted).to_pylist()
+            for event in model.events(stream, map(record_of, rows), decode):
+                if not event.tombstone:
+                    yield dict(event.values)
+            seen = newest
+        wait()
+
+
+def _last(layout: Layout) -> int:
+    return reader.read_progress(reader.open_table(layout.records, "bronze"), INGEST).tick

@@ -1,0 +1,175 @@
+"""Statements one after the other: what each declares, does, or answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakehouse.durable import write_durably
+from lakehouse.errors import ConfigError, PlanError, SqlError
+from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.written import key_bytes, value_bytes
+from lakehouse.ksql.facts import Answer, described, explained, shown
+from lakehouse.ksql.script import Script
+from lakehouse.ksql.syntax import statement as s
+from lakehouse.ksql.syntax.texts import Text, texts
+from lakehouse.ksql.values import record
+from lakehouse.lake.layout import Layout
+from lakehouse.plan.origin import Source
+from lakehouse.run.start.folders import check_lake
+from lakehouse.run.start.kafka import kafka
+from lakehouse.settings.config import Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakehouse.semantics.moment import At
+
+KEPT = "It is kept, and published, by an application: write it into a file, and `lakehouse run --app FILE.sql`."
+CONTROL = (
+    "a query is a part of an application: it runs while `lakehouse run` does, and ends when its statement is taken out "
+    "of the file"
+)
+
+
+@dataclass(slots=True)
+class SqlSession:
+    """A script that goes on, over a lake and a Kafka. declared: the texts of what the session itself has declared."""
+
+    settings: Settings
+    script: Script = field(default_factory=Script)
+    declared: list[str] = field(default_factory=list)
+
+    def run(self, text: str) -> Iterator[Answer]:
+        """Give the answers to the statements of a text, in their order. An error has its place in the text."""
+        for one in texts(text):
+            statement = self.script.read(one)
+            with _placed(statement, one):
+                answer = self._answer(statement, one.text)
+            yield answer
+
+    def save(self, file: Path) -> None:
+        """Write what the session has declared into a new file. Raises ConfigError if there is one."""
+        if file.exists():
+            raise ConfigError(f"save: {file} exists already; name another file. Nothing was written.")
+        write_durably(file, "".join(f"{one};\n\n" for one in self.declared))
+
+    def _answer(self, statement: s.Statement, text: str) -> Answer:
+        if isinstance(statement, s.InsertValues):
+            return self._insert(statement)
+        if self.script.declare(statement, text):
+            self.declared.append(text)
+            return Answer(message=_declared(statement))
+        match statement:
+            case s.Query():
+                return self._select(statement)
+            case s.Show():
+                return self._topics() if statement.what.endswith("TOPICS") else shown(statement, self.script)
+            case s.Describe():
+                return described(statement, self.script)
+            case s.Explain():
+                return explained(statement, self.script)
+            case s.Print():
+                return self._print(statement)
+            case s.AssertTopic():
+                return self._assert_topic(statement)
+            case s.Control():
+                raise SqlError(f"{statement.word}: {CONTROL}", statement.at)
+        raise SqlError("ASSERT of rows is for tests: a scenario has outputs and tables, see docs/sql.md", statement.at)
+
+    def _select(self, query: s.Query) -> Answer:
+        from lakehouse.run.sql.pull import pull
+        from lakehouse.run.sql.push import push
+
+        check_lake(self.settings.lake.path, named=False)
+        layout = Layout(self.settings.lake.path)
+        return (
+            push(query, self.script, layout)
+            if query.emit == "CHANGES"
+            else pull(query, self.script, layout, self._fold)
+        )
+
+    def _fold(self, name: str, at: At) -> pa.Table:
+        from lakehouse.run.lake import Lake
+
+        return Lake(settings=self.settings).read(self.script.app().table(name), at=at, hidden=True).toArrow()
+
+    def _topics(self) -> Answer:
+        from lakehouse.kafka.topics import Cluster
+
+        with kafka(self.settings) as servers:
+            cluster = Cluster(servers, self.settings.kafka.options)
+            facts = cluster.topics(cluster.names())
+        return Answer(("topic", "partitions"), [(name, of.partitions) for name, of in sorted(facts.items())])
+
+    def _print(self, statement: s.Print) -> Answer:
+        from lakehouse.kafka.drain import drain
+        from lakehouse.kafka.topics import Cluster
+
+        if not statement.from_beginning:
+            raise SqlError("PRINT shows what a topic holds now: PRINT ... FROM BEGINNING", statement.at)
+        rows: list[tuple[object, ...]] = []
+        options = self.settings.kafka.options
+        with kafka(self.settings) as servers:
+            for number, one in enumerate(drain(Cluster(servers, options), options, statement.topic)):
+                if statement.limit is not None and len(rows) >= statement.limit:
+                    break
+                if number % max(statement.interval, 1) == 0:
+                    rows.append((one.timestamp()[1], one.partition(), one.offset(), one.key(), one.value()))
+        return Answer(("rowtime", "partition", "offset", "key", "value"), rows)
+
+    def _assert_topic(self, statement: s.AssertTopic) -> Answer:
+        from lakehouse.kafka.topics import Cluster
+
+        with kafka(self.settings) as servers:
+            exists = statement.topic in Cluster(servers, self.settings.kafka.options).names()
+        if exists is not statement.exists:
+            raise SqlError(
+                f"topic {statement.topic} {'does not exist' if statement.exists else 'exists'}", statement.at
+            )
+        return Answer(message=f"Topic {statement.topic} {'exists' if exists else 'does not exist'}.")
+
+    def _insert(self, statement: s.InsertValues) -> Answer:
+        from lakehouse.kafka.produce import ProducerRecord, produce
+
+        target = self.script.find(statement.target, statement.at)
+        made = record(statement, target)
+        node = target.made.node
+        source = node.source if not hasattr(node, "stream") else node.stream.source
+        assert isinstance(source, Source)
+        try:
+            sent = ProducerRecord(
+                key_bytes(source, made["key"]), value_bytes(source, made["value"]), made.get("timestamp")
+            )
+        except Unfit as error:
+            raise SqlError(str(error), statement.at) from None
+        with kafka(self.settings) as servers:
+            produce(servers, self.settings.kafka.options, target.topic, [sent])
+        return Answer(message=f"1 record was written to topic {target.topic}.")
+
+
+def _declared(statement: s.Statement) -> str:
+    match statement:
+        case s.CreateSource():
+            return f"{statement.kind} {statement.name} is declared."
+        case s.CreateAs():
+            return f"{statement.kind} {statement.name} is declared. {KEPT}"
+        case s.InsertSelect():
+            return f"{statement.target} takes these records in. {KEPT}"
+        case s.Drop():
+            return f"{statement.name} is not declared any more; the lake and Kafka keep what they have."
+    return "Done."
+
+
+@contextmanager
+def _placed(statement: s.Statement, text: Text) -> Iterator[None]:
+    """Give the errors of a statement their place in the text."""
+    try:
+        yield
+    except SqlError as error:
+        raise error.within(text.text, text.line_before) from None
+    except PlanError as error:
+        raise SqlError(str(error), statement.at).within(text.text, text.line_before) from None

@@ -1,0 +1,179 @@
+"""`lakehouse sql`: statements from a line, a file and the shell, over a lake that was written without Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from lakehouse.cli.sql import shell
+from lakehouse.ksql.script import Script
+from lakehouse.lake.layout import Layout
+from lakehouse.run.lake import Lake
+from lakehouse.run.scenario.scenario import Scenario, on_model, records
+from lakehouse.run.sql.session import SqlSession
+
+from ..run.model_lake import write_lake
+from .conftest import Command
+
+APP = """\
+CREATE STREAM visits (name VARCHAR KEY, city VARCHAR, tags ARRAY<VARCHAR>)
+  WITH (kafka_topic='visits', value_format='JSON');
+CREATE TABLE per_city AS
+  SELECT city, COUNT(*) AS n, HISTOGRAM(city) AS h FROM visits GROUP BY city;
+CREATE TABLE hourly AS SELECT city, COUNT(*) AS n FROM visits WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY city;
+"""
+INPUTS = [
+    {"topic": "visits", "key": "ann", "value": {"city": "Rome", "tags": ["a", "b"]}, "timestamp": 0},
+    {"topic": "visits", "key": "bob", "value": {"city": "Oslo"}, "timestamp": 1000},
+    {"topic": "visits", "key": "cid", "value": None, "timestamp": 2000},
+    {"topic": "visits", "key": "ann", "value": {"city": "Rome"}, "timestamp": 4_000_000},
+]
+
+
+@pytest.fixture
+def lake(folder: Path) -> Path:
+    """A folder with app.sql, and the lake that it makes."""
+    (folder / "app.sql").write_text(APP)
+    script = Script()
+    script.run(APP)
+    app = script.app()
+    sent = records(Scenario(folder / "x.json", "x", "", INPUTS), app)
+    write_lake(Layout(str(folder / "lake")), app, sent, on_model(app, sent))
+    return folder
+
+
+def rows(out: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("statement", "wanted"),
+    [
+        ("SELECT city, n FROM per_city WHERE city = 'Rome'", [{"CITY": "Rome", "N": 2}]),
+        ("SELECT n + 1 AS more, UCASE(city) FROM per_city WHERE n < 2", [{"MORE": 2, "KSQL_COL_0": "OSLO"}]),
+        ("SELECT h['Rome'] AS r FROM per_city WHERE city LIKE 'R%'", [{"R": 2}]),
+        (
+            "SELECT * FROM hourly WHERE WINDOWSTART > 0",
+            [{"CITY": "Rome", "WINDOWSTART": 3_600_000, "WINDOWEND": 7_200_000, "N": 1}],
+        ),
+        ("SELECT name, tags[-1] AS last, ROWTIME AS t FROM visits LIMIT 1", [{"NAME": "ann", "LAST": "b", "T": 0}]),
+        ("SELECT name FROM visits WHERE city = 'Oslo'", [{"NAME": "bob"}]),
+        ("SELECT n FROM per_city WHERE city = 'Oslo' AT VERSION 0", [{"N": 1}]),
+        ("SELECT n FROM per_city WHERE city = 'Oslo' AT TICK 1", [{"N": 1}]),
+    ],
+)
+def test_pull_queries(lakehouse: Command, lake: Path, statement: str, wanted: list[object]) -> None:
+    done = lakehouse("sql", "--app", "app.sql", "--lake", "lake", "--json", "-e", statement)
+    assert (done.code, rows(done.out)) == (0, wanted), done.err
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("SELECT city, COUNT(*) FROM per_city GROUP BY city", "doesn't support GROUP BY"),
+        ("SELECT nope FROM per_city", "column 'NOPE' cannot be resolved"),
+        ("SELECT * FROM per_town", "PER_TOWN does not exist. Did you mean 'PER_CITY'?"),
+        ("SELECT * FROM per_city AT LUNCH 3", "can't read this moment. Found LUNCH 3"),
+        ("SELECT * FROM visits AT TICK 1", "AT is for tables"),
+        ("TERMINATE CTAS_PER_CITY_1", "a query is a part of an application"),
+        ("SELECT * FROM per_city EMIT CHANGES AT TICK 1", "AT names one moment"),
+        ("ASSERT VALUES visits (name) VALUES ('x')", "is for tests"),
+        ("DESCRIBE FUNCTION ucas", "Did you mean 'UCASE'?"),
+    ],
+)
+def test_what_can_not_be_asked(lakehouse: Command, lake: Path, statement: str, said: str) -> None:
+    done = lakehouse("sql", "--app", "app.sql", "--lake", "lake", "-e", statement)
+    assert done.code == 2
+    assert said in " ".join(done.err.split()), done.err
+    assert "line 1, column " in done.err
+
+
+def test_what_is_declared_can_be_asked(lakehouse: Command, lake: Path) -> None:
+    def asked(statement: str) -> list[dict[str, object]]:
+        return rows(lakehouse("sql", "--app", "app.sql", "--json", "-e", statement).out)
+
+    assert asked("SHOW STREAMS") == [
+        {"stream": "VISITS", "topic": "visits", "key format": "KAFKA", "value format": "JSON"}
+    ]
+    assert [row["table"] for row in asked("LIST TABLES EXTENDED")] == ["PER_CITY", "HOURLY"]
+    assert asked("SHOW QUERIES")[0] == {"query": "CTAS_PER_CITY_1", "writes": "PER_CITY", "topic": "PER_CITY"}
+    assert asked("DESCRIBE per_city") == [
+        {"column": "CITY", "type": "VARCHAR(STRING)", "": "PRIMARY KEY"},
+        {"column": "N", "type": "BIGINT", "": ""},
+        {"column": "H", "type": "MAP<VARCHAR(STRING), BIGINT>", "": ""},
+    ]
+    assert "CREATE TABLE per_city AS" in str(asked("DESCRIBE per_city EXTENDED")[-1]["message"])
+    assert {"function": "UCASE", "family": "Texts and bytes"} in asked("SHOW FUNCTIONS")
+    assert asked("DESCRIBE FUNCTION ucase")[0]["takes"] == "(text)"
+    assert asked("CREATE TYPE t AS INT; SHOW TYPES")[1:] == [{"type": "T", "is": "INTEGER"}]
+    assert asked("DEFINE a = 'b'; SHOW VARIABLES")[1:] == [{"variable": "A", "value": "b"}]
+    assert asked("SET 'x' = 'y'; SHOW PROPERTIES")[1:] == [{"property": "x", "value": "y"}]
+    assert "GROUP BY CITY" in str(asked("EXPLAIN CTAS_PER_CITY_1")[0]["message"])
+    assert "FILTER" in str(asked("EXPLAIN SELECT name, city FROM visits WHERE city = 'x' EMIT CHANGES")[0]["message"])
+
+
+def test_a_file_and_a_pipe(lakehouse: Command, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    (lake / "ask.sql").write_text("-- how many\nSELECT n FROM per_city\n WHERE city = 'Oslo';\n\nSHOW TABLES;")
+    done = lakehouse("sql", "--app", "app.sql", "--lake", "lake", "--json", "-f", "ask.sql")
+    assert [sorted(row) for row in rows(done.out)] == [["N"], *[["key format", "table", "topic", "value format"]] * 2]
+    monkeypatch.setattr("sys.stdin", io.StringIO("SHOW\n TABLE;"))
+    done = lakehouse("sql", "--app", "app.sql")
+    assert (done.code, "line 2, column 2: " in done.err) == (2, True)
+    assert lakehouse("sql", "-f", "none.sql").code == 2
+    assert "expected a file of SQL" in lakehouse("sql", "--app", "app.py", "-e", "SHOW TABLES").err
+
+
+def test_push_queries_give_what_comes(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a table, the changed rows of each version; of a stream, the records of each tick."""
+    session = SqlSession(Lake(str(lake / "lake")).settings)
+    session.script.run(APP)
+    list(session.run("SET 'auto.offset.reset' = 'earliest';"))
+    (answer,) = session.run("SELECT name FROM visits EMIT CHANGES LIMIT 3;")
+    assert (list(answer.rows), answer.ends) == ([("ann",), ("bob",), ("ann",)], False)
+
+
+def test_the_shell_goes_on_after_an_error(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = SqlSession(Lake(str(lake / "lake")).settings)
+    typed = iter(
+        [APP, "SELECT nope FROM per_city;", "help", "SELECT n FROM per_city WHERE city = 'Oslo';", "save a.sql", "exit"]
+    )
+    while (text := shell.read(lambda: next(typed))) is not None and shell.take(session, text):
+        pass
+    said = capsys.readouterr()
+    assert "column 'NOPE' cannot be resolved" in said.err
+    assert "Statements end with a semicolon" in said.out
+    assert re.search(r"│\s+1 │", said.out)
+    assert Script().run((lake / "a.sql").read_text()) == []
+
+
+def test_the_shell_ends_reads_and_completes(lake: Path) -> None:
+    def raising(error: type[BaseException]) -> str:
+        raise error
+
+    answers = iter([KeyboardInterrupt, EOFError])
+    assert shell.read(lambda: raising(next(answers))) is None
+    assert [shell.is_done(text) for text in ("SELECT 1", "SELECT 1;", "exit", "", "SELECT ';")] == [
+        False, True, True, True, False,
+    ]  # fmt: skip
+    session = SqlSession(Lake(str(lake / "lake")).settings)
+    session.script.run(APP)
+    assert {"SELECT", "UCASE", "COUNT", "EXPLODE", "PER_CITY", "TAGS"} <= set(shell.words(session))
+
+
+def test_the_prompt_takes_statements_of_several_lines(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prompt_toolkit.application import create_app_session
+    from prompt_toolkit.input import create_pipe_input
+    from prompt_toolkit.output import DummyOutput
+
+    monkeypatch.setenv("HOME", str(lake))
+    with create_pipe_input() as typed, create_app_session(input=typed, output=DummyOutput()):
+        typed.send_text("SHOW\rTABLES;\r")
+        assert shell.prompting(SqlSession(Lake(str(lake / "lake")).settings))() == "SHOW\nTABLES;"
+    history = lake / shell.HISTORY
+    assert "SHOW" in history.read_text()
+    assert oct(history.stat().st_mode & 0o777) == "0o600"
