@@ -8,7 +8,7 @@ text beside a moment is read as one when the statement is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.arithmetic import arithmetic, common, element_at, like_pattern
@@ -37,12 +37,16 @@ class Seen:
 
 @dataclass(frozen=True)
 class Visible:
-    """The columns that an expression may read. pseudo: those that * leaves out. ready: values that are made already."""
+    """The columns that an expression may read. pseudo: those that * leaves out. ready: values that are made already.
+
+    names: those of lambdas. absent: columns that can't be read here, by source and name, and why.
+    """
 
     columns: tuple[Seen, ...]
     pseudo: tuple[Seen, ...] = ()
     ready: dict[t.Expr, Sql] = field(default_factory=dict)
     names: dict[str, Sql] = field(default_factory=dict)
+    absent: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def sql(self, node: t.Expr) -> Sql:
         """Return an expression as Spark SQL with its type. Raises SqlError where it has no meaning."""
@@ -60,7 +64,7 @@ class Visible:
 
     def within(self, names: dict[str, Sql]) -> Visible:
         """Return the scope of a lambda's body."""
-        return Visible(self.columns, self.pseudo, self.ready, {**self.names, **names})
+        return replace(self, names={**self.names, **names})
 
     # ---- values
 
@@ -76,6 +80,9 @@ class Visible:
             raise SqlError(
                 f"'{node.of}' is not a source of this statement.{near(node.of, {seen.of for seen in every})}", node.at
             )
+        for (of, name), why in self.absent.items():
+            if not found and node.name == name and node.of in (None, of):
+                raise SqlError(f"column '{of}.{name}' can't be read here: {why}", node.at)
         if not found:
             known = [seen.name for seen in self.columns]
             shown = f"{node.of}.{node.name}" if node.of else node.name

@@ -10,6 +10,7 @@ from lakehouse.ksql.expression import Seen, Visible
 from lakehouse.ksql.function.aggregate import AGGREGATES, NEEDS_OPTION, AggregateFunction
 from lakehouse.ksql.function.sql import Sql, column
 from lakehouse.ksql.items import NamedItem, aggregates_in, is_copy
+from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Query, WindowClause
@@ -38,6 +39,9 @@ def grouped(stream: Stream, scope: Visible, items: list[NamedItem], query: Query
             query.at,
         )
     by = [scope.sql(one) for one in query.group_by]
+    _check_bounds(items, query)
+    if query.window is not None and query.window.name == "TUMBLING":
+        scope = replace(scope, names={**scope.names, **_bounds(query.window.size)})
     keys = _keys(scope, items, by, query)
     made: dict[str, Aggregation] = {}
     columns = [SqlColumn(item.name, of.kind, is_key=True) for item, of in keys]
@@ -66,6 +70,28 @@ def grouped(stream: Stream, scope: Visible, items: list[NamedItem], query: Query
         retention = None if window.retention is None else f"{_kept(window)} milliseconds"
         table = result.table(name, emit="final" if query.emit == "FINAL" else "changes", retention=retention)
     return Relational(table, tuple(columns))
+
+
+def _bounds(size: int) -> dict[str, Sql]:
+    """The bounds of a record's window: a tumbling one is told by the record's time."""
+    start = f"(rowtime - pmod(rowtime, {size}))"
+    return {"WINDOWSTART": Sql(start, k.BIGINT), "WINDOWEND": Sql(f"({start} + {size})", k.BIGINT)}
+
+
+def _check_bounds(items: list[NamedItem], query: Query) -> None:
+    for item in items:
+        for part in item.expression.walk():
+            if not isinstance(part, t.Name) or part.name not in BOUNDS:
+                continue
+            if query.window is None:
+                raise SqlError(f"column '{part.name}' cannot be resolved: the query has no WINDOW", part.at)
+            plain = part is item.expression and query.window.name == "SESSION"
+            if query.window.name != "TUMBLING" and not plain:
+                raise SqlError(
+                    f"{part.name} can't be selected here yet: of a tumbling window in any expression, of a session "
+                    "alone, of a hopping window not. The bounds are in the key, as window_start and window_end, anyway",
+                    part.at,
+                )
 
 
 def _keys(scope: Visible, items: list[NamedItem], by: list[Sql], query: Query) -> list[tuple[NamedItem, Sql]]:
@@ -103,15 +129,8 @@ def _text(scope: Visible, node: t.Expr) -> str | None:
 def _item(item: NamedItem, scope: Visible, by: list[Sql], query: Query) -> tuple[Aggregation, Kind]:
     """A value of the group: an aggregate, or an expression over the group's key, which all its records share."""
     node = item.expression
-    bounds = [part for part in node.walk() if isinstance(part, t.Name) and part.name in BOUNDS]
-    if bounds and query.window is None:
-        raise SqlError(f"column '{bounds[0].name}' cannot be resolved: the query has no WINDOW", bounds[0].at)
-    if bounds:
-        raise SqlError(
-            f"{bounds[0].name} can't be selected yet: the window's bounds are in the key, as window_start and "
-            "window_end, anyway",
-            bounds[0].at,
-        )
+    if isinstance(node, t.Name) and node.name in BOUNDS and query.window is not None and query.window.name == "SESSION":
+        return (ours.min if node.name == "WINDOWSTART" else ours.max)("rowtime"), k.BIGINT
     if isinstance(node, t.Call) and node.name in AGGREGATES:
         return aggregation(node, scope)
     if aggregates_in(node):
@@ -126,7 +145,7 @@ def _check_of_group(node: t.Expr, scope: Visible, by: set[str]) -> None:
         return
     if not isinstance(node, t.Value) and scope.sql(node).text in by:
         return
-    if isinstance(node, t.Name):
+    if isinstance(node, t.Name) and node.name not in BOUNDS:
         raise SqlError(
             f"non-aggregate SELECT expression(s) not part of GROUP BY: {node.name}. Either add the column(s) to the "
             "GROUP BY or remove them from the SELECT",

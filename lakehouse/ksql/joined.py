@@ -16,6 +16,9 @@ from lakehouse.ksql.syntax.statement import JoinClause, Query
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 
+KEY_OF_LEFT = (
+    "of the table of a LEFT JOIN, only the values are there; its key equals the stream's side of ON, or is null"
+)
 Find = Callable[[str, int], Entry]
 
 
@@ -41,6 +44,7 @@ def joined(query: Query, left: Entry, find: Find) -> Joined:
     seen = [Seen(c.name, first, column(c.name, c.kind)) for c in left.columns]
     pseudo = tuple(Seen(c.name, first, column(c.name.lower(), c.kind)) for c in left.pseudo)
     sides, key = [Side(first, left.columns)], [column(name, _kind(left, name)) for name in left.made.key]
+    absent: dict[tuple[str, str], str] = {}
     for join in query.joins:
         right = find(join.right.name, join.right.at)
         if not isinstance(node, Stream) or not isinstance(right.made.node, Table):
@@ -57,10 +61,11 @@ def joined(query: Query, left: Entry, find: Find) -> Joined:
                 seen.append(Seen(c.name, join.right.alias, column(prefix + c.name, c.kind)))
             elif join.how == "inner":
                 seen.append(Seen(c.name, join.right.alias, on))
-        shown = [c for c in right.columns if join.how == "inner" or not c.is_key]
-        sides.append(Side(join.right.alias, tuple(shown)))
+            else:
+                absent[join.right.alias, c.name] = KEY_OF_LEFT
+        sides.append(Side(join.right.alias, right.columns))
         key = [on]
-    return Joined(node, tuple(sides), Visible(tuple(seen), pseudo), (), key[0])
+    return Joined(node, tuple(sides), Visible(tuple(seen), pseudo, absent=absent), (), key[0])
 
 
 def _kind(of: Entry, name: str) -> Kind:

@@ -61,10 +61,11 @@ def reading(query: Query, of: Entry) -> Reading:
                 query.at,
             )
     alias = query.relation.alias
-    bounds = [SqlColumn(name, k.BIGINT) for name in BOUNDS] if of.is_windowed else []
+    own = {c.name for c in of.columns}
+    bounds = [SqlColumn(name, k.BIGINT) for name in BOUNDS if name not in own] if of.is_windowed else []
     keys = [c for c in of.columns if c.is_key]
     columns = (*keys, *bounds, *(c for c in of.columns if not c.is_key))
-    seen = tuple(Seen(c.name, alias, _sql(c)) for c in columns)
+    seen = tuple(Seen(c.name, alias, _bound(c) if c in bounds else column(c.name, c.kind)) for c in columns)
     pseudo = tuple(Seen(c.name, alias, column(c.name.lower(), c.kind)) for c in of.pseudo)
     scope = Visible(seen, pseudo)
     items = named_items(query.items, (Side(alias, columns),), scope)
@@ -80,10 +81,8 @@ def reading(query: Query, of: Entry) -> Reading:
     )
 
 
-def _sql(of: SqlColumn) -> Sql:
-    if of.name in BOUNDS:
-        return Sql(f"unix_millis({BOUNDS[of.name]})", k.BIGINT)
-    return column(of.name, of.kind)
+def _bound(of: SqlColumn) -> Sql:
+    return Sql(f"unix_millis({BOUNDS[of.name]})", k.BIGINT)
 
 
 def pull(query: Query, script: Script, layout: Layout, fold: FoldRows | None) -> Answer:
