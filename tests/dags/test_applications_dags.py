@@ -24,6 +24,7 @@ STATUS = {
 # The stand-in for the project's Python: its arguments are `-P -m lakehouse.cli.main [GROUP] COMMAND ...`.
 PYTHON = """#!/bin/sh
 printf '%s\\n' "$*" >> {calls}
+printf '%s\\n' "$LAKEHOUSE_DECIDED_BY" >> {calls}.by
 cd {folder}
 case "$4" in look|past|repair|test) shift ;; esac
 case "$4" in
@@ -170,6 +171,8 @@ def test_a_dry_run_plans_cleans_up_and_changes_nothing(run, tmp_path, shop):
     assert [states[task] for task in ("approve", "reconcile", "facts")] == ["skipped"] * 3
     assert [re.findall("--(plan|discard|why)", call) for call in _calls(tmp_path)] == [["plan"], ["discard"]]
     assert found["tasks"]["plan"]["xcom"] == {"table": "totals", "added": 0, "event": "done"}
+    # Airflow's user reaches the command, which writes it into the log of interventions.
+    assert {*(tmp_path / "calls.by").read_text().splitlines()} == {"dag_test in Airflow"}
 
 
 @pytest.mark.airflow
