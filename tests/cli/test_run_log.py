@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from lakehouse.cli.start.run_app import as_lines, logged
 from lakehouse.errors import ConfigError, LeaseHeld
 from lakehouse.run.watch.event import JobEvent
 from lakehouse.settings.config import Settings, load
+
+from .conftest import Command
 
 APP = lh.app(lh.stream("readings", key="id string", schema="n int").latest("newest"))
 DONE = {"event": "done", "rows": 1_200, "tick": 7, "tables": {}, "seconds": 2.5}
@@ -64,6 +67,35 @@ def test_lines_are_written_where_there_is_no_terminal(monkeypatch: pytest.Monkey
 
     assert [written("auto", terminal=at) for at in (True, False)] == [False, True]
     assert [written(form, terminal=True) for form in ("text", "json")] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("options", "form", "has_summary"),
+    [((), "auto", False), (("--until", "caught-up"), "auto", True), (("--until", "caught-up"), "json", False)],
+)
+def test_a_job_that_writes_lines_ends_without_a_table(
+    lakehouse: Command,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    form: str,
+    has_summary: bool,
+) -> None:
+    declared = (
+        'import lakehouse as lh\napp = lh.app(lh.stream("readings", key="id string", schema="n int").latest("newest"))'
+    )
+    (folder / "app.py").write_text(declared)
+    monkeypatch.setenv("LAKEHOUSE_LOG_FORMAT", form)
+    monkeypatch.setattr("lakehouse.run.start.ready.check", lambda *of: None)
+    monkeypatch.setattr("lakehouse.run.start.topics.check", lambda *of: None)
+    monkeypatch.setattr("lakehouse.run.start.kafka.kafka", lambda of: nullcontext("here:9092"))
+    monkeypatch.setattr("lakehouse.cli.start.job.run_until", lambda *of: DONE)
+    done = lakehouse("run", "--app", "app.py", *options)
+    assert (done.code, "1,200 records ingested" in done.err, "1,200 records ingested" in done.out) == (
+        0,
+        True,
+        has_summary,
+    )
 
 
 @pytest.mark.parametrize(

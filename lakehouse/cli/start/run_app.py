@@ -71,6 +71,7 @@ def run(
             )
             show.as_json(last)
             return
+        lines_alone = as_lines(settings.log.format) and (until is None or settings.log.format == "json")
         if as_lines(settings.log.format):
             with logged(settings, application, servers) as lines:
                 last = run_until(settings, application, parts, until or STOPPED, lines)
@@ -79,7 +80,7 @@ def run(
             waiting = waiting_records(settings, application, servers) if "ingest" in parts else 0
             with progress(application, waiting) as listen:
                 last = run_until(settings, application, parts, until or STOPPED, listen)
-    if settings.log.format != "json":
+    if not lines_alone:
         summary(last)
 
 
