@@ -75,6 +75,7 @@ def test_a_look_gives_the_lag_and_the_tables(app: App, story: Story) -> None:
     assert value(metrics, "lakehouse_lag_records", topic="clicks", partition="0") == 3
     facts = [value(metrics, f"lakehouse_{name}", table="visits") for name in ("table_rows", "table_tick")]
     assert facts == [3, 7]
+    assert value(metrics, "lakehouse_bronze_tick") == 8
     last = value(metrics, "lakehouse_last_commit_timestamp_seconds", table="visits")
     assert last == pytest.approx(story.times[-1] / 1000)
     assert value(metrics, "lakehouse_table_rows", table="new") is None, "it does not exist yet"

@@ -101,6 +101,7 @@ class RunMetrics:
             return
         if waiting is not None:
             self._wait(waiting)
+        self._tick.set(reader.bronze_covers(self._layout).get("tick", 0))
         for table in self._app.tables:
             if Path(self._layout.silver(table.name), "_delta_log").is_dir():
                 self._look_at(table)
