@@ -77,6 +77,17 @@ def _of_steps(table: Table) -> list[Expression]:
     return [item for step in table.stream.steps for item in step.expressions if not item.is_column]
 
 
+def test_an_expression_of_sql_knows_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shop.sql").write_text(
+        "CREATE STREAM orders (id VARCHAR KEY, city VARCHAR) WITH (kafka_topic='orders', value_format='JSON');\n"
+        "CREATE TABLE cities AS SELECT city, COUNT(*) AS n FROM orders WHERE LEN(city) > 1 GROUP BY city;\n"
+    )
+    (cities,) = load_app("shop.sql").tables
+    assert {placed("no", of.place) for of in _of_steps(cities)} == {"shop.sql: no"}
+    assert Expression("n").place != ("shop.sql", None)
+
+
 def test_two_expressions_of_one_text_are_one_whatever_their_lines() -> None:
     first = Expression("city > 'a'")
     second = Expression("city > 'a'")

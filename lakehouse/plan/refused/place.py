@@ -5,14 +5,19 @@ from __future__ import annotations
 import linecache
 import sys
 import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
-Place = tuple[str, int]  # a file, and a line of it
+Place = tuple[str, int | None]  # a file, and a line of it, if that is known
 
 OURS = Path(__file__).resolve().parents[2]
 OTHERS = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib", "scripts"))
+
+_file: ContextVar[str | None] = ContextVar("file", default=None)
 
 
 @lru_cache(maxsize=1024)
@@ -25,11 +30,26 @@ def is_users(file: str) -> bool:
 
 
 def here() -> Place | None:
-    """Return where the user's code is just now, the innermost line of it; None if none has called."""
+    """Return where the user's code is just now, the innermost line of it; None if none has called.
+
+    In a file of SQL, see `in_file`, its lines are not known: statements are compiled after all of them were read.
+    """
+    if (file := _file.get()) is not None:
+        return file, None
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+@contextmanager
+def in_file(file: str) -> Iterator[None]:
+    """Say that what is declared meanwhile stands in a file that is not Python's."""
+    before = _file.set(file)
+    try:
+        yield
+    finally:
+        _file.reset(before)
 
 
 def placed(what: str, place: Place | None) -> str:
@@ -37,6 +57,8 @@ def placed(what: str, place: Place | None) -> str:
     if place is None:
         return what
     file, line = place
+    if line is None:
+        return f"{_short(file)}: {what}"
     text = linecache.getline(file, line).strip()
     return f"{_short(file)}:{line}: {what}" + (f"\n    {text}" if text else "")
 

@@ -18,6 +18,7 @@ from typing import Any
 from lakehouse.errors import ConfigError, LakehouseError, PlanError
 from lakehouse.plan.app import App
 from lakehouse.plan.refused.near import near
+from lakehouse.plan.refused.place import in_file
 from lakehouse.plan.refused.steps import shown
 from lakehouse.plan.table import Table
 from lakehouse.run.start.wrong_line import message, place
@@ -115,7 +116,8 @@ def _load_sql(where: str, what: str) -> ModuleType:
         raise ConfigError(f"{what}: can't be read: {error}. Expected a file of SQL statements in UTF-8.") from error
     module = ModuleType(Path(where).stem)
     try:
-        vars(module)["app"] = application(text)
+        with in_file(where):
+            vars(module)["app"] = application(text)
     except PlanError as error:
         raise PlanError(f"{where}: {error}") from error
     return module
