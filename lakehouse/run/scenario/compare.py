@@ -40,7 +40,7 @@ def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
     failures = []
     outputs: dict[str, list[dict[str, Any]]] = {}
     for item in expected.get("outputs", []):
-        outputs.setdefault(item["topic"], []).append(item)
+        outputs.setdefault(_spelled(item["topic"], {**result.topics, **result.changelogs}), []).append(item)
     for topic, wanted in outputs.items():
         found = result.topics.get(topic, result.changelogs.get(topic))
         known = {**result.changelogs, **result.topics}
@@ -48,28 +48,34 @@ def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
             failures += _missing("topic", topic, known)
         else:
             failures += _outputs(topic, _published(app, topic), wanted, found)
-    for name, rows in expected.get("tables", {}).items():
-        table = result.tables.get(name)
+    for written, rows in expected.get("tables", {}).items():
+        table = result.tables.get(name := _spelled(written, result.tables))
         if table is None:
             failures += _missing("table", name, result.tables)
         else:
             failures += _table(name, keys_of(app.table(name)), rows, table)
-    for name, bad in expected.get("quarantine", {}).items():
-        kept = result.quarantine.get(name)
+    for written, bad in expected.get("quarantine", {}).items():
+        kept = result.quarantine.get(name := _spelled(written, result.quarantine))
         if kept is None:
             failures += _missing("quarantine", name, result.quarantine)
         else:
             failures += _quarantine(name, bad, [(r.partition, r.offset, reason) for r, reason in kept])
-    for name, count in expected.get("null_keys", {}).items():
-        if (ignored := result.null_keys.get(name, 0)) != count:
+    for written, count in expected.get("null_keys", {}).items():
+        if (ignored := result.null_keys.get(name := _spelled(written, result.tables), 0)) != count:
             failures.append(f"table {name}: expected {count} records ignored for a null key, found {ignored}")
-    for name, wanted in expected.get("late", {}).items():
-        late = result.late.get(name)
+    for written, wanted in expected.get("late", {}).items():
+        late = result.late.get(name := _spelled(written, result.late))
         if late is None:
             failures += _missing("table", name, result.late)
         else:
             failures += _late(name, keys_of(app.table(name)), wanted, late)
     return failures
+
+
+def _spelled(name: str, known: Iterable[str]) -> str:
+    """A name as the application has it: in SQL its case makes no difference."""
+    known = list(known)
+    return name if name in known else next((one for one in known if one.lower() == name.lower()), name)
 
 
 def _missing(what: str, name: str, known: Iterable[str]) -> list[str]:
