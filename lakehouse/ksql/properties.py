@@ -63,14 +63,15 @@ def of_query(statement: CreateAs, formats: tuple[str, str]) -> With:
     _check(given, OF_QUERY, statement.at)
     both = _format(given, "FORMAT")
     key, value = _format(given, "KEY_FORMAT") or both, _format(given, "VALUE_FORMAT") or both
-    for name, format, written in (("VALUE_FORMAT", value, "JSON"),):
-        if format is not None and format != written:
-            raise SqlError(
-                f"{name}='{format}': a topic is written in {written} here. Leave it out, or name {written}",
-                _at(given, statement.at),
-            )
+    if value == "NONE":
+        raise SqlError("VALUE_FORMAT='NONE' writes no value, and the query has some", _at(given, statement.at))
+    if "TIMESTAMP" in given:
+        raise SqlError(
+            "TIMESTAMP of what a query writes is the time of its records here; declare it where the topic is read",
+            given["TIMESTAMP"].at,
+        )
     topic = _text(given, "KAFKA_TOPIC") or statement.name
-    return _given(given, topic, key or formats[0], value or "JSON", statement.at)
+    return _given(given, topic, key or formats[0], value or formats[1], statement.at)
 
 
 def _given(given: Properties, topic: str, key_format: str, value_format: str, at: int) -> With:

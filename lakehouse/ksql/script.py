@@ -9,11 +9,10 @@ from typing import Any
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql import source
 from lakehouse.ksql.catalog import Catalog, Entry, Relational, checked_name, queries, sources_of
-from lakehouse.ksql.moments import has_moment, leaving
 from lakehouse.ksql.properties import of_query
 from lakehouse.ksql.query import QueryTarget, compiled
+from lakehouse.ksql.sinks import as_written, check_format, sink_of
 from lakehouse.ksql.syntax import statement as s
-from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.parser import parse
 from lakehouse.ksql.syntax.texts import Text, texts
 from lakehouse.ksql.values import record
@@ -100,11 +99,11 @@ class Script:
         for of in self.catalog.declared.values():
             node = self.find(of.name, 0).made.node
             if isinstance(node, Table):
-                parts.append(node.changes().to_topic(of.topic, partitions=of.partitions) if of.query else node)
+                parts.append(sink_of(node.changes(), of) if of.query else node)
             elif queries(of):
                 written = self._written(of) if of.query is None else self.find(of.name, 0).made
                 assert isinstance(written.node, Stream)
-                parts.append(_out(written).to_topic(of.topic, partitions=of.partitions))
+                parts.append(sink_of(as_written(written), of))
         if not parts:
             raise PlanError(
                 "the statements keep nothing: a stream alone is only a way to read a topic. Add a table, or CREATE "
@@ -166,6 +165,7 @@ class Script:
         first = self.catalog.get(query.relation.name, query.relation.at)
         given = of_query(statement, first.formats)
         made = compiled(query, self.find, QueryTarget(statement.kind, statement.name, statement.at))
+        check_format(made, given.value_format, statement.at)
         prefix = f"C{statement.kind[0]}AS_{statement.name}"
         return Entry(
             statement.kind, statement.name, given.topic, (given.key_format, given.value_format), made, text, query,
@@ -249,15 +249,6 @@ def _fitted(one: Relational, first: Relational) -> Stream:
     if one.node.key != first.node.key:
         return one.node.rekey(f"{name_text(one.node.key[0])} AS {first.node.key[0]}").drop(*one.node.key)
     return one.node
-
-
-def _out(of: Relational) -> Stream:
-    """A stream as it is written: moments are numbers."""
-    assert isinstance(of.node, Stream)
-    values: dict[str, Kind] = {c.name: c.kind for c in of.columns if not c.is_key}
-    if not any(map(has_moment, values.values())):
-        return of.node
-    return of.node.select(*(f"{leaving(name_text(name), kind)} AS `{name}`" for name, kind in values.items()))
 
 
 def application(text: str) -> App:

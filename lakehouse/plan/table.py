@@ -267,13 +267,17 @@ class Changes(Declaration):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sink(Declaration):
-    """A topic to which a stream, or a table's changelog, is published. `partitions` is for creating the topic."""
+    """A topic to which a stream, or a table's changelog, is published. `partitions` is for creating the topic.
+
+    format: of the values, "json", "delimited" or "kafka".
+    """
 
     topic: str
     of: Stream | Table
     mode: Literal["event", "net"]
     partitions: int | None = None
     partition_by: Expression | None = None
+    format: str = "json"
 
 
 def check_partitions(partitions: int | None, topic: str) -> int | None:

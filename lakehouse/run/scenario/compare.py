@@ -15,10 +15,12 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+from lakehouse.formats.encode import encode_value
 from lakehouse.formats.json_text import java_double, timestamp_text, write
 from lakehouse.model.event import Late, unhashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
+from lakehouse.plan.schema import Column
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
@@ -47,7 +49,7 @@ def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
         if found is None:
             failures += _missing("topic", topic, known)
         else:
-            failures += _outputs(topic, _published(app, topic), wanted, found)
+            failures += _outputs(topic, _published(app, topic), _texts(app, topic, wanted, found), found)
     for written, rows in expected.get("tables", {}).items():
         table = result.tables.get(name := _spelled(written, result.tables))
         if table is None:
@@ -111,6 +113,20 @@ def keys_of(of: Stream | Table) -> Keys:
 def _published(app: App, topic: str) -> Keys:
     """The keys of what is published to a topic, or of the table that is named instead of a topic."""
     return keys_of(next((sink.of for sink in app.sinks if sink.topic == topic), None) or app.table(topic))
+
+
+def _texts(app: App, topic: str, wanted: list[dict[str, Any]], found: list[Change]) -> list[dict[str, Any]]:
+    """What is wanted, with the row instead of a value that is written as the record's own text, if it is that row's."""
+    format = next((sink.format for sink in app.sinks if sink.topic == topic), "json")
+    made = []
+    for number, want in enumerate(wanted):
+        row = found[number].value if number < len(found) else None
+        if format != "json" and row is not None and not isinstance(want.get("value"), dict | None):
+            columns = tuple(Column(name, "string") for name in row)
+            text = encode_value("delimited", columns, dict(row))
+            want = {**want, "value": plain(row)} if text == str(want["value"]).encode() else want
+        made.append(want)
+    return made
 
 
 def _outputs(topic: str, key: Keys, wanted: list[dict[str, Any]], found: list[Change]) -> list[str]:

@@ -110,7 +110,7 @@ def records(
     them. covered: for a stream, the offsets up to which its records are in the topic already.
     """
     of = sink.of
-    write = _Writer(lake.spark, of, origin)
+    write = _Writer(lake.spark, of, origin, sink.format)
     if isinstance(of, Stream):
         frame = stream_feed.stream_events(lake, of, after, to, sink.partition_by, json.dumps(covered or {}))
     elif sink.mode == "net":
@@ -146,7 +146,8 @@ def rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
 class _Writer:
     """Turns changes into records: the key, the value or a tombstone, and in the headers what a restore needs."""
 
-    def __init__(self, spark: SparkSession, of: Stream | Table, origin: str) -> None:
+    def __init__(self, spark: SparkSession, of: Stream | Table, origin: str, format: str) -> None:
+        self._format = format
         self._origin = f"{origin}/{of.name if isinstance(of, Table) else ''}".encode()
         self._key, self._value = columns_of(spark, of)
         self._kept = () if isinstance(of, Stream) else accumulators_of(spark, of)
@@ -163,7 +164,7 @@ class _Writer:
         if self._kept and not row["_tombstone"]:
             headers.append((ACCUMULATORS, encode_value("json", self._kept, row)))
         key = None if row.get("_null_key") else encode_key(key_format(self._key), self._key, row)
-        value = None if row["_tombstone"] else encode_value("json", self._value, row)
+        value = None if row["_tombstone"] else encode_value(self._format, self._value, row)
         place: bytes | int | None = row.get("_place")
         if self._placed_by is not None:
             place = encode_key(key_format(self._placed_by), self._placed_by, row)

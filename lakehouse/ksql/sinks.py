@@ -1,0 +1,46 @@
+"""What queries write: topics, and the formats of their values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakehouse.errors import SqlError
+from lakehouse.ksql.catalog import Entry, Relational
+from lakehouse.ksql.moments import has_moment, leaving
+from lakehouse.ksql.source import KEY_KINDS
+from lakehouse.ksql.syntax.kind import Kind
+from lakehouse.plan.expression import name_text
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Changes, Sink
+
+
+def as_written(of: Relational) -> Stream:
+    """Return a stream as it is written: moments are numbers."""
+    assert isinstance(of.node, Stream)
+    values: dict[str, Kind] = {c.name: c.kind for c in of.columns if not c.is_key}
+    if not any(map(has_moment, values.values())):
+        return of.node
+    return of.node.select(*(f"{leaving(name_text(name), kind)} AS `{name}`" for name, kind in values.items()))
+
+
+def sink_of(of: Stream | Changes, entry: Entry) -> Sink:
+    """Return the sink of an entry's topic, in its format."""
+    return replace(of.to_topic(entry.topic, partitions=entry.partitions), format=entry.formats[1].lower())
+
+
+def check_format(made: Relational, format: str, at: int) -> None:
+    """Raise SqlError for a value that a format can't hold."""
+    values = [c for c in made.columns if not c.is_key]
+    if format == "KAFKA" and (len(values) != 1 or values[0].kind.name not in KEY_KINDS):
+        raise SqlError(
+            f"VALUE_FORMAT='KAFKA' holds one column of {', '.join(KEY_KINDS)}, and there are: "
+            f"{', '.join(f'{c.name} {c.kind}' for c in values)}. Name another: WITH (VALUE_FORMAT='JSON')",
+            at,
+        )
+    nested = [c for c in values if c.kind.name in ("ARRAY", "MAP", "STRUCT")]
+    if format == "DELIMITED" and nested:
+        raise SqlError(
+            f"VALUE_FORMAT='DELIMITED' can't hold {nested[0].name} {nested[0].kind}. Name another: WITH "
+            "(VALUE_FORMAT='JSON')",
+            at,
+        )
