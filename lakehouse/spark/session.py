@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -73,6 +74,14 @@ PYSPARK_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 # A pattern needs it for a long text. Only what a thread has used of it is memory.
 STACK = f"-Xss{STACK_MEGABYTES}m"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # added to ours; every other setting replaces ours
+# Where Java's compiler and its collector share few cores with the work: a method is compiled with all optimisations
+# after ten times as many calls as by default, and one thread collects. benchmarks/README.md has the figures.
+FEW_CORES = 2
+COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+LATE_COMPILER = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 "
+    "-XX:Tier4BackEdgeThreshold=400000"
+)
 
 
 def open_session(settings: Settings) -> SparkSession:
@@ -94,7 +103,8 @@ def open_session(settings: Settings) -> SparkSession:
         else:
             chosen["spark.jars"] = ",".join(jars)
             chosen["spark.executor.extraJavaOptions"] = STACK
-        chosen[JAVA_OPTIONS] = f"{_java_options()} {settings.spark.options.get(JAVA_OPTIONS, '')}".strip()
+        theirs = settings.spark.options.get(JAVA_OPTIONS, "")
+        chosen[JAVA_OPTIONS] = f"{java_options(theirs)} {theirs}".strip()
     if settings.spark.master.startswith("local"):
         chosen["spark.sql.shuffle.partitions"] = str(_cores(settings.spark.master))
         # The workers need this environment's packages; "python3" on the PATH may be another one.
@@ -127,10 +137,13 @@ def _cores(master: str) -> int:
     return int(text) if text.isdigit() else (os.cpu_count() or 2) if text == "*" else 1
 
 
-def _java_options() -> str:
+def java_options(theirs: str) -> str:
+    """Return the options of Spark's JVM that precede the user's own; with theirs Java must still start."""
     log4j = Path(__file__).with_name("log4j2.properties")
     # Without memory a JVM may go on for minutes, or for ever, and do nothing; ended, the next start can read otherwise.
     ours = f"-Duser.timezone=UTC -Dderby.system.home=/dev/null -XX:+ExitOnOutOfMemoryError {STACK}"
+    if (os.cpu_count() or 1) <= FEW_CORES:
+        ours += f" {LATE_COMPILER}" + ("" if COLLECTOR.search(theirs) else " -XX:+UseSerialGC")  # Java refuses two
     if (archive := class_archive()).is_file():
         ours += f' "-XX:SharedArchiveFile={archive}"'
     return f"{ours} -Dlog4j2.configurationFile={log4j.as_uri()}"

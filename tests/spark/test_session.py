@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse.kafka.options import for_java
+from lakehouse.spark import session
 from tests.conftest import SECRETS
 
 CANARY = "canary-in-"
@@ -45,6 +48,16 @@ def test_the_file_that_carried_the_settings_is_gone(spark: SparkSession) -> None
     file = Path(arguments[arguments.index("--properties-file") + 1])
     assert file.name == "spark.properties"
     assert not file.parent.exists()
+
+
+@pytest.mark.parametrize("theirs", ["", "-XX:+UseParallelGC", "-Da=b -XX:TieredStopAtLevel=1"])
+@pytest.mark.parametrize("cores", [2, 8])
+def test_java_starts_with_the_users_own_options(theirs: str, cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    options = shlex.split(f"{session.java_options(theirs)} {theirs}")
+    subprocess.run(["java", *options, "-version"], check=True, capture_output=True)
+    few = [option for option in options if "SerialGC" in option or "Tier4" in option]
+    assert len(few) == {2: 4 if "UseParallelGC" in theirs else 5, 8: 0}[cores]
 
 
 def test_every_option_reaches_spark_as_it_was_written(spark: SparkSession) -> None:
