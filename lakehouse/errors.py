@@ -82,7 +82,7 @@ class SqlError(PlanError):
             return said
         line, column = self.place
         shown = self.text.split("\n")[line - self.line_before - 1].replace("\t", " ")
-        begin = max(0, column - 80)
+        begin = max(0, column - 80) if len(shown) > 120 else 0
         arrow = " " * (column - 1 - begin) + "^"
         return f"line {line}, column {column}: {said}\n    {shown[begin : begin + 120]}\n    {arrow}"
 
