@@ -38,6 +38,9 @@ def grouped(stream: Stream, scope: Visible, items: list[NamedItem], query: Query
             "topic as a table",
             query.at,
         )
+    for one in query.group_by:
+        if aggregates_in(one):
+            raise SqlError("GROUP BY does not support aggregate functions", one.at)
     by = [scope.sql(one) for one in query.group_by]
     _check_bounds(items, query)
     if query.window is not None and query.window.name == "TUMBLING":
@@ -98,8 +101,6 @@ def _keys(scope: Visible, items: list[NamedItem], by: list[Sql], query: Query) -
     """The items that are the grouping expressions, in their order."""
     found = []
     for expression, of in zip(query.group_by, by, strict=True):
-        if aggregates_in(expression):
-            raise SqlError("GROUP BY does not support aggregate functions", expression.at)
         if of.kind.name == "MAP":
             raise SqlError("GROUP BY can't be by a MAP", expression.at)
         plain = [item for item in items if not aggregates_in(item.expression) and not is_copy(item.expression)]

@@ -29,6 +29,8 @@ def to_string(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int | str):
         return str(value)
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value.isoformat()
     raise NeedsSpark(f"the model can't write {value!r} as Spark does; run this on Spark.")
 
 
