@@ -12,6 +12,7 @@ from lakehouse.model.event import Event, key_of, unhashable
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.operators.as_of import KeyChanges
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.tombstone import Row
@@ -34,13 +35,16 @@ def changes_as_events(table: Table, changes: Iterable[Change], records: Mapping[
 
 def joined(join: TableJoin, events: Iterable[Event], changes: Iterable[Change]) -> list[Event]:
     """Return the stream's records with the table's row, by position; a change by the same record comes before it."""
-    rows: dict[Key, Row] = {}
+    rows: dict[Key, KeyChanges[Change]] = {}
     waiting = sorted(changes, key=lambda change: change.position.of_record)
     names = [column.name for column in join.table.columns if column.name not in join.table.key]
     made, done = [], 0
     for event in events:
         while done < len(waiting) and waiting[done].position.of_record <= event.position.of_record:
-            _apply(rows, waiting[done])
+            change = waiting[done]
+            assert change.key is not None
+            # As of arrival, each change hides all earlier ones.
+            rows.setdefault(change.key, KeyChanges()).put(_time(join, change.timestamp), change)
             done += 1
         row = None if event.tombstone else _row(join, event, rows)
         if row is not None or (join.how == "left" and not event.tombstone):
@@ -49,18 +53,17 @@ def joined(join: TableJoin, events: Iterable[Event], changes: Iterable[Change]) 
     return made
 
 
-def _row(join: TableJoin, event: Event, rows: Mapping[Key, Row]) -> Row | None:
+def _row(join: TableJoin, event: Event, rows: Mapping[Key, KeyChanges[Change]]) -> Row | None:
     found: dict[str, Any] = {
         name.lower(): evaluate(item, event.values) for name, item in zip(join.table.key, join.on, strict=True)
     }
     if any(value is None for value in found.values()):
         return None  # a null equals no key
-    return rows.get(key_of(join.table.key, found))
+    timeline = rows.get(key_of(join.table.key, found))
+    change = timeline.at(_time(join, event.timestamp)) if timeline is not None else None
+    return change.value if change is not None else None
 
 
-def _apply(rows: dict[Key, Row], change: Change) -> None:
-    assert change.key is not None
-    if change.value is None:
-        rows.pop(change.key, None)
-    else:
-        rows[change.key] = change.value
+def _time(join: TableJoin, time: int) -> int:
+    """The time that decides which change a record finds: none, if it finds the last one that came before it."""
+    return time if join.as_of == "event time" else 0

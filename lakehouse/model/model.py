@@ -15,9 +15,11 @@ from lakehouse.model.evaluate import evaluate
 from lakehouse.model.event import Event, Late, stream_change
 from lakehouse.model.joined import changes_as_events, joined
 from lakehouse.model.step import applied
+from lakehouse.model.stream_join import joined_streams
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
 from lakehouse.plan.stream import Stream
+from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
 from lakehouse.semantics import kafka_time
 from lakehouse.semantics.changelog import Change, Key
@@ -158,6 +160,8 @@ def _events(stream: Stream, known: _Known) -> list[Event]:
             events = changes_as_events(table, known.changes[table.name], known.records)
         case TableJoin(part, table):
             events = joined(stream.source, _events(part, known), known.changes[table.name])
+        case StreamJoin(left, right):
+            events = joined_streams(stream.source, _events(left, known), _events(right, known))
     for step in stream.steps:
         events = [made for event in events for made in applied(step, event)]
     return events

@@ -9,19 +9,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import Expression, Json, expression, expression_type, name_text, read_by, sql
-from lakehouse.plan.schema import Column, base_type, check_distinct, check_name, distinct
+from lakehouse.plan.operator import Latest
+from lakehouse.plan.schema import Column, base_type, distinct, joined_columns
 
 if TYPE_CHECKING:
     from lakehouse.plan.step import Shape
     from lakehouse.plan.stream import Stream
+    from lakehouse.plan.stream_join import StreamJoin
     from lakehouse.plan.table import Table
 
 How = Literal["inner", "left"]
 HOW = ("inner", "left")
+AsOf = Literal["arrival", "event time"]
+AS_OF = ("arrival", "event time")
 JSON_FORMATS = ("json", "json_any_case")
 
 
@@ -191,7 +195,8 @@ class TableJoin(Node):
     """Each record of a stream with the row that a table has when the record arrives (docs/rules.md, rule 20).
 
     on: the table's key, in its order, made of the stream's columns. prefix: precedes the names of the table's columns.
-    If the record itself changes the table, that change comes first.
+    If the record itself changes the table, that change comes first. as_of: "event time" finds the row as it was at the
+    record's event time. broadcast: the table goes to every task; the result is the same.
     """
 
     stream: Stream
@@ -199,30 +204,33 @@ class TableJoin(Node):
     on: tuple[Expression, ...]
     how: How
     prefix: str = ""
+    as_of: AsOf = "arrival"
+    broadcast: bool = False
 
     @classmethod
     def declared(
-        cls, stream: Stream, table: Table, on: Sequence[str] | None, how: How, prefix: str
-    ) -> tuple[TableJoin, Shape]:
+        cls, stream: Stream, table: Table, on: Sequence[str] | None, how: How, prefix: str,
+        as_of: AsOf = "arrival", *, broadcast: bool = False,
+    ) -> tuple[TableJoin, Shape]:  # fmt: skip
         """Return the join, and the shape that comes out. The rest: see `Stream.join`."""
         what = f"{stream.what}: join with table {table.name!r}"
-        if how not in HOW:
-            raise PlanError(f"{what}: how={how!r}; expected 'inner' or 'left'.")
+        for option, value, possible in (("how", how, HOW), ("as_of", as_of, AS_OF)):
+            if value not in possible:
+                raise PlanError(f"{what}: {option}={value!r}; expected {' or '.join(map(repr, possible))}.")
+        if as_of == "event time" and (broadcast or type(table.fold) is not Latest or table.behind):
+            raise PlanError(
+                f'{what}: as_of="event time" needs a table of latest(...) without order_by and suppress, and no '
+                "broadcast: of other tables the changes do not tell how they were at an earlier event time."
+            )
         if table.windows:
             raise PlanError(
                 f"{what}: its rows belong to windows, so a key has many. Expected a table without a window, "
                 "such as the latest value of each key."
             )
         by = _on(stream, table, on, what)
-        added = tuple(Column(prefix + c.name, c.type) for c in table.columns if c.name not in table.key)
-        for column in added:
-            check_name(column.name, f"{what}: prefix")
-        columns = (*stream.columns, *added)
-        try:
-            check_distinct((column.name for column in columns), what)
-        except PlanError as error:
-            raise PlanError(f'{error} Give the table\'s columns a prefix: prefix="{table.name}_".') from None
-        return cls(stream, table, by, how, prefix), stream.shape.with_columns(columns)
+        added = (column for column in table.columns if column.name not in table.key)
+        columns = joined_columns(stream.columns, added, prefix, table.name, what)
+        return cls(stream, table, by, how, prefix, as_of, broadcast), stream.shape.with_columns(columns)
 
     @property
     def name(self) -> str:
@@ -241,16 +249,18 @@ class TableJoin(Node):
         return replace(self, stream=stream, table=table)
 
     def lines(self) -> list[str]:
-        join = f"{self.how.upper()} JOIN TABLE {self.table.name} ON {', '.join(map(str, self.on))}"
+        beside = {"event time": " AS OF EVENT TIME"}.get(self.as_of, " BROADCAST" if self.broadcast else "")
+        join = f"{self.how.upper()} JOIN TABLE {self.table.name} ON {', '.join(map(str, self.on))}{beside}"
         return [join, *(f"  {line}" for line in self.stream.lines())]
 
     def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
         inner = self.stream.fingerprint(read | read_by(self.on), keyed=keyed)
-        by = {"on": [sql(item) for item in self.on], "how": self.how, "prefix": self.prefix}
+        by: Json = {"on": [sql(item) for item in self.on], "how": self.how, "prefix": self.prefix}
+        by |= {"as_of": self.as_of} if self.as_of != "arrival" else {}  # tables of earlier releases have no such part
         return {**_upstream("join", self.table), "stream": inner, **by}
 
 
-Origin = Source | Merge | ChangesOf | TableJoin
+Origin: TypeAlias = "Source | Merge | ChangesOf | TableJoin | StreamJoin"
 
 
 def _upstream(what: str, table: Table) -> Json:

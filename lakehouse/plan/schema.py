@@ -89,6 +89,21 @@ def check_distinct(names: Iterable[str], what: str) -> None:
         seen[name.lower()] = name
 
 
+def joined_columns(
+    columns: Iterable[Column], others: Iterable[Column], prefix: str, name: str, what: str
+) -> tuple[Column, ...]:
+    """Return columns and those of what they are joined with, called `name`; PlanError for names that are the same."""
+    added = tuple(Column(prefix + column.name, column.type) for column in others)
+    for column in added:
+        check_name(column.name, f"{what}: prefix")
+    both = (*columns, *added)
+    try:
+        check_distinct((column.name for column in both), what)
+    except PlanError as error:
+        raise PlanError(f'{error} Give the columns of {name} a prefix: prefix="{name}_".') from None
+    return both
+
+
 def parse_schema(text: str, what: str) -> tuple[Column, ...]:
     """Return the columns of a schema text such as "city string, amount decimal(10, 2)"; PlanError if it is not one."""
     right = 'Write it as Spark does: "city string, amount decimal(10, 2), tags array<string>".'

@@ -6,16 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import Expression, Json, expression, expression_type, name_text, named
 from lakehouse.plan.expression import predicate as condition
-from lakehouse.plan.origin import How, Merge, Origin, Source, TableJoin
+from lakehouse.plan.origin import AsOf, How, Merge, Origin, Source, TableJoin
 from lakehouse.plan.refused.near import near
 from lakehouse.plan.refused.steps import Declaration, shown
 from lakehouse.plan.schema import Column, check_distinct, check_pseudo, check_topic, distinct, parse_schema
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Shape, Step
+from lakehouse.plan.stream_join import HowOfStreams, Spans, StreamJoin
 from lakehouse.plan.table import Grouped, Sink, Table, check_partitions, latest_table
 
 
@@ -189,26 +190,52 @@ class Stream(Declaration):
 
     def join(
         self,
-        table: Table,
+        other: Table | Stream,
         on: str | tuple[str, ...] | list[str] | None = None,
         *,
-        how: How = "inner",
+        how: HowOfStreams = "inner",
         prefix: str = "",
+        as_of: AsOf = "arrival",
+        broadcast: bool = False,
+        within: str | None = None,
+        before: str | None = None,
+        after: str | None = None,
+        grace: str | None = None,
     ) -> Stream:
-        """Return each record with the columns of the row that a table has for it when the record arrives.
+        """Return each record with the columns of the row that a table has for it, or of another stream's records.
 
-        on: expressions of this stream, one for each column of the table's key; default: its own key. how: "inner"
-        leaves out a record without a row, "left" keeps it, with nulls. prefix: precedes the names of the table's
-        columns. Records with a null value are left out; a change of the table gives no record. The lookup is by
-        arrival, not by event time.
+        on: expressions of this stream, one for each column of the other's key; default: its own key. prefix: precedes
+        the names of the other's columns. Records with a null value take no part.
 
-        Raises PlanError for columns that exist on both sides, or a key of another type.
+        A table: how is "inner", which leaves out a record without a row, or "left", which keeps it, with nulls. The
+        row is that at the record's arrival, or as_of its "event time". A change of the table gives no record.
+        broadcast: the table is small, and goes to every task whole; what comes out is the same.
+
+        A stream: within (before and after: how much earlier or later than this stream's record the other's may be) is
+        needed. The records have the join's key: with `on`, this stream is re-keyed first. how: "left", "right" and
+        "outer" keep records that meet none, with nulls: at once without a grace, otherwise when their window has
+        closed, which waits for late ones that long. Default grace: 24 hours less before and after.
+
+        Raises PlanError for columns that exist on both sides, keys of other types, or no window.
         """
-        if not isinstance(table, Table):
+        by = (on,) if isinstance(on, str) else on
+        spans = Spans(within, before, after, grace)
+        if isinstance(other, Stream):
+            if as_of != "arrival" or broadcast:
+                raise PlanError(f"{self.what}: join: as_of and broadcast are for tables; found {shown(other)}.")
+            left = self if by is None else self.rekey(*by)
+            return self.beginning(*StreamJoin.declared(left, other, how, spans, prefix))
+        if not isinstance(other, Table):
             raise PlanError(
-                f"{self.what}: join: found {shown(table)}, expected a table, such as planes = stream.latest('planes')."
+                f"{self.what}: join: found {shown(other)}, expected a table, such as planes = stream.latest('planes'), "
+                "or another stream."
             )
-        return self.beginning(*TableJoin.declared(self, table, (on,) if isinstance(on, str) else on, how, prefix))
+        if any(spans):
+            raise PlanError(
+                f"{self.what}: join with table {other.name!r}: within, before, after and grace are for joins of two "
+                'streams. A table is looked up at the record\'s arrival, or as_of="event time".'
+            )
+        return self.beginning(*TableJoin.declared(self, other, by, cast(How, how), prefix, as_of, broadcast=broadcast))
 
     def latest(
         self,

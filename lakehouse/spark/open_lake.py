@@ -6,7 +6,8 @@ OpenTable   a declared table in it: where its rows lie, whether it exists, its p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,13 +20,19 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK, Progress
 from lakehouse.spark.transaction import exists, log_of, properties, read_progress
 
+Kind = TypeVar("Kind")
+
 
 @dataclass(frozen=True, slots=True)
 class OpenLake:
-    """A lake, as one Spark session reads and writes it."""
+    """A lake, as one Spark session reads and writes it.
+
+    facts: what is known of its bronze, which could be told again at any time; one of a kind. All sessions share them.
+    """
 
     spark: SparkSession
     layout: Layout
+    facts: dict[type, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def open(self, table: Table) -> OpenTable:
         """Return a table in this lake, whether it is there or not."""
@@ -33,7 +40,13 @@ class OpenLake:
 
     def at(self, layout: Layout) -> OpenLake:
         """Return another lake, or the tables beside the live ones of this one, through the same session."""
-        return replace(self, layout=layout)
+        facts = self.facts if layout.root == self.layout.root else {}
+        return replace(self, layout=layout, facts=facts)
+
+    def fact(self, kind: type[Kind]) -> Kind:
+        """Return what is known of one kind; nothing yet if it was not asked for before."""
+        fact: Kind = self.facts.setdefault(kind, kind())
+        return fact
 
     @property
     def live(self) -> OpenLake:

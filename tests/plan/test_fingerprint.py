@@ -19,7 +19,9 @@ from lakehouse.plan.operator import Aggregate, Expire, Final, Having, Latest, La
 from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select
 from lakehouse.plan.stream import Stream
+from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
+from lakehouse.semantics.operators.stream_join import Within
 
 
 @given(st.lists(st.sampled_from(["  ", "\n", "\t", " /* so */ "]), min_size=6, max_size=6), st.booleans())
@@ -45,7 +47,9 @@ def test_every_field_of_a_declaration_has_been_judged() -> None:
         # name: a table of any name; key: of the stream, or of the fold; is_time: of the order's type.
         Table: "name stream key fold behind",
         Latest: "", LatestBy: "order is_time remembers", Aggregate: "by aggregations window", Final: "idle",
-        Having: "predicate", Expire: "after", Suppress: "", ChangesOf: "table", TableJoin: "stream table on how prefix",
+        Having: "predicate", Expire: "after", Suppress: "", ChangesOf: "table",
+        TableJoin: "stream table on how prefix as_of broadcast",
+        StreamJoin: "left right how within prefix", Within: "before after grace eager",
         Stream: "source key columns steps",
         Source: "name topic key value key_format value_format event_time own_table",
         Merge: "streams", Filter: "predicate", Select: "columns", Rekey: "columns", Explode: "column",

@@ -94,7 +94,7 @@ def test_a_record_that_changes_the_table_finds_its_own_change() -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: ORDERS.join(CUSTOMERS), "join: found stream '"),
+        (lambda: ORDERS.join(CUSTOMERS.group_by("city")), "join: found stream 'customers', grouped"),
         (lambda: ORDERS.join(CUSTOMER, on=("id", "customer")), "found 2 expressions"),
         (lambda: ORDERS.join(CUSTOMER, on="amount"), "they are never equal"),
         (lambda: ORDERS.join(CUSTOMER, on="customer", how="outer"), "expected 'inner' or 'left'"),

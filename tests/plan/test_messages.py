@@ -70,7 +70,7 @@ def test_what_is_no_part_of_an_application_is_named_shortly(part: Any, said: str
     assert len(str(refused.value)) < 200, "not the whole declaration"
 
 
-@pytest.mark.parametrize("use", [lambda: ORDERS.join(ORDERS), lambda: ORDERS.merge(LAST)], ids=["join", "merge"])
+@pytest.mark.parametrize("use", [lambda: ORDERS.join(GROUPED), lambda: ORDERS.merge(LAST)], ids=["join", "merge"])
 def test_an_argument_that_does_not_fit_is_named_shortly(use: Callable[[], object]) -> None:
     with pytest.raises(PlanError, match=r"found (stream|table) '") as refused:
         use()

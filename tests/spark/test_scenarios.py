@@ -16,6 +16,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.operator import Expire, Final, Having, Suppress
 from lakehouse.plan.origin import Source, TableJoin
 from lakehouse.plan.stream import Stream
+from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
 from lakehouse.run.scenario.packing import Trial, pack, unpack
 from lakehouse.run.scenario.scenario import Batch, Scenario, application, check, find, read, records
@@ -47,7 +48,11 @@ def kinds(app: App) -> set[object]:
 
 def steps(stream: Stream) -> set[object]:
     origin = stream.source
-    how = {origin.how} if isinstance(origin, TableJoin) else set()
+    how: set[object] = set()
+    if isinstance(origin, TableJoin):
+        how = {origin.how, origin.as_of, ("broadcast", origin.broadcast)}
+    elif isinstance(origin, StreamJoin):
+        how = {(StreamJoin, origin.how), ("at once", origin.within.eager)}
     return {type(step) for step in stream.steps}.union({type(origin)} - {Source}, how, *map(steps, origin.parts))
 
 

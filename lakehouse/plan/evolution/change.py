@@ -82,15 +82,18 @@ def tables_of(properties: Mapping[str, str]) -> frozenset[str]:
 
 
 def _tables(stream: Json) -> set[str]:
-    parts = [*stream.get("merge", ()), *([stream["stream"]] if "join" in stream else [])]
-    return {table for part in parts for table in _tables(part)} | {*stream.get("beside", {}).get("tables", ())}
+    return {table for part in _parts(stream) for table in _tables(part)} | {*stream.get("beside", {}).get("tables", ())}
 
 
 def _topics(stream: Json) -> set[str]:
     if "topic" in stream:
         return {stream["topic"]}
-    parts = [*stream.get("merge", ()), *([stream["stream"]] if "join" in stream else [])]
-    return {topic for part in parts for topic in _topics(part)} | {*stream.get("beside", {}).get("topics", ())}
+    return {topic for part in _parts(stream) for topic in _topics(part)} | {*stream.get("beside", {}).get("topics", ())}
+
+
+def _parts(stream: Json) -> list[Json]:
+    """The streams that a stream begins with, of its fingerprint."""
+    return [*stream.get("merge", ()), *stream.get("join_of", ()), *([stream["stream"]] if "join" in stream else [])]
 
 
 def change_of(properties: Mapping[str, str], table: Table) -> Evolution:

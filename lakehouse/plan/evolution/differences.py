@@ -119,18 +119,23 @@ def _retention(before: int | None, after: int | None, was: Json, final: bool) ->
 
 
 def _stream(was: Json, now: Json) -> Iterator[Verdict]:
-    parts, others = was.get("merge", [was]), now.get("merge", [now])
+    parts, others = _parts(was), _parts(now)
     if _origin(was) != _origin(now) or len(parts) != len(others):
         yield _differs("refold", "streams", _names(parts), _names(others), REFOLD)
         return
     for part, other in zip(parts, others, strict=True):
         match _origin(was):
-            case "merge":
+            case "merge" | "join_of":
                 yield from _stream(part, other)
             case "topic":
                 yield from _source(part, other)
             case origin:
                 yield from _table(origin, part, other)
+    if "join_of" in now:
+        for name in ("on", "how", "within", "prefix"):
+            if was[name] != now[name]:
+                found, given = (_option_of_join(name, of[name]) for of in (was, now))
+                yield _differs("refold", f"{name} of the join of {_names(others)}", found, given, REFOLD)
     if was["steps"] != now["steps"]:
         # Only the steps that differ, unless only their order does.
         gone = [step for step in was["steps"] if step not in now["steps"]]
@@ -140,8 +145,24 @@ def _stream(was: Json, now: Json) -> Iterator[Verdict]:
         yield _differs("refold", f"steps of stream {_names([was])}", before, after, REFOLD)
 
 
+def _parts(stream: Json) -> list[Json]:
+    parts: list[Json] = stream.get("merge") or stream.get("join_of") or [stream]
+    return parts
+
+
 def _origin(stream: Json) -> str:
-    return next(name for name in ("merge", "changes_of", "join", "topic") if name in stream)
+    return next(name for name in ("merge", "join_of", "changes_of", "join", "topic") if name in stream)
+
+
+def _option_of_join(part: str, value: Any) -> str:
+    """A part of a join of two streams, in words."""
+    match part:
+        case "on":
+            return ", ".join(" = ".join(pair) for pair in value)
+        case "within":
+            spans = ", ".join(f"{name} {_ms(value[name])}" for name in ("before", "after", "grace"))
+            return f"{spans}, unmatched {'at once' if value['at_once'] else 'when it closes'}"
+    return str(value)
 
 
 def _table(origin: str, was: Json, now: Json) -> Iterator[Verdict]:
@@ -151,9 +172,10 @@ def _table(origin: str, was: Json, now: Json) -> Iterator[Verdict]:
     elif was["key"] != now["key"]:
         yield _differs("refold", f"key of table {now[origin]}", _columns(was["key"]), _columns(now["key"]), REFOLD)
     if origin == "join":
-        for part in ("on", "how", "prefix"):
-            if was[part] != now[part]:
-                before, after = (", ".join(map(_sql, of[part])) if part == "on" else of[part] for of in (was, now))
+        for part in ("on", "how", "prefix", "as_of"):
+            if was.get(part) != now.get(part):
+                pair = (of.get(part, "arrival") for of in (was, now))
+                before, after = (", ".join(map(_sql, value)) if part == "on" else value for value in pair)
                 yield _differs("refold", f"{part} of the join with {now[origin]}", before, after, REFOLD)
         yield from _stream(was["stream"], now["stream"])
 
@@ -198,7 +220,8 @@ def _columns(columns: list[list[Any]]) -> str:
 
 
 def _names(streams: list[Json]) -> str:
-    return " + ".join(_names(part["merge"]) if "merge" in part else part["beside"]["name"] for part in streams)
+    parts = [(part, _parts(part)) for part in streams]
+    return " + ".join(part["beside"]["name"] if inner == [part] else _names(inner) for part, inner in parts)
 
 
 def _sql(value: Json | None) -> str:

@@ -17,6 +17,7 @@ from lakehouse.lake.earlier import check_rows
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import change_of, refusal
 from lakehouse.plan.operator import Expire, Final
+from lakehouse.plan.stream_join import meetings
 from lakehouse.plan.table import Table
 from lakehouse.run.audit.finding import BACKFILL, REBUILD, Audit, Missing, PartitionAudit, Problem, faults
 from lakehouse.run.audit.missing import Asked, explained
@@ -70,7 +71,7 @@ def audit(
     version, progress = standing(opened.spark, seen)
     tick, complete = progress.tick, latest_complete_tick(opened.lake)
 
-    if table.stream.tables:
+    if table.stream.tables or meetings(table.stream):
         listen("refold")
         return _over_tables(opened, version, (tick, complete))
     listen("offsets")
@@ -108,7 +109,10 @@ def audit(
 
 
 def _over_tables(opened: OpenTable, version: int, ticks: tuple[int, int]) -> Audit:
-    """The audit of a table that reads tables: their own audits cover their records; its rows are refolded."""
+    """The audit of a table that reads tables, or a join of streams: its rows are refolded.
+
+    A record's fate is told by the audits of the tables that are read; in a join of streams it has none of its own.
+    """
     table = opened.table
     path = opened.visible.path
     rows, _ = counted.by_rows(opened.lake, path, version, ())
@@ -124,6 +128,8 @@ def _over_tables(opened: OpenTable, version: int, ticks: tuple[int, int]) -> Aud
     names = ", ".join(dict.fromkeys(upstream.name for upstream in table.stream.reads))
     waiting = Input(opened.lake, table.stream).rows(*ticks).count()
     notes = [f"it reads {names}: what became of the records is in the audits of these; here the rows were refolded"]
+    if not names:
+        notes = ["its stream joins streams: what became of a record depends on others; here the rows were refolded"]
     return Audit(table.name, *ticks, waiting, rows, True, [], problems, notes)
 
 

@@ -22,6 +22,7 @@ from lakehouse.formats.written import written_key, written_value
 from lakehouse.lake.layout import Layout
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
+from lakehouse.plan.stream_join import meetings
 from lakehouse.plan.table import Table
 from lakehouse.run.explain.of_key import of_key
 from lakehouse.run.scenario.compare import keys_of, plain
@@ -61,6 +62,12 @@ def capture(
         raise NeedsSpark(
             f"table {table.name!r} reads {names}: only `lakehouse past explain` can tell which records reach a key. "
             f"Capture a key of {first}, which reads only topics."
+        )
+    if meetings(table.stream):
+        raise NeedsSpark(
+            f"table {table.name!r} is made from a join of streams: what comes out for a key depends on records of "
+            "both, and of other keys, which move its time. `lakehouse past explain` shows the record that each row "
+            "came with."
         )
     own = {source.topic for source in app.sources if source.own_table}
     found = sorted(of_key(layout, own, table, key, listen), key=lambda record: record.position)

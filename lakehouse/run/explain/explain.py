@@ -24,6 +24,7 @@ from lakehouse.model.event import Event, Late, comparable
 from lakehouse.model.fold import Made
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
+from lakehouse.plan.stream_join import meetings
 from lakehouse.plan.table import Table
 from lakehouse.run.explain.explanation import Explained, RowStep, checked, rows_of_key, written
 from lakehouse.run.explain.nearest import nearest
@@ -60,6 +61,8 @@ def explain(
     try:
         if table.stream.tables:
             raise NeedsSpark("it reads other tables, whose changes only Spark can derive.")
+        if meetings(table.stream):
+            raise NeedsSpark("it is made from a join of streams, whose records meet on Spark.")
         if changelog.is_needed(layout, table):
             raise NeedsSpark("a table with interventions, or one that was restored, is folded by Spark.")
         steps = folded(layout, table, wanted, told.cut, listen)

@@ -28,6 +28,7 @@ from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.properties import CLOCK, RESTORED, SKIP
 from lakehouse.plan.evolution.change import DECLARATION, change_of
+from lakehouse.plan.stream_join import meetings
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.newest import Newest, handed, newest
 from lakehouse.run.start.standing import Restored, restored_of
@@ -85,6 +86,11 @@ def restore(opened: OpenTable, published: Published) -> int:
             f"table {table.name!r} is made from {above}: what it had read there is in no changelog. Restore {first}, "
             "and run the application: it builds the others from what their topics still have. Or build all of it from "
             "bronze, in a lake that has the topics' records."
+        )
+    if meetings(table.stream):
+        raise PlanError(
+            f"table {table.name!r} is made from a join of streams: the records that wait for others are in no "
+            "changelog. Build it from bronze: run its application on a lake that has the topics' records."
         )
     with Lease(opened.layout.lease(f"silver-{table.name}"), f"table {table.name!r}"):
         if opened.exists:

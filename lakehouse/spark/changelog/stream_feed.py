@@ -7,13 +7,14 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.stream import Stream
+from lakehouse.plan.stream_join import meetings
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.changelog.changefeed import CHANGE_COLUMNS
 from lakehouse.spark.expressions import column_of
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.past.refold import replaced
-from lakehouse.spark.table.input import Input, not_skipped
+from lakehouse.spark.table.input import Input, not_skipped, skipped
 
 
 def stream_events(
@@ -34,7 +35,12 @@ def stream_events(
     def counting(rows: DataFrame) -> DataFrame:
         return rows if lacking is None else replaced(rows, lacking)
 
-    frame = Input(lake, stream, covered, counting).frame(after, to)
+    if covered is not None and meetings(stream):
+        # A covered record still meets later ones: left out is what came with it.
+        frame = Input(lake, stream).frame(after, to)
+        frame = frame.where(~skipped(covered, "_topic_id", "_position.partition", "_position.offset"))
+    else:
+        frame = Input(lake, stream, covered, counting).frame(after, to)
     frame = frame.withColumn("_event_time_ms", F.col("rowtime"))
     placed = [] if place is None else [column_of(place).cast("bigint").alias("_place")]
     names = [column.name for column in stream.columns]

@@ -38,7 +38,7 @@ class Upstream(Tables):
         live, rebuilt = self._live(table), self._is_rebuilt
         return per_event(live, self.after, self.to, cut=self.cut, numbered=True, rebuilt=rebuilt, shared=self.shared)
 
-    def rows(self, table: Table, keys: DataFrame) -> DataFrame | None:
+    def rows(self, table: Table, keys: DataFrame | None) -> DataFrame | None:
         """See `Tables`."""
         opened = self._live(table)
         if self.after == NO_TICK and input_of(opened).skip is None:
@@ -46,8 +46,13 @@ class Upstream(Tables):
         if self._is_rebuilt and self.after < present.since(opened):
             opened = present.always(opened)
         cut = Cut(self.after) if self.cut is None else replace(self.cut, tick=self.after)
-        rows = Past(opened).visible(cut).alias("b")
-        return rows.join(keys.distinct().alias("k"), same_key(table.key, "b", "k"), "left_semi")
+        rows = Past(opened).visible(cut)
+        return rows if keys is None else _of(table, rows, keys)
+
+    def history(self, table: Table, keys: DataFrame) -> tuple[DataFrame, DataFrame | None]:
+        """See `Tables`."""
+        always = replace(self, after=NO_TICK, shared=None)
+        return _of(table, always.changes(table), keys), always.rows(table, keys)
 
     @property
     def _is_rebuilt(self) -> bool:
@@ -56,3 +61,8 @@ class Upstream(Tables):
     def _live(self, table: Table) -> OpenTable:
         """A table that is built beside the live one reads the live ones, as it will when it is swapped in."""
         return self.lake.live.open(table)
+
+
+def _of(table: Table, rows: DataFrame, keys: DataFrame) -> DataFrame:
+    """The rows, or changes, of these keys."""
+    return rows.alias("b").join(keys.distinct().alias("k"), same_key(table.key, "b", "k"), "left_semi")

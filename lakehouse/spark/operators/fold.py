@@ -69,8 +69,10 @@ class Folded:
 class Counting(Failing):
     """Counts a batch's decoded and bad records on the way, once for each source; and where functions failed."""
 
-    def __init__(self) -> None:
+    def __init__(self, holding: list[InMemory]) -> None:
+        """holding: takes what is held in memory on the way."""
         super().__init__()
+        self._holding = holding
         self._decoded: dict[tuple[type, str], tuple[Source | Table, Observation]] = {}
 
     def __call__(self, source: Source | Table, rows: DataFrame) -> DataFrame:
@@ -79,6 +81,11 @@ class Counting(Failing):
         seen = Observation()
         self._decoded[place] = source, seen
         return rows.observe(seen, F.count(F.lit(1)).alias("records"), F.count_if("_bad").alias("bad"))
+
+    def held(self, rows: DataFrame) -> DataFrame:
+        memory = InMemory(rows)
+        self._holding.append(memory)
+        return memory.frame(rows.sparkSession)
 
     def records(self) -> tuple[int, dict[Source, int]]:
         """Return the records, and the bad ones by source."""
@@ -119,7 +126,7 @@ def _folded(
     holding: list[InMemory],
 ) -> Folded:
     """As `fold`. holding: takes what is held in memory on the way."""
-    counting, ignored, times = Counting(), Observation(), Observation()
+    counting, ignored, times = Counting(holding), Observation(), Observation()
     records = stream(counting)
     records = records.observe(ignored, F.count_if(null_key(table, records)).alias("null_keys"))
     arrived = arrivals(table, forms, records, clock)

@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lake.moment.cut import Cut
+from lakehouse.plan.stream_join import meetings
 from lakehouse.plan.table import Table
 
 
@@ -39,6 +40,6 @@ def counting(cut: Cut, rows: DataFrame, table: Table) -> DataFrame:
     """Return the rows of bronze that count, or that judge others."""
     rows = before(cut, rows)
     plain = all(source.event_time is None for source in table.stream.sources)
-    if cut.event_ms is not None and plain and not table.has_clock:
+    if cut.event_ms is not None and plain and not table.has_clock and not meetings(table.stream):
         rows = rows.where(F.col("timestamp") <= F.timestamp_millis(F.lit(cut.event_ms)))  # skips files
     return rows

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.schema import PSEUDO_COLUMNS
 from lakehouse.plan.table import Table
+from lakehouse.spark.stream.as_of import found_as_of
 from lakehouse.spark.stream.step import numbered
 from lakehouse.spark.years import computed
 
@@ -31,8 +32,11 @@ class Tables(Protocol):
         _number: counts the changes of one record, from 0.
         """
 
-    def rows(self, table: Table, keys: DataFrame) -> DataFrame | None:
-        """Return the visible rows of these keys before the first of the ticks; None if there are none."""
+    def rows(self, table: Table, keys: DataFrame | None) -> DataFrame | None:
+        """Return the visible rows of these keys, or of all, before the first of the ticks; None if there are none."""
+
+    def history(self, table: Table, keys: DataFrame) -> tuple[DataFrame, DataFrame | None]:
+        """Return all changes of these keys up to the last of the ticks, as `changes` does, and the rows before them."""
 
 
 def changes_as_records(table: Table, changes: DataFrame) -> DataFrame:
@@ -46,7 +50,10 @@ def changes_as_records(table: Table, changes: DataFrame) -> DataFrame:
 
 
 def joined(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:
-    """Return a stream's records with the columns of the row that the table has when each of them arrives."""
+    """Return a stream's records with the columns of the row that the table has when each of them arrives.
+
+    Or, if the join says so, of the row that it had at the record's event time.
+    """
     table = join.table
     names = [column.name for column in table.columns if column.name not in table.key]
     added = [join.prefix + name for name in names]
@@ -58,22 +65,22 @@ def joined(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:
     no_key = reduce(or_, [F.col(name).isNull() for name in on])
     alone = records.where(no_key) if join.how == "left" else None  # a null equals no key
     records = records.where(~no_key)
-    changes = tables.changes(table)
-    before = tables.rows(table, records.select(*[F.col(a).alias(b) for a, b in zip(on, table.key, strict=True)]))
+    keys = records.select(*[F.col(a).alias(b) for a, b in zip(on, table.key, strict=True)])
+    by_time = join.as_of == "event time"
+    changes, before = tables.history(table, keys) if by_time else (tables.changes(table), tables.rows(table, keys))
     place = F.struct(*[F.col(f"_position.{name}") for name in PLACE])
-    sides = [_side(table, changes, on, names, place)]
+    sides = [_side(table, changes.withColumn("_time", F.col("_event_time_ms")), on, names, place)]
     if before is not None:
-        before = before.withColumns({"_tombstone": F.lit(False), "_number": F.lit(0)})
+        time = F.unix_millis("_event_time")
+        before = before.withColumns({"_tombstone": F.lit(False), "_number": F.lit(0), "_time": time})
         nowhere = F.lit(None).cast(dict(sides[0].dtypes)["_place"])
         sides.append(_side(table, before, on, names, nowhere))
     left = records.select(
         *on, place.alias("_place"), F.lit(1).alias("_side"), F.lit(0).alias("_number"),
-        F.struct(*shown, *own).alias("_record"),
+        F.col("rowtime").alias("_time"), F.struct(*shown, *own).alias("_record"),
     )  # fmt: skip
     both = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), [left, *sides])
-    order = Window.partitionBy(*on).orderBy(F.col("_place").asc_nulls_first(), "_side", "_number")
-    order = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    found = both.withColumn("_found", F.last("_is", ignorenulls=True).over(order)).where("_side = 1")
+    found = found_as_of(both, on) if by_time else _found(both, on)
     there = F.coalesce(F.col("_found._there"), F.lit(False))
     if join.how == "inner":
         found = found.where(there)
@@ -86,8 +93,15 @@ def joined(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:
     return made.unionByName(alone.select(*shown, *nulls, *own))
 
 
+def _found(both: DataFrame, on: list[str]) -> DataFrame:
+    """The records, with the last change of their key that came before each, `_found`."""
+    order = Window.partitionBy(*on).orderBy(F.col("_place").asc_nulls_first(), "_side", "_number")
+    order = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return both.withColumn("_found", F.last("_is", ignorenulls=True).over(order)).where("_side = 1")
+
+
 def _side(table: Table, rows: DataFrame, on: list[str], names: list[str], place: Column) -> DataFrame:
     """The table's side of a join: its rows, each with its place in the order of the records."""
     row = F.struct((~F.col("_tombstone")).alias("_there"), F.struct(*names).alias("_row"))
     keys = [F.col(name).alias(of) for name, of in zip(table.key, on, strict=True)]
-    return rows.select(*keys, place.alias("_place"), F.lit(0).alias("_side"), "_number", row.alias("_is"))
+    return rows.select(*keys, place.alias("_place"), F.lit(0).alias("_side"), "_number", "_time", row.alias("_is"))

@@ -28,13 +28,16 @@ from lakehouse.plan.schema import ORDINALS_TYPE, PSEUDO_COLUMNS
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.plan.step import Map, Step
 from lakehouse.plan.stream import Stream
+from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
 from lakehouse.spark.expressions import column_of
 from lakehouse.spark.functions import over_arrow
 from lakehouse.spark.kafka_times import kafka_said
+from lakehouse.spark.stream.broadcast import joined_everywhere
 from lakehouse.spark.stream.joined import Tables, changes_as_records, joined
 from lakehouse.spark.stream.json_any_case import json_any_case
 from lakehouse.spark.stream.step import OWN_COLUMNS, Flow, applied, merged
+from lakehouse.spark.stream.stream_join import Earlier, held, joined_streams
 from lakehouse.spark.years import any_time, has_time, in_range, outside
 
 
@@ -43,6 +46,9 @@ class RowCounter(Protocol):
 
     def __call__(self, source: Source | Table, rows: DataFrame) -> DataFrame:
         """Take the decoded records of a source, the bad ones too; for an upstream table, its changes."""
+
+    def held(self, rows: DataFrame) -> DataFrame:
+        """Hold rows in memory that will be read several times: what is counted must be read once."""
 
     def mapped(self, place: Hashable, function: str, rows: DataFrame, error: Column) -> DataFrame:
         """Take the records after a `map`, with the error if its function failed."""
@@ -230,28 +236,32 @@ def stream_frame(
     records: Callable[[Source], DataFrame],
     count: RowCounter | None = None,
     tables: Tables | None = None,
+    earlier: Earlier | None = None,
 ) -> DataFrame:
     """Return the stream's records, without the bad ones.
 
     records: gives those of a source, as `decoded` does. count: see `RowCounter`. tables: how upstream tables are read,
-    for a stream that has some.
+    for a stream that has some. earlier: what came before, for a stream with joins of streams; None if nothing did.
     """
+    made = partial(stream_frame, records=records, count=count, tables=tables, earlier=earlier)
     match stream.source:
         case Source():
             rows = records(stream.source)
             rows = count(stream.source, rows) if count else rows
             rows = rows.where(~F.col("_bad")).drop("_bad")
         case Merge():
-            rows = _merged(
-                stream.source, [stream_frame(part, records, count, tables) for part in stream.source.streams]
-            )
+            rows = _merged(stream.source, [made(part) for part in stream.source.streams])
         case ChangesOf(table):
             assert tables is not None
             rows = changes_as_records(table, tables.changes(table))
             rows = count(table, rows.withColumn("_bad", F.lit(False))).drop("_bad") if count else rows
         case TableJoin(part):
             assert tables is not None
-            rows = joined(stream.source, stream_frame(part, records, count, tables), tables)
+            join = joined_everywhere if stream.source.broadcast else joined
+            rows = join(stream.source, made(part), tables)
+        case StreamJoin(left, right):
+            sides = [made(part) for part in (left, right)]
+            rows = joined_streams(stream.source, sides, earlier, held if count is None else count.held)
     done: list[Step] = []
     begins = "\n".join(stream.source.lines())
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from typing import Protocol
@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.origin import Source
 from lakehouse.plan.stream import Stream
+from lakehouse.plan.stream_join import StreamJoin, meetings
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.bronze import bronze
@@ -31,7 +32,9 @@ from lakehouse.spark.operators.aggregates import Form
 from lakehouse.spark.operators.arrivals import arrivals
 from lakehouse.spark.operators.clock import ClockState
 from lakehouse.spark.stream.joined import Tables
+from lakehouse.spark.stream.stream_join import BEGINNING, Earlier, Stand
 from lakehouse.spark.stream.streams import RowCounter, decoded, stream_frame
+from lakehouse.spark.table.stands import Reached, Stands
 
 
 class Shared(Protocol):
@@ -74,7 +77,8 @@ class Input:
             held = self.shared(source, after, to) if self.shared is not None and self.skip is None else None
             return decoded(source, rows().where(F.col("topic") == source.topic)) if held is None else held
 
-        return stream_frame(self.stream, records, count, tables)
+        earlier = Before(self, after) if after > NO_TICK and meetings(self.stream) else None
+        return stream_frame(self.stream, records, count, tables, earlier)
 
     def _tables(self, after: int, to: int) -> Tables:
         """How the stream's upstream tables are read. Their changes are derived from their own input.
@@ -93,6 +97,37 @@ class Input:
         return arrivals(table, forms, self.frame(after, to), clock, units=units)
 
 
+@dataclass(frozen=True, slots=True)
+class Before(Earlier):
+    """The records that joins of streams had seen before a batch, read from bronze: see `Earlier`."""
+
+    input: Input
+    after: int
+
+    def begun(self, join: StreamJoin) -> Stand:
+        """See `Earlier`."""
+        if self.input.cut is not None or self.input.rebuilt or self.input.skip is not None:
+            return BEGINNING  # the stands are those of all records, as the live tables read them
+        return self.input.lake.fact(Stands).begin(join, self.after, self._measured)
+
+    def records(self, stream: Stream, since: int) -> DataFrame:
+        """See `Earlier`."""
+        return self._frame(stream, since, self.after)
+
+    def _frame(self, stream: Stream, after: int, to: int) -> DataFrame:
+        return replace(self.input, stream=stream, shared=None).frame(after, to)
+
+    def _measured(self, join: StreamJoin, after: int, to: int, width: int) -> list[Reached]:
+        """See `Measure`."""
+        end = F.least(F.lit(after) + F.ceil((F.col("_position.tick") - after) / width) * width, F.lit(to)).alias("tick")
+        parts = [
+            self._frame(part, after, to).select(end, F.col("_position.partition").alias("part"), "rowtime")
+            for part in join.parts
+        ]
+        rows = parts[0].unionByName(parts[1]).groupBy("tick", "part").agg(F.max("rowtime").alias("time"))
+        return [Reached(row["tick"], str(row["part"]), row["time"]) for row in rows.collect()]
+
+
 def input_of(opened: OpenTable) -> Input:
     """Return a table's input: for a restored one without the records that its changelog held."""
     return Input(opened.lake, opened.table.stream, opened.skip, began=opened.began)
@@ -103,9 +138,9 @@ def not_skipped(rows: DataFrame, skip: str | None) -> DataFrame:
     return rows.where(~skipped(skip)) if skip else rows
 
 
-def skipped(skip: str) -> Column:
-    """The bronze rows whose offsets a restored table holds already; `skip` is the table's property."""
+def skipped(skip: str, topic_id: str = "topic_id", partition: str = "partition", offset: str = "offset") -> Column:
+    """The rows whose offsets a restored table holds already. skip: the table's property. The rest: their columns."""
     first: Mapping[str, Mapping[str, int]] = json.loads(skip)
-    flat = {f"{topic_id}/{partition}": offset for topic_id, of in first.items() for partition, offset in of.items()}
-    start = F.element_at(literal_map(flat, "bigint"), F.concat_ws("/", "topic_id", "partition"))
-    return start.isNotNull() & (F.col("offset") < start)
+    flat = {f"{topic}/{number}": start for topic, of in first.items() for number, start in of.items()}
+    start = F.element_at(literal_map(flat, "bigint"), F.concat_ws("/", topic_id, partition))
+    return start.isNotNull() & (F.col(offset) < start)

@@ -69,8 +69,11 @@ class _Empty:
         time, number = F.lit(0).cast("bigint"), F.lit(0)
         return frame.withColumns({"_tombstone": F.lit(False), "_event_time_ms": time, "_number": number})
 
-    def rows(self, table: Table, keys: DataFrame) -> DataFrame | None:
+    def rows(self, table: Table, keys: DataFrame | None) -> DataFrame | None:
         return None
+
+    def history(self, table: Table, keys: DataFrame) -> tuple[DataFrame, DataFrame | None]:
+        return self.changes(table), None
 
 
 def forms(spark: SparkSession, table: Table) -> list[Form]:

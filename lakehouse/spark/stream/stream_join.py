@@ -1,0 +1,194 @@
+"""Streams joined with streams on Spark: all records of both between two ticks, and of those before the batch.
+
+The rule is `lakehouse.semantics.operators.stream_join`, in the order of positions; tests hold this form equal to it.
+For each record it is told where it closes: the first record of its partition (by number, of both streams) that
+moves stream time past the end of its window and the grace. A pair then comes out with the later of the two, if that
+came before the earlier one was closed; and a padded row with what closed it.
+
+    _now      stream time of the record's partition, with the record
+    _closes   where it closes: struct(place, topic_id, rowpartition, rowoffset); null if nothing has closed it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import and_
+from typing import NamedTuple, Protocol
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.stream_join import StreamJoin
+from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.operators.stream_join import JoinSide
+from lakehouse.spark.functions import literal_map
+from lakehouse.spark.in_memory import InMemory
+from lakehouse.spark.stream.step import merged, numbered
+
+# The rows that come with one record: of the windows that it closes, of its partners, and its own without any.
+CLOSED, MET, ALONE = range(3)
+MOVER, RECORD = range(2)
+NAMES = {JoinSide.LEFT: "_left", JoinSide.RIGHT: "_right"}
+
+
+class Stand(NamedTuple):
+    """The stream times of a join after a tick, in milliseconds, by the number of the partition, as text."""
+
+    tick: int
+    times: Mapping[str, int]
+
+
+BEGINNING = Stand(NO_TICK, {})
+
+
+class Earlier(Protocol):
+    """The records before the batch, which joins of streams meet. after: the tick before the batch's first."""
+
+    after: int
+
+    def begun(self, join: StreamJoin) -> Stand:
+        """Return the stand of a join up to which no record can matter in the batch."""
+
+    def records(self, stream: Stream, since: int) -> DataFrame:
+        """Return a stream's records of the ticks after `since`, up to `after`."""
+
+
+def joined_streams(
+    join: StreamJoin,
+    streams: Sequence[DataFrame],
+    earlier: Earlier | None,
+    hold: Callable[[DataFrame], DataFrame],
+) -> DataFrame:
+    """Return the records of a join that come with records of a batch, in the form of a stream's frame.
+
+    streams: the records of both in the batch. earlier: what came before it; None if nothing did. hold: holds rows that
+    are read several times.
+    """
+    after, begun = NO_TICK, BEGINNING
+    if earlier is not None:
+        after, begun = earlier.after, earlier.begun(join)
+        before = [earlier.records(part, begun.tick) for part in join.parts]
+        streams = [records.unionByName(of) for records, of in zip(streams, before, strict=True)]
+    left, right = (_side(join, side, records) for side, records in zip(JoinSide, streams, strict=True))
+    known = hold(_closing(_timed(left.unionByName(right, allowMissingColumns=True), begun.times)))
+    sides = {side: known.where((F.col("_side") == int(side)) & F.col("_meets")) for side in JoinSide}
+    pairs = _pairs(join, sides[JoinSide.LEFT], sides[JoinSide.RIGHT])
+    made = [pairs.drop("_met_left", "_met_right")]  # both sides' columns, also where none is kept
+    made += [row for side in join.kept for row in _unmatched(join, side, sides[side], known, pairs)]
+    rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), made)
+    rows = rows.where(F.col("_at.place.tick") > after)
+    order = Window.partitionBy("_at.place").orderBy("_phase", "_item")
+    rows = rows.withColumn("_number", F.row_number().over(order) - 1)
+    return _frame(join, rows)
+
+
+def held(rows: DataFrame) -> DataFrame:
+    """Rows that are read several times, in memory: Spark frees it when nothing refers to them any more."""
+    return InMemory(rows).frame(rows.sparkSession)
+
+
+def _side(join: StreamJoin, side: JoinSide, records: DataFrame) -> DataFrame:
+    """One stream's records in the form in which both are looked at together."""
+    stream, within = join.parts[side], join.within
+    time = F.col("rowtime")
+    ordered = records.withColumn("_position", merged(int(side)))
+    place = F.struct(
+        F.col("_position").alias("place"), F.col("_topic_id").alias("topic_id"), "rowpartition", "rowoffset"
+    )
+    keys = [F.col(name).alias(f"_key_{number}") for number, name in enumerate(stream.key)]
+    return ordered.select(
+        *keys, F.lit(int(side)).alias("_side"), time.alias("_time"), F.col("_position.partition").alias("_part"),
+        place.alias("_place"), (~F.col("_tombstone") & ~F.col("_null_key")).alias("_meets"),
+        (~F.col("_tombstone") & F.col("_null_key")).alias("_null_key"),
+        (time + F.lit(within.closes(side, 0))).alias("_limit"),
+        F.struct(*[column.name for column in stream.columns]).alias(NAMES[side]),
+    )  # fmt: skip
+
+
+def _timed(both: DataFrame, begun: Mapping[str, int]) -> DataFrame:
+    """Give the records `_now`; `_moved`: it moves stream time."""
+    partition = Window.partitionBy("_part").orderBy("_place.place")
+    first = F.element_at(literal_map(begun, "bigint"), F.col("_part").cast("string"))
+    both = both.withColumn("_now", F.greatest(first, F.max("_time").over(partition)))
+    before = F.coalesce(F.lag("_now").over(partition), first)
+    return both.withColumn("_moved", before.isNull() | (F.col("_now") > before))
+
+
+def _closing(timed: DataFrame) -> DataFrame:
+    """Give the records `_closes`: the first that moves stream time past their limit; their own place if one has."""
+    # From the largest time down, the last mover that was seen is the first one past the limit. A mover is there twice.
+    kinds = F.when(F.col("_moved"), F.array(F.lit(MOVER), F.lit(RECORD))).otherwise(F.array(F.lit(RECORD)))
+    rows = timed.select("*", F.explode(kinds).alias("_kind"))
+    is_mover = F.col("_kind") == MOVER
+    value, mover = F.when(is_mover, F.col("_now")).otherwise(F.col("_limit")), F.when(is_mover, F.col("_place"))
+    rows = rows.withColumns({"_value": value, "_mover": mover})
+    down = Window.partitionBy("_part").orderBy(F.col("_value").desc(), F.col("_kind").desc())
+    down = down.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    known = rows.withColumn("_first", F.last("_mover", ignorenulls=True).over(down)).where(~is_mover)
+    known = known.withColumn("_late", F.col("_now") > F.col("_limit"))
+    closes = F.when(F.col("_late"), F.col("_place")).otherwise(F.col("_first"))
+    return known.withColumn("_closes", closes).drop("_value", "_kind", "_mover", "_first", "_now", "_moved")
+
+
+def _pairs(join: StreamJoin, left: DataFrame, right: DataFrame) -> DataFrame:
+    """The pairs that meet: both rows, their time, and the place of the later one."""
+    within, number = join.within, len(join.left.key)
+    # Records are compared with those of the same stretch of time, not with all of their key.
+    size = max(within.before + within.after, 1)
+    stretches = [F.floor((F.col("_time") + moved) / size) for moved in (-within.before, within.after)]
+    one = left.withColumn("_stretch", F.explode(F.array_distinct(F.array(*stretches)))).alias("l")
+    other = right.withColumn("_stretch", F.floor(F.col("_time") / size)).alias("r")
+    same = [F.col(f"l._key_{key}").eqNullSafe(F.col(f"r._key_{key}")) for key in range(number)]
+    near = F.col("r._time").between(F.col("l._time") - within.before, F.col("l._time") + within.after)
+    first = F.col("l._place.place") < F.col("r._place.place")
+    is_open = F.when(first, _open("l", "r")).otherwise(_open("r", "l"))
+    condition = reduce(and_, [*same, F.col("l._stretch") == F.col("r._stretch"), near, is_open])
+    later, earlier = (F.when(first, F.col(f"{a}._place")).otherwise(F.col(f"{b}._place")) for a, b in ("rl", "lr"))
+    time = F.when(first, F.col("l._time")).otherwise(F.col("r._time"))
+    return one.join(other, condition).select(
+        later.alias("_at"), F.lit(MET).alias("_phase"),
+        F.struct(time.alias("time"), F.lit(0).alias("side"), earlier.getField("place").alias("place")).alias("_item"),
+        F.greatest("l._time", "r._time").alias("_time"), F.lit(False).alias("_null_key"), "l._left", "r._right",
+        F.col("l._place.place").alias("_met_left"), F.col("r._place.place").alias("_met_right"),
+    )  # fmt: skip
+
+
+def _open(earlier: str, later: str) -> Column:
+    closes = F.col(f"{earlier}._closes")
+    return closes.isNull() | (closes.getField("place") > F.col(f"{later}._place.place"))
+
+
+def _unmatched(
+    join: StreamJoin, side: JoinSide, meeting: DataFrame, known: DataFrame, pairs: DataFrame
+) -> list[DataFrame]:
+    """The padded rows of one side."""
+    met = F.col(f"_met{NAMES[side]}")
+    if join.within.eager:
+        pairs = pairs.where(F.col("_at.place") == met)  # it met one when it came
+    pairs = pairs.select(met.alias("_met")).distinct()
+    alone = meeting.join(pairs, F.col("_place.place") == F.col("_met"), "left_anti")
+    at_once = F.lit(join.within.eager) | F.col("_late")
+    at = F.when(at_once, F.col("_place")).otherwise(F.col("_closes"))
+    alone = alone.withColumns({"_at": at, "_phase": F.when(at_once, F.lit(ALONE)).otherwise(F.lit(CLOSED))})
+    without = known.where((F.col("_side") == int(side)) & F.col("_null_key"))
+    without = without.withColumns({"_at": F.col("_place"), "_phase": F.lit(ALONE)})
+    item = F.struct(F.col("_time").alias("time"), F.col("_side").alias("side"), F.col("_place.place").alias("place"))
+    names = ["_at", "_phase", "_item", "_time", "_null_key", NAMES[side]]
+    return [rows.where(F.col("_at").isNotNull()).withColumn("_item", item).select(*names) for rows in (alone, without)]
+
+
+def _frame(join: StreamJoin, rows: DataFrame) -> DataFrame:
+    """The rows that come out as a stream's frame: at the place of the record with which they came."""
+    keys = {
+        mine: F.coalesce(F.col(f"_left.`{mine}`"), F.col(f"_right.`{theirs}`"))
+        for mine, theirs in zip(join.left.key, join.right.key, strict=True)
+    }
+    values = [keys.get(c.name, F.col(f"_left.`{c.name}`")).alias(c.name) for c in join.left.columns]
+    values += [F.col(f"_right.`{name}`").alias(made) for name, made in join.added]
+    rows = rows.withColumn("_position", F.col("_at.place")).withColumn("_position", numbered(F.col("_number")))
+    return rows.select(
+        *values, F.lit(False).alias("_tombstone"), "_null_key", "_position",
+        F.col("_at.topic_id").alias("_topic_id"), F.col("_time").alias("rowtime"), "_at.rowpartition", "_at.rowoffset",
+    )  # fmt: skip

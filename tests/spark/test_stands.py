@@ -1,0 +1,60 @@
+"""Where a join of streams has to begin to read. Without Spark: the records are lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lakehouse as lh
+from lakehouse.plan.stream_join import StreamJoin
+from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinSide, Meeting, Within
+from lakehouse.spark.stream.stream_join import BEGINNING
+from lakehouse.spark.table.stands import Reached, Stands
+
+LEFT = lh.stream("a", key="k string", schema="x bigint")
+RIGHT = lh.stream("b", key="k string", schema="y bigint")
+JOINED = LEFT.join(RIGHT, before="2 milliseconds", after="3 milliseconds", grace="1 millisecond").source
+assert isinstance(JOINED, StreamJoin)
+
+# JoinSide, time, partition; one record a tick.
+RECORDS = st.lists(st.tuples(st.sampled_from(JoinSide), st.integers(0, 60), st.sampled_from([0, 0, 1])), max_size=40)
+History = list[tuple[JoinSide, int, int]]
+
+
+def measure(records: History, join: StreamJoin, after: int, to: int, width: int) -> Iterator[Reached]:
+    for number, (_, time, partition) in enumerate(records, 1):
+        if after < number <= to:
+            yield Reached(min(to, after + -(-(number - after) // width) * width), str(partition), time)
+
+
+def came(within: Within, records: History, since: int, times: dict[str, int], after: int) -> list[JoinedRow[int]]:
+    """What comes after a tick, of the records since one at which the stream times are known."""
+    meeting: Meeting[int] = Meeting(within, frozenset(JoinSide))
+    meeting._times.update({int(partition): time for partition, time in times.items()})
+    made = []
+    for number, (side, time, partition) in enumerate(records, 1):
+        if number > since:
+            rows = meeting.apply(Joinable(side, "k", False, time, partition, number))
+            made += rows if number > after else []
+    return made
+
+
+@given(RECORDS, st.integers(0, 40), st.integers(1, 5))
+def test_what_is_not_read_does_not_matter(records: History, start: int, step: int) -> None:
+    assert isinstance(JOINED, StreamJoin)
+    stands = Stands()
+    for after in range(start, len(records) + 1, step):
+        begun = stands.begin(JOINED, after, lambda *of: measure(records, *of))
+        found = came(JOINED.within, records, begun.tick, dict(begun.times), after)
+        assert found == came(JOINED.within, records, 0, {}, after)
+
+
+def test_it_moves_on_with_time() -> None:
+    records: History = [(JoinSide.LEFT, time, 0) for time in range(0, 300, 10)]
+    stands = Stands()
+    begun = [stands.begin(JOINED, after, lambda *of: measure(records, *of)) for after in (1, 5, 30)]
+    assert begun[0] == BEGINNING
+    assert [stand.tick for stand in begun[1:]] == [1, 28] or begun[2].tick > 25
+    assert len(stands.known[0][1]) < 30, "what is not needed any more is forgotten"
