@@ -73,7 +73,7 @@ def test_the_repair_of_a_wrong_update_is_planned_done_and_listed(spark, folder, 
     done = lakehouse("backfill", app, "sums", "--reason", "a wrong UPDATE")
     assert done.code == 0, done.err
     assert "sums: 0 rows added, 0 removed, 1 changed, at tick 5." in done.out
-    assert f"lakehouse repair revert {app} sums --tick 4" in done.out
+    assert f"lakehouse repair revert sums --tick 4 --app {app}" in done.out
     assert "swap" in done.err, "the progress"
     assert lakehouse("query", "SELECT * FROM sums ORDER BY id", "--json").out == good
 
