@@ -29,7 +29,8 @@ class LambdaSql:
     def text(self, *kinds: Kind) -> str:
         """Return it as Spark SQL for names of these types."""
         names = ", ".join(f"`{name}`" for name in self.names)
-        return f"({names}) -> {self.body(kinds).text}"
+        # Spark takes no parentheses around one name.
+        return f"{names if len(self.names) == 1 else f'({names})'} -> {self.body(kinds).text}"
 
 
 Argument = Sql | LambdaSql
