@@ -1,87 +1,185 @@
-"""JOIN: a stream with a table."""
+"""JOIN: of streams and tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.catalog import Entry
+from lakehouse.ksql.catalog import PSEUDO, Entry
 from lakehouse.ksql.expression import Seen, Visible
 from lakehouse.ksql.function.sql import Sql, column
 from lakehouse.ksql.items import Side
 from lakehouse.ksql.syntax import tree as t
-from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import JoinClause, Query
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 
-KEY_OF_LEFT = (
-    "of the table of a LEFT JOIN, only the values are there; its key equals the stream's side of ON, or is null"
+KEY_OF_OPTIONAL = (
+    "of a side that may be missing only the values are there; its key equals the other side's of ON, or is null"
 )
+NO_BOTH = "either side may be missing, so the key is ROWKEY: SELECT ROWKEY AS ..."
 Find = Callable[[str, int], Entry]
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What FROM means: the node, its sides, the columns, the key's names, and the key of a join if it is another."""
+    """What FROM means: the node, its sides, the columns, the key's names.
+
+    keys: what the key of a join may be named by, each equal to it. is_table: the node holds rows.
+    """
 
     node: Stream | Table
     sides: tuple[Side, ...]
     scope: Visible
     key: tuple[str, ...]
-    rekeyed: Sql | None = None
+    keys: tuple[Sql, ...] = ()
+    is_table: bool = False
+
+
+@dataclass(slots=True)
+class _Joining:
+    """The join so far."""
+
+    node: Stream | Table
+    seen: list[Seen]
+    pseudo: list[Seen]
+    sides: list[Side]
+    keys: list[Sql]
+    is_table: bool
+    absent: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    @property
+    def scope(self) -> Visible:
+        return Visible(tuple(self.seen), tuple(self.pseudo), absent=self.absent)
+
+    def add(self, right: Entry, alias: str, prefix: str) -> None:
+        """Take in the right side's values."""
+        self.seen += [Seen(c.name, alias, column(prefix + c.name, c.kind)) for c in right.columns if not c.is_key]
+        self.sides.append(Side(alias, right.columns))
+
+    def hide(self, why: str, *aliases: str) -> None:
+        """Take the keys of these sides out of what can be read."""
+        for side in self.sides:
+            for c in side.columns:
+                if side.alias in aliases and c.is_key:
+                    self.seen = [one for one in self.seen if (one.of, one.name) != (side.alias, c.name)]
+                    self.absent[side.alias, c.name] = why
 
 
 def joined(query: Query, left: Entry, find: Find) -> Joined:
-    """Return the join of a query's sources, one after the other. Raises SqlError for one that is not here."""
+    """Return the join of a query's sources, one after the other. Raises SqlError."""
     aliases = [query.relation.alias, *(join.right.alias for join in query.joins)]
     for join in query.joins:
         if aliases.count(join.right.alias) > 1:
             raise SqlError(f"two sources have the name {join.right.alias}. Give them aliases", join.right.at)
     first = query.relation.alias
-    node = left.made.node
-    seen = [Seen(c.name, first, column(c.name, c.kind)) for c in left.columns]
-    pseudo = tuple(Seen(c.name, first, column(c.name.lower(), c.kind)) for c in left.pseudo)
-    sides, key = [Side(first, left.columns)], [column(name, _kind(left, name)) for name in left.made.key]
-    absent: dict[tuple[str, str], str] = {}
+    so_far = _Joining(
+        left.made.node,
+        [Seen(c.name, first, column(c.name, c.kind)) for c in left.columns],
+        [Seen(c.name, first, column(c.name.lower(), c.kind)) for c in left.pseudo],
+        [Side(first, left.columns)],
+        [column(c.name, c.kind) for c in left.columns if c.is_key],
+        isinstance(left.made.node, Table),
+    )  # fmt: skip
     for join in query.joins:
         right = find(join.right.name, join.right.at)
-        if not isinstance(node, Stream) or not isinstance(right.made.node, Table):
-            raise SqlError(_not_here(node, right), join.at)
-        if join.how not in ("inner", "left"):
-            raise SqlError("a stream joins a table with JOIN or LEFT JOIN: a row alone makes no record", join.at)
-        if join.within is not None:
-            raise SqlError("WITHIN is for joins of two streams; a table has its row when the record arrives", join.at)
-        on = _on(join, Visible(tuple(seen), pseudo), right)
-        prefix = _prefix(join.right.alias, node)
-        node = node.join(right.made.node, on=on.text, how="inner" if join.how == "inner" else "left", prefix=prefix)
-        for c in right.columns:
-            if not c.is_key:
-                seen.append(Seen(c.name, join.right.alias, column(prefix + c.name, c.kind)))
-            elif join.how == "inner":
-                seen.append(Seen(c.name, join.right.alias, on))
-            else:
-                absent[join.right.alias, c.name] = KEY_OF_LEFT
-        sides.append(Side(join.right.alias, right.columns))
-        key = [on]
-    return Joined(node, tuple(sides), Visible(tuple(seen), pseudo, absent=absent), (), key[0])
+        if isinstance(right.made.node, Table):
+            if so_far.is_table:
+                raise SqlError("a join of a table with a table is not here yet; a stream joins a table", join.at)
+            _with_table(so_far, join, right, right.made.node)
+        elif so_far.is_table:
+            raise SqlError(
+                "invalid join order: a stream joins a table, not a table a stream. Name the stream first", join.at
+            )
+        else:
+            assert isinstance(right.made.node, Stream)
+            _of_streams(so_far, join, right, right.made.node)
+    return Joined(so_far.node, tuple(so_far.sides), so_far.scope, (), tuple(so_far.keys), so_far.is_table)
 
 
-def _kind(of: Entry, name: str) -> Kind:
-    return next(c.kind for c in of.columns if c.name == name)
+def _with_table(so_far: _Joining, join: JoinClause, right: Entry, table: Table) -> None:
+    if join.how not in ("inner", "left"):
+        raise SqlError("a stream joins a table with JOIN or LEFT JOIN: a row alone makes no record", join.at)
+    if join.within is not None:
+        raise SqlError("WITHIN is for joins of two streams; a table has its row when the record arrives", join.at)
+    on = _on_key(join, so_far.scope, right)
+    prefix = _prefix(join.right.alias, so_far.node)
+    assert isinstance(so_far.node, Stream)
+    so_far.node = so_far.node.join(table, on=on.text, how="inner" if join.how == "inner" else "left", prefix=prefix)
+    so_far.add(right, join.right.alias, prefix)
+    _see_key(so_far, join, right, on)
+    so_far.keys = [on]
 
 
-def _not_here(left: Stream | Table, right: Entry) -> str:
-    sides = ("a table" if isinstance(left, Table) else "a stream"), f"a {right.kind.lower()}"
-    return f"a join of {sides[0]} with {sides[1]} is not here yet; a stream joins a table"
+def _of_streams(so_far: _Joining, join: JoinClause, right: Entry, stream: Stream) -> None:
+    """Both are keyed by what they are joined on; the keys that they had are values then."""
+    if join.within is None:
+        raise SqlError("stream-stream joins must have a WITHIN clause specified. None was provided", join.at)
+    alias = join.right.alias
+    own = Visible(tuple(Seen(c.name, alias, column(c.name, c.kind)) for c in right.columns))
+    mine, theirs = _on_streams(join, so_far.scope, own)
+    assert isinstance(so_far.node, Stream)
+    key, prefix = _free("JOIN_KEY", so_far.node), _prefix(alias, so_far.node)
+    left = so_far.node.rekey(f"{so_far.scope.sql(mine).text} AS {key}")
+    other = stream.rekey(f"{own.sql(theirs).text} AS {_free('JOIN_KEY', stream)}")
+    before, after = (f"{span} milliseconds" for span in join.within)
+    grace = None if join.grace is None else f"{join.grace} milliseconds"
+    so_far.node = left.join(other, how=join.how, before=before, after=after, grace=grace, prefix=prefix)
+    kind = so_far.scope.sql(mine).kind
+    so_far.seen += [Seen(c.name, alias, column(prefix + c.name, c.kind)) for c in right.columns]
+    so_far.sides.append(Side(alias, right.columns))
+    so_far.pseudo = [Seen("ROWTIME", "", column("rowtime", PSEUDO["ROWTIME"]))]
+    left_key, right_key = so_far.scope.sql(mine), so_far.scope.sql(theirs)
+    so_far.keys = {"left": [left_key], "right": [right_key], "inner": [left_key, right_key]}.get(join.how, [])
+    if join.how == "outer":
+        so_far.keys = [column(key, kind)]
+        so_far.pseudo.append(Seen("ROWKEY", "", so_far.keys[0]))
 
 
-def _on(join: JoinClause, scope: Visible, right: Entry) -> Sql:
-    """The stream's side of ON; the other one must be the table's key."""
+def _on_streams(join: JoinClause, scope: Visible, own: Visible) -> tuple[t.Expr, t.Expr]:
+    """The two sides of ON: the left's, and the right's."""
     on = join.on
     if not isinstance(on, t.Binary) or on.sign != "=":
-        raise SqlError("invalid join condition: expected ON stream.column = table.key", on.at)
+        raise SqlError("invalid join condition: expected ON left.column = right.column", on.at)
+    for mine, theirs in ((on.left, on.right), (on.right, on.left)):
+        if _reads(mine, scope, own) and _reads(theirs, own, scope):
+            kinds = scope.sql(mine).kind, own.sql(theirs).kind
+            if kinds[0] != kinds[1]:
+                raise SqlError(f"invalid join condition: types don't match. Found {kinds[0]} = {kinds[1]}", on.at)
+            return mine, theirs
+    raise SqlError("invalid join condition: each side of = reads one of the two streams. Write S.COLUMN", on.at)
+
+
+def _reads(node: t.Expr, scope: Visible, other: Visible) -> bool:
+    """Whether an expression reads columns of these sources, and of no other."""
+    names = [part for part in node.walk() if isinstance(part, t.Name)]
+
+    def has(of: Visible, name: t.Name) -> bool:
+        return any(one.name == name.name and name.of in (None, one.of) for one in of.columns)
+
+    return bool(names) and all(has(scope, name) and (name.of is not None or not has(other, name)) for name in names)
+
+
+def _free(name: str, stream: Stream) -> str:
+    while any(one.name.lower() == name.lower() for one in stream.columns):
+        name += "_"
+    return name
+
+
+def _see_key(so_far: _Joining, join: JoinClause, right: Entry, on: Sql) -> None:
+    """The right side's key equals what it is joined on, if there is a row."""
+    if join.how != "inner":
+        so_far.hide(KEY_OF_OPTIONAL, join.right.alias)
+        return
+    so_far.seen += [Seen(c.name, join.right.alias, on) for c in right.columns if c.is_key]
+
+
+def _on_key(join: JoinClause, scope: Visible, right: Entry) -> Sql:
+    """The left side of ON; the other one must be the right table's key."""
+    on = join.on
+    if not isinstance(on, t.Binary) or on.sign != "=":
+        raise SqlError("invalid join condition: expected ON left.column = right.key", on.at)
     key = right.made.key
     names, known = {c.name for c in right.columns}, {seen.name for seen in scope.columns}
     theirs = [
@@ -93,7 +191,7 @@ def _on(join: JoinClause, scope: Visible, right: Entry) -> Sql:
     ]
     if len(theirs) != 1 or len(key) != 1 or theirs[0].name != key[0]:
         raise SqlError(
-            f"invalid join condition: a stream joins a table on the table's key, {', '.join(key)}: ON ... = "
+            f"invalid join condition: a table is joined on its key, {', '.join(key)}: ON ... = "
             f"{join.right.alias}.{key[0]}",
             on.at,
         )
@@ -104,8 +202,8 @@ def _on(join: JoinClause, scope: Visible, right: Entry) -> Sql:
     return mine
 
 
-def _prefix(alias: str, stream: Stream) -> str:
+def _prefix(alias: str, node: Stream | Table) -> str:
     prefix = f"{alias}_"
-    while any(one.name.lower().startswith(prefix.lower()) for one in stream.columns):
+    while any(one.name.lower().startswith(prefix.lower()) for one in node.columns):
         prefix += "_"
     return prefix

@@ -116,8 +116,9 @@ def _selected(stream: Stream, scope: Visible, items: list[NamedItem], query: Que
     by = [scope.sql(one) for one in query.partition_by]
     nothing = bool(by) and all(one.kind.is_null for one in by)
     key = [] if nothing else by if by else [scope.sql(t.Name(name, begin.sides[0].alias)) for name in begin.key]
-    if not by and begin.rekeyed is not None:
-        key = [begin.rekeyed]
+    if not by and begin.keys:
+        shown = {of.text for _, of in made}
+        key = [next((one for one in begin.keys if one.text in shown), begin.keys[0])]
     keys: dict[str, Sql] = {}
     for one in key:
         named = [item for item, of in made if of.text == one.text and not is_copy(item.expression)]

@@ -12,6 +12,7 @@ from lakehouse.ksql.syntax.read_expression import ExpressionReader, Part, at_of,
 from lakehouse.ksql.syntax.tree import Expr, Name, Value
 
 UNITS_MS = {"MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
+HOW: dict[str, s.HowJoined] = {"LEFT": "left", "RIGHT": "right", "FULL": "outer", "OUTER": "outer"}
 NUMBER_MAX = 2**31 - 1
 
 
@@ -177,7 +178,7 @@ class StatementReader(ExpressionReader):
 
     def _join(self, part: Part) -> s.JoinClause:
         words = [str(token).upper() for token in part.children[0].children]
-        how = {"LEFT": "left", "RIGHT": "right", "FULL": "outer", "OUTER": "outer"}.get(words[0], "inner")
+        how = HOW.get(words[0], "inner")
         within, grace = _child(part, "within"), None
         spans: list[int] = []
         if within:

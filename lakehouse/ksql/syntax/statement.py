@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.tree import Expr, Name, Value
 
+HowJoined = Literal["inner", "left", "right", "outer"]
 Properties = dict[str, Value | Name]
 
 
@@ -64,7 +66,7 @@ class Relation:
 class JoinClause:
     """A join; within: before and after in milliseconds; grace in milliseconds."""
 
-    how: str
+    how: HowJoined
     right: Relation
     on: Expr
     within: tuple[int, int] | None = None
