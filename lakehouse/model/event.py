@@ -17,7 +17,10 @@ from lakehouse.semantics.window import Span
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A stream's record on its way through the steps. `values` holds all columns by lower-case name."""
+    """A stream's record on its way through the steps. `values` holds all columns by lower-case name.
+
+    undo: a table's row that is taken out, see `lakehouse.plan.rows`.
+    """
 
     null_key: bool
     tombstone: bool
@@ -25,6 +28,7 @@ class Event:
     timestamp: int
     record: Record
     position: Position
+    undo: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,5 +76,5 @@ def comparable(value: Any) -> Any:
 def stream_change(stream: Stream, event: Event) -> Change:
     """Return a stream's record in its published form."""
     key = None if event.null_key else key_of(stream.key, event.values)
-    value = None if event.tombstone else row_of(stream, event.values)
+    value = None if event.tombstone or event.undo else row_of(stream, event.values)
     return Change(key, value, event.timestamp, event.position)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import singledispatch
+from itertools import zip_longest
 from typing import Any
 
 from lakehouse.model.evaluate import evaluate
@@ -17,6 +18,7 @@ from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.clock import Clock
 from lakehouse.semantics.moment import milliseconds, moment
 from lakehouse.semantics.operators.cell import Arrival, Cell, Cells
+from lakehouse.semantics.operators.undo import same_change
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.tombstone import Effect, Row, effect, takes_part_in_aggregates
 from lakehouse.semantics.window import Span
@@ -59,14 +61,20 @@ def folded(fold: Fold, given: Given, made: Made) -> Iterator[Change]:
 
 @folded.register
 def _latest(fold: Latest, given: Given, made: Made) -> Iterator[Change]:
-    for event in given.events:
-        if not given.counts(event):
+    events = list(given.events)
+    for event, following in zip_longest(events, events[1:]):
+        if not given.counts(event) or _replaced(event, following):
             continue
         change = stream_change(given.table.stream, event)
         if effect(change.key is None, change.value) is Effect.IGNORE:
             made.null_keys += 1
         else:
             yield change
+
+
+def _replaced(event: Event, following: Event | None) -> bool:
+    """Whether a row is taken out that the following record puts in again: the key stays, so that is one change."""
+    return event.undo and following is not None and same_change(event.position, following.position)
 
 
 @folded.register
@@ -153,12 +161,16 @@ class _Groups:
         self._groups: dict[Key, Cells] = {}
 
     def changes(self) -> Iterable[Change]:
-        for event in self._given.events:
-            group = _group(self._fold, self._given.table, event)
+        events = list(self._given.events)
+        for event, following in zip_longest(events, events[1:]):
+            group = self._group(event)
             if group is None:
                 self._made.null_keys += not event.tombstone
                 continue
-            yield from self._one(group, event)
+            changes = list(self._one(group, event))
+            # Inside one group it is one change.
+            if not (_replaced(event, following) and group == self._group(following)):
+                yield from changes
         self._leave()
 
     def _one(self, group: Key, event: Event) -> Iterable[Change]:
@@ -173,13 +185,21 @@ class _Groups:
         self._clock.observe(_partition(event), event.timestamp, position.order_time)
         values = tuple(evaluate(i.argument, event.values) if i.argument else None for i in self._fold.aggregations)
         cells = self._groups.setdefault(group, Cells())
-        steps, late = self._operator.apply(cells, Arrival(event.timestamp, horizon, position, values))
+        record = Arrival(event.timestamp, horizon, position, values, self._row(event), event.undo)
+        steps, late = self._operator.apply(cells, record)
         self._made.late += [Late(event.record.identity, position, span) for span in late]
         if self._final is not None:
             yield from self._closed(position, before)
             return
         for step in steps:
             yield self._change(group, step.span, step.cell, step.time, position)
+
+    def _group(self, event: Event | None) -> Key | None:
+        return None if event is None else _group(self._fold, self._given.table, event)
+
+    def _row(self, event: Event) -> str:
+        """The key of the upstream row that a record changes, as a text."""
+        return str(key_of(self._given.table.stream.key, event.values))
 
     def _closed(self, position: Position, before: int | None) -> Iterable[Change]:
         """The windows that this record has closed, the one that ended first coming first; they are final."""

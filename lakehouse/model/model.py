@@ -14,10 +14,12 @@ from lakehouse.model import keyed_table
 from lakehouse.model.evaluate import evaluate
 from lakehouse.model.event import Event, Late, stream_change
 from lakehouse.model.joined import changes_as_events, joined
+from lakehouse.model.rows import joined_by_key, joined_by_reference, rows_as_events
 from lakehouse.model.step import applied
 from lakehouse.model.stream_join import joined_streams
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
+from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
@@ -162,6 +164,14 @@ def _events(stream: Stream, known: _Known) -> list[Event]:
             events = joined(stream.source, _events(part, known), known.changes[table.name])
         case StreamJoin(left, right):
             events = joined_streams(stream.source, _events(left, known), _events(right, known))
+        case RowsOf(table):
+            events = rows_as_events(table, known.changes[table.name], known.records)
+        case RowsJoin(left, right):
+            sides = (known.changes[left.name], known.changes[right.name])
+            events = joined_by_key(stream.source, *sides, known.records)
+        case ForeignKeyJoin(left, right):
+            sides = (known.changes[left.name], known.changes[right.name])
+            events = joined_by_reference(stream.source, *sides, known.records)
     for step in stream.steps:
         events = [made for event in events for made in applied(step, event)]
     return events

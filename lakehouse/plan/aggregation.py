@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from lakehouse.errors import NeedsSpark, PlanError
 from lakehouse.plan.aggregates import AggregateOptions, Aggregation, as_text
@@ -25,6 +26,7 @@ from lakehouse.semantics.aggregate.aggregate import (
 from lakehouse.semantics.aggregate.collection import CollectList, CollectSet, CountDistinct, Histogram, TopK
 from lakehouse.semantics.aggregate.custom import Custom, Reduce
 from lakehouse.semantics.aggregate.ordered import EarliestValue, LatestValue
+from lakehouse.semantics.aggregate.undo import EXACT_TYPE, AverageRows, FromRows, RowRule, SumRowDoubles, undoing
 from lakehouse.semantics.aggregate.wide_sum import DECIMAL_DIGITS_MAX, PART_DIGITS, PARTS, SumWideDecimals
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
@@ -37,22 +39,25 @@ SQL_KINDS = ("count", "sum", "avg", "min", "max", "latest", "earliest")
 
 @dataclass(frozen=True, slots=True)
 class NamedAggregation:
-    """An aggregation bound to a stream's columns, and the name of its result."""
+    """An aggregation bound to a stream's columns, and the name of its result. undoes: over the rows of a table."""
 
     name: str
     kind: str
     argument: Expression | None
     options: AggregateOptions = ()
+    undoes: bool = False
 
     def __str__(self) -> str:
         return f"{as_text(self.kind, self.argument, self.options)} AS {self.name}"
 
 
-def named_aggregation(name: str, item: Aggregation, columns: Iterable[Column], what: str) -> NamedAggregation:
+def named_aggregation(
+    name: str, item: Aggregation, columns: Iterable[Column], what: str, *, undoes: bool = False
+) -> NamedAggregation:
     """Return an aggregation bound to columns; PlanError if their types, as far as they are known, do not fit."""
     columns = list(columns)
     argument = expression(item.argument, columns, f"{what}: {item}") if item.argument is not None else None
-    made = NamedAggregation(name, item.kind, argument, item.options)
+    made = NamedAggregation(name, item.kind, argument, item.options, undoes)
     kind = expression_type(argument, columns) if argument is not None else ""
     if kind is not None:
         try:
@@ -66,13 +71,32 @@ def named_aggregation(name: str, item: Aggregation, columns: Iterable[Column], w
 class Bound:
     """An aggregation with its types: the rule, the visible type, and the type that is kept (None: the visible one)."""
 
-    rule: Rule
+    rule: Rule | RowRule
     shown: str
     accumulator: str | None = None
 
 
 def bind(item: NamedAggregation, kind: str) -> Bound:
     """Return an aggregation's rule and types, for an argument of the Spark type `kind`. Raises PlanError."""
+    bound = _bound(item, kind)
+    return _undoing(bound, kind) if item.undoes else bound
+
+
+def _undoing(bound: Bound, kind: str) -> Bound:
+    """The same over the rows of a table: what is kept must do to take one of them out again."""
+    assert not isinstance(bound.rule, RowRule)
+    rule, kept = undoing(bound.rule), bound.accumulator
+    match rule:
+        case FromRows():
+            kept = f"map<string, {kind}>"
+        case SumRowDoubles():
+            kept = EXACT_TYPE
+        case AverageRows(SumRowDoubles()):
+            kept = f"struct<sum: {EXACT_TYPE}, n: bigint>"
+    return Bound(rule, bound.shown, kept)
+
+
+def _bound(item: NamedAggregation, kind: str) -> Bound:
     options = dict(item.options)
     match item.kind:
         case "count":
@@ -141,7 +165,17 @@ def decimal_digits(kind: str) -> tuple[int, int]:
     return int(precision), int(scale)
 
 
-def rule(item: NamedAggregation, columns: Iterable[Column]) -> Rule:
+def subtracts(item: NamedAggregation, columns: Iterable[Column]) -> bool:
+    """Say whether an aggregate over rows has a form in SQL: a count, a sum or a mean of a column whose sum is exact."""
+    if item.kind == "count" or item.argument is None:
+        return item.kind == "count"
+    kind = expression_type(item.argument, columns) if item.argument.is_column else None
+    if item.kind not in ("sum", "avg") or kind is None:
+        return False
+    return kind in INTEGERS or (base_type(kind) == "decimal" and decimal_digits(kind)[0] <= PART_DIGITS)
+
+
+def rule(item: NamedAggregation, columns: Iterable[Column]) -> Any:
     """Return an aggregation's rule for the model; NeedsSpark if only Spark can tell the argument's type."""
     kind = expression_type(item.argument, columns) if item.argument is not None else ""
     if kind is None and item.kind in ("sum", "avg"):

@@ -7,7 +7,7 @@ ksqlDB; it never stops the job. So functions that raise on purpose, or read a cl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -16,12 +16,12 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from lakehouse.errors import ExpressionError
+from lakehouse.errors import ExpressionError, PlanError
 from lakehouse.plan import typed
 from lakehouse.plan.refused.near import near
 from lakehouse.plan.refused.place import Place, here
 from lakehouse.plan.refused.spark_functions import ALLOWED, WORDS, is_refused, similar
-from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, check_name
+from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, base_type, check_name
 
 REFUSED_NODES = (
     exp.Query, exp.Window, exp.AggFunc, exp.Star, exp.Placeholder, exp.Parameter, exp.Command, exp.DDL, exp.DML,
@@ -236,6 +236,26 @@ def expression_type(item: Expression, columns: Iterable[Column]) -> str | None:
     text = kind.sql("spark").lower()
     # A width can't be told for computed decimals: sqlglot does not follow Spark's rules for them.
     return None if text.startswith("decimal") else text
+
+
+def for_key(key: Iterable[Column], on: Sequence[str], columns: Iterable[Column], what: str) -> tuple[Expression, ...]:
+    """Return the expressions over `columns` that make a table's key, checked against its types."""
+    key, columns = list(key), list(columns)
+    if len(on) != len(key):
+        names = ", ".join(column.name for column in key)
+        raise PlanError(
+            f"{what}: found {len(on)} expressions ({', '.join(on)}) for its key {names}. Name one for each of the "
+            "key's columns: on=..."
+        )
+    by = tuple(expression(text, columns, what) for text in on)
+    for item, column in zip(by, key, strict=True):
+        mine, theirs = expression_type(item, columns), column.type
+        if mine and theirs and base_type(mine) != base_type(theirs):
+            raise PlanError(
+                f"{what}: {item.text!r} is a {mine}, and the table's key {column.name!r} a {theirs}: they are never "
+                f"equal. Write cast({item.text} AS {theirs})."
+            )
+    return by
 
 
 @lru_cache(maxsize=4096)

@@ -9,17 +9,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression import Expression, Json, expression, expression_type, name_text, read_by, sql
+from lakehouse.plan.expression import Expression, Json, for_key, name_text, read_by, sql
 from lakehouse.plan.operator import Latest
-from lakehouse.plan.schema import Column, base_type, distinct, joined_columns
+from lakehouse.plan.schema import Column, distinct, joined_columns
 
 if TYPE_CHECKING:
     from lakehouse.plan.step import Shape
     from lakehouse.plan.stream import Stream
-    from lakehouse.plan.stream_join import StreamJoin
     from lakehouse.plan.table import Table
 
 How = Literal["inner", "left"]
@@ -30,9 +29,20 @@ JSON_FORMATS = ("json", "json_any_case")
 
 
 class Node(ABC):
-    """The facts that all origins have."""
+    """The facts that all origins have. undoes: its changes take rows out, too: see `lakehouse.plan.rows`."""
 
     __slots__ = ()
+    undoes: ClassVar[bool] = False
+
+    if TYPE_CHECKING:  # a dataclass would take it for the default of its field
+
+        @property
+        def name(self) -> str: ...
+
+    @property
+    def what(self) -> str:
+        """The origin in messages."""
+        return f"stream {self.name!r}"
 
     @property
     def parts(self) -> tuple[Stream, ...]:
@@ -62,7 +72,7 @@ class Node(ABC):
         return distinct((*(table for part in self.parts for table in part.reads), *self.tables))
 
     @abstractmethod
-    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Origin:
+    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Node:
         """Return the same origin over other inputs, equally many."""
 
     @abstractmethod
@@ -99,7 +109,7 @@ class Source(Node):
     def decodes(self) -> tuple[Source, ...]:
         return (self,)
 
-    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Origin:
+    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Node:
         return self
 
     def lines(self) -> list[str]:
@@ -156,7 +166,7 @@ class Merge(Node):
     def parts(self) -> tuple[Stream, ...]:
         return self.streams
 
-    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Origin:
+    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Node:
         return Merge(tuple(parts))
 
     def lines(self) -> list[str]:
@@ -180,14 +190,14 @@ class ChangesOf(Node):
     def tables(self) -> tuple[Table, ...]:
         return (self.table,)
 
-    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Origin:
+    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Node:
         return ChangesOf(*tables)
 
     def lines(self) -> list[str]:
         return [f"CHANGES OF TABLE {self.table.name}"]
 
     def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
-        return _upstream("changes_of", self.table)
+        return upstream("changes_of", self.table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +237,8 @@ class TableJoin(Node):
                 f"{what}: its rows belong to windows, so a key has many. Expected a table without a window, "
                 "such as the latest value of each key."
             )
-        by = _on(stream, table, on, what)
+        texts = [*on] if on is not None else [name_text(name) for name in stream.key]
+        by = for_key(key_columns(table), texts, stream.columns, what)
         added = (column for column in table.columns if column.name not in table.key)
         columns = joined_columns(stream.columns, added, prefix, table.name, what)
         return cls(stream, table, by, how, prefix, as_of, broadcast), stream.shape.with_columns(columns)
@@ -244,7 +255,7 @@ class TableJoin(Node):
     def tables(self) -> tuple[Table, ...]:
         return (self.table,)
 
-    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Origin:
+    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Node:
         (stream,), (table,) = parts, tables
         return replace(self, stream=stream, table=table)
 
@@ -257,37 +268,22 @@ class TableJoin(Node):
         inner = self.stream.fingerprint(read | read_by(self.on), keyed=keyed)
         by: Json = {"on": [sql(item) for item in self.on], "how": self.how, "prefix": self.prefix}
         by |= {"as_of": self.as_of} if self.as_of != "arrival" else {}  # tables of earlier releases have no such part
-        return {**_upstream("join", self.table), "stream": inner, **by}
+        return {**upstream("join", self.table), "stream": inner, **by}
 
 
-Origin: TypeAlias = "Source | Merge | ChangesOf | TableJoin | StreamJoin"
-
-
-def _upstream(what: str, table: Table) -> Json:
-    """A table that is read: its name. A change of its declaration reaches the reader as changes of its rows."""
-    above = [upstream.name for upstream in (*table.stream.tables, table)]
-    beside = {"name": table.name, "topics": sorted(table.stream.topics), "tables": sorted(above)}
-    return {what: table.name, "key": [[c.name, c.type] for c in table.columns if c.name in table.key], "beside": beside}
-
-
-def _on(stream: Stream, table: Table, on: Sequence[str] | None, what: str) -> tuple[Expression, ...]:
-    """The expressions that make the table's key, checked against its types."""
-    texts = [*on] if on is not None else [name_text(name) for name in stream.key]
-    if len(texts) != len(table.key):
-        raise PlanError(
-            f"{what}: found {len(texts)} expressions ({', '.join(texts)}) for its key {', '.join(table.key)}. Name one "
-            "for each of the key's columns: on=..."
-        )
-    by = tuple(expression(text, stream.columns, what) for text in texts)
+def key_columns(table: Table) -> list[Column]:
+    """Return the columns of a table's key, in its order."""
     kinds = {column.name: column.type for column in table.columns}
-    for item, name in zip(by, table.key, strict=True):
-        mine, theirs = expression_type(item, stream.columns), kinds[name]
-        if mine and theirs and base_type(mine) != base_type(theirs):
-            raise PlanError(
-                f"{what}: {item.text!r} is a {mine}, and the table's key {name!r} a {theirs}: they are never equal. "
-                f"Write cast({item.text} AS {theirs})."
-            )
-    return by
+    return [Column(name, kinds[name]) for name in table.key]
+
+
+def upstream(what: str, *tables: Table) -> Json:
+    """Tables that are read: their names. A change of their declaration reaches the reader as changes of their rows."""
+    above = dict.fromkeys(item.name for table in tables for item in (*table.stream.tables, table))
+    name = " + ".join(table.name for table in tables)
+    topics = sorted({topic for table in tables for topic in table.stream.topics})
+    key = [[c.name, c.type] for table in tables for c in table.columns if c.name in table.key]
+    return {what: name, "key": key, "beside": {"name": name, "topics": topics, "tables": sorted(above)}}
 
 
 def _signature(stream: Stream) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from typing import Any, cast
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import Expression, Json, expression, expression_type, name_text, named
 from lakehouse.plan.expression import predicate as condition
-from lakehouse.plan.origin import AsOf, How, Merge, Origin, Source, TableJoin
+from lakehouse.plan.origin import AsOf, How, Merge, Node, Source, TableJoin
 from lakehouse.plan.refused.near import near
 from lakehouse.plan.refused.steps import Declaration, shown
 from lakehouse.plan.schema import Column, check_distinct, check_pseudo, check_topic, distinct, parse_schema
@@ -24,14 +24,19 @@ from lakehouse.plan.table import Grouped, Sink, Table, check_partitions, latest_
 class Stream(Declaration):
     """A stream: its origin and the stateless steps after it. `columns` are the columns that a next step can read."""
 
-    source: Origin
+    source: Node
     key: tuple[str, ...]
     columns: tuple[Column, ...]
     steps: tuple[Step, ...] = ()
 
     @property
     def what(self) -> str:
-        return f"stream {self.source.name!r}"
+        return self.source.what
+
+    @property
+    def undoes(self) -> bool:
+        """Whether its records are changes of rows, which are taken out and put in."""
+        return self.source.undoes
 
     @property
     def shape(self) -> Shape:
@@ -82,7 +87,7 @@ class Stream(Declaration):
     def _then(self, step: Step, shape: Shape) -> Stream:
         return replace(self, key=shape.key, columns=shape.columns, steps=(*self.steps, step))
 
-    def beginning(self, origin: Origin, shape: Shape) -> Stream:
+    def beginning(self, origin: Node, shape: Shape) -> Stream:
         """Return a stream that begins with an origin."""
         return replace(self, source=origin, key=shape.key, columns=shape.columns, steps=())
 

@@ -15,7 +15,6 @@ from lakehouse.semantics.operators.stream_join import JoinSide, Within
 from lakehouse.semantics.window import default_grace
 
 if TYPE_CHECKING:
-    from lakehouse.plan.origin import Origin
     from lakehouse.plan.step import Shape
     from lakehouse.plan.stream import Stream
     from lakehouse.plan.table import Table
@@ -116,7 +115,7 @@ class StreamJoin(Node):
         """The right stream's value columns: each name there, and its name here."""
         return tuple((name, self.prefix + name) for name in self.right.shape.values)
 
-    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Origin:
+    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Node:
         left, right = parts
         return replace(self, left=left, right=right)
 

@@ -25,10 +25,12 @@ from lakehouse.plan.operator import (
 )
 from lakehouse.plan.origin import ChangesOf
 from lakehouse.plan.refused.steps import Declaration, shown
+from lakehouse.plan.rows import Rows, RowsOf
 from lakehouse.plan.schema import Column, check_distinct, check_name, check_pseudo, check_topic
 from lakehouse.plan.step import Shape
 from lakehouse.plan.windows import Declared
 from lakehouse.semantics.operators.cell import KeyOperator, Rules
+from lakehouse.semantics.operators.undo import RowGroup
 from lakehouse.semantics.window import Session
 
 if TYPE_CHECKING:
@@ -53,6 +55,11 @@ class Grouped(Declaration):
             raise PlanError(
                 f'{what}: {shown(window)} is not a window. Write lh.tumbling("1 hour", grace="10 minutes").'
             )
+        if self.stream.undoes:
+            raise PlanError(
+                f"{what}: the rows of a table have no window: each counts as it is now. Windows are over records: "
+                "before the table, or over its changes: table.to_stream().group_by(...).window(...)."
+            )
         check_distinct([*(item.name for item in self.by), *WINDOW_COLUMNS], what)
         return replace(self, declared=window)
 
@@ -70,7 +77,7 @@ class Grouped(Declaration):
                 raise PlanError(
                     f"{what}: {name}={shown(item)} is not an aggregate. Write {name}=lh.count() or lh.sum(...)."
                 )
-            made = named_aggregation(name, item, self.stream.columns, what)
+            made = named_aggregation(name, item, self.stream.columns, what, undoes=self.stream.undoes)
             if self.declared is not None and isinstance(self.declared.window, Session) and not item.can_merge:
                 raise PlanError(
                     f"{what}: {name}={item} has no merge, and two sessions that a record joins must become one. "
@@ -155,7 +162,7 @@ class Aggregated(Declaration):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Table(Declaration):
+class Table(Rows):
     """A keyed table: a stream, the operator that folds its records, and the operators after that.
 
     `key` are the columns that tell rows apart; those of a windowed table end with window_start and window_end.
@@ -194,7 +201,8 @@ class Table(Declaration):
     def rule(self, rules: Rules) -> KeyOperator:
         """Return the rule that applies a record to the rows of one group of an aggregate, for these rules."""
         assert isinstance(self.fold, Aggregate)
-        return self.fold.rule(rules, final=any(isinstance(operator, Final) for operator in self.behind))
+        final = self.find(Final) is not None
+        return RowGroup(rules) if self.stream.undoes else self.fold.rule(rules, final=final)
 
     def find(self, kind: type[OperatorType]) -> OperatorType | None:
         """Return the table's operator of this kind, if it has one."""
@@ -229,6 +237,11 @@ class Table(Declaration):
         """
         lags = (operator.lag(self.fold.window) for operator in self.operators)
         return min((lag for lag in lags if lag is not None), default=None)
+
+    @property
+    def rows(self) -> Stream:
+        """Its rows, change by change: what its filters, projections and aggregates begin with."""
+        return self.stream.beginning(*RowsOf.declared(self))
 
     def changes(self, *, net: bool = False) -> Changes:
         """Return the table's changelog: per event, as one-record batches would give it, or `net` per commit."""

@@ -17,6 +17,7 @@ from lakehouse.plan.expression import canonical
 from lakehouse.plan.function import value_text
 from lakehouse.plan.operator import Aggregate, Expire, Final, Having, Latest, LatestBy, Suppress
 from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
+from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin
@@ -50,6 +51,7 @@ def test_every_field_of_a_declaration_has_been_judged() -> None:
         Having: "predicate", Expire: "after", Suppress: "", ChangesOf: "table",
         TableJoin: "stream table on how prefix as_of broadcast",
         StreamJoin: "left right how within prefix", Within: "before after grace eager",
+        RowsOf: "table", RowsJoin: "left right how prefix", ForeignKeyJoin: "left right on how prefix",
         Stream: "source key columns steps",
         Source: "name topic key value key_format value_format event_time own_table",
         Merge: "streams", Filter: "predicate", Select: "columns", Rekey: "columns", Explode: "column",

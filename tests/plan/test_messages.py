@@ -78,10 +78,11 @@ def test_an_argument_that_does_not_fit_is_named_shortly(use: Callable[[], object
 
 
 STEPS = (
-    (lambda: LAST.filter("x"), r"table 'last' has no filter\(\). .*table.to_stream\(\).filter\(...\)"),
-    (lambda: LAST.group_by("city"), r"each of which counts as a record: table.to_stream\(\).group_by"),
+    (lambda: LAST.rekey("x"), r"table 'last' has no rekey\(\). .*table.to_stream\(\).rekey\(...\)"),
+    (lambda: LAST.agg(n=lh.count()), "Group its rows first: table.group_by"),
     (lambda: LAST.to_topic("x"), r"table.changes\(\).to_topic"),
-    (lambda: LAST.join(LAST), r"A stream joins a table: stream.join\(table\)"),
+    (lambda: LAST.window(lh.tumbling("1 hour")), "Windows are over records"),
+    (lambda: LAST.filter("id > '1'").latest("x"), r"It keeps the latest row of each key: .table\("),
     (lambda: ORDERS.agg(n=lh.count()), "stream 'orders' has no agg.*Group it first"),
     (lambda: ORDERS.changes(), "A stream has no changelog, a table has"),
     (lambda: ORDERS.window(lh.tumbling("1 hour")), r"stream.group_by\(\"city\"\).window"),
@@ -93,7 +94,7 @@ STEPS = (
     (lambda: AGGREGATED.to_topic("x"), r'.table\("name"\).changes\(\).to_topic\("topic"\)'),
     (lambda: LAST.changes().filter("x"), r"table.to_stream\(\).filter"),
     (lambda: lh.app(LAST).run(), r"lake.run\(app\)"),  # type: ignore[attr-defined]
-    (lambda: LAST.nothing_like_this(), "There are: changes, to_stream"),
+    (lambda: LAST.nothing_like_this(), "There are: cast, changes, drop, filter, group_by"),
 )
 
 
@@ -105,7 +106,7 @@ def test_a_step_that_there_is_not_says_what_to_write_instead(use: Callable[[], o
 
 def test_a_missing_step_is_an_attribute_error_too() -> None:
     """So `hasattr`, copies and pickles of declarations work as of any value."""
-    assert not hasattr(LAST, "filter")
+    assert not hasattr(LAST, "rekey")
     assert not hasattr(LAST, "_repr_html_")
     assert copy.deepcopy(LAST) == LAST == pickle.loads(pickle.dumps(LAST))
 

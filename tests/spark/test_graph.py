@@ -4,59 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode
-from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.model import model
-from lakehouse.plan.app import App
-from lakehouse.plan.table import Table
 from lakehouse.run.lake import Lake
-from lakehouse.run.scenario.replay import SparkReplay, rows_of, write_bronze
+from lakehouse.run.scenario.replay import SparkReplay, write_bronze
 from lakehouse.run.scenario.scenario import on_model
 from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Wanted
 from lakehouse.spark.changelog import changefeed
-from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.past import reading
-from lakehouse.spark.past.moments import Past
-from lakehouse.spark.silver.query import Silver
 
+from ..bench import Bench
 from ..graphs import APP, CITIES, CUSTOMER, KNOWN, LATEST, STEPS, TOTALS, records
 
 HOUR = 3_600_000
 FEW = lh.app(STEPS, LATEST, CITIES, KNOWN)
-
-
-class Bench:
-    """A lake, and the content of its tables."""
-
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.layout = spark, Layout(str(folder / "lake"))
-
-    @property
-    def lake(self) -> OpenLake:
-        return OpenLake(self.spark, self.layout)
-
-    def catch_up(self, app: App, *ticks: int) -> None:
-        with Silver(self.lake, app, lambda tick, count: None) as silver:
-            for tick in ticks:
-                silver.catch_up(tick)
-
-    def rows(self, table: Table, at: At | None = None) -> dict[Any, Any]:
-        frame = reading.read(self.lake.open(table), at)
-        return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
-
-    def rebuilt(self, table: Table, tick: int) -> dict[Any, Any]:
-        """The table at a tick, from bronze and interventions alone."""
-        frame = Past(self.lake.open(table)).visible(Cut(tick), anchored=False)
-        return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import pytest
 from lakehouse.plan.app import App
 from lakehouse.plan.operator import Expire, Final, Having, Suppress
 from lakehouse.plan.origin import Source, TableJoin
+from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
@@ -53,6 +54,8 @@ def steps(stream: Stream) -> set[object]:
         how = {origin.how, origin.as_of, ("broadcast", origin.broadcast)}
     elif isinstance(origin, StreamJoin):
         how = {(StreamJoin, origin.how), ("at once", origin.within.eager)}
+    elif isinstance(origin, RowsJoin | ForeignKeyJoin):
+        how = {(type(origin), origin.how)}
     return {type(step) for step in stream.steps}.union({type(origin)} - {Source}, how, *map(steps, origin.parts))
 
 

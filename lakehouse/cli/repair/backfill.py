@@ -25,6 +25,7 @@ from lakehouse.cli.terminal.options import (
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
+    from lakehouse.plan.table import Table
     from lakehouse.run.repair.backfill import Backfilled, Range, ShowProgress
 
 
@@ -89,7 +90,7 @@ def backfill(
         show.as_json(as_object(table, done, plan=plan) | ({"read_by": below} if below else {}))
         return
     show.say(f"{done.records:,} records of bronze {'are' if of is not None and plan else 'were'} read.")
-    say(app, table, done, plan=plan)
+    say(app, application.table(table), done, plan=plan)
     if plan and of is None:
         show.say("What was built stays beside the table: a backfill continues from it.")
     if below:
@@ -142,9 +143,11 @@ def as_object(table: str, done: Backfilled, *, plan: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def say(app: str | None, table: str, done: Backfilled, *, plan: bool) -> None:
+def say(app: str | None, made: Table, done: Backfilled, *, plan: bool) -> None:
     """Say what was changed, and how to go back."""
-    of = done.differing
+    from lakehouse.plan.rows import takes_out
+
+    of, table = done.differing, made.name
     rows = f"{of.added:,} rows added, {of.removed:,} removed, {of.changed:,} changed"
     if done.tick is None:
         if of.changes:
@@ -155,6 +158,7 @@ def say(app: str | None, table: str, done: Backfilled, *, plan: bool) -> None:
     show.say(f"{table}: {rows}, at tick {done.tick:,}.")
     if done.changed:
         show.say("The way back: lakehouse repair backfill, with the declaration that it had.")
+    if done.changed or takes_out(made):
         show.say(f"What it was: lakehouse past checkout {table} {table}_before --tick {done.before}{with_app(app)}")
     else:
         show.say(f"The way back: lakehouse repair revert {table} --tick {done.before}{with_app(app)}")

@@ -17,6 +17,16 @@ REFOLD = "its rows were computed the earlier way, so refold the table"
 NEW = "it identifies the rows, so declare a new table"
 GOES_ON = "the table continues, there is nothing to do"
 
+ORIGINS = (
+    "merge",
+    "join_of",
+    "changes_of",
+    "join",
+    "rows_of",
+    "rows_join",
+    "foreign_key_join",
+    "topic",
+)  # in a fingerprint
 SIMPLE_NAME = re.compile(r"`([A-Za-z_]\w*)`")
 
 
@@ -151,7 +161,7 @@ def _parts(stream: Json) -> list[Json]:
 
 
 def _origin(stream: Json) -> str:
-    return next(name for name in ("merge", "join_of", "changes_of", "join", "topic") if name in stream)
+    return next(name for name in ORIGINS if name in stream)
 
 
 def _option_of_join(part: str, value: Any) -> str:
@@ -171,12 +181,12 @@ def _table(origin: str, was: Json, now: Json) -> Iterator[Verdict]:
         yield _differs("refold", "table that is read", was[origin], now[origin], REFOLD)
     elif was["key"] != now["key"]:
         yield _differs("refold", f"key of table {now[origin]}", _columns(was["key"]), _columns(now["key"]), REFOLD)
-    if origin == "join":
-        for part in ("on", "how", "prefix", "as_of"):
-            if was.get(part) != now.get(part):
-                pair = (of.get(part, "arrival") for of in (was, now))
-                before, after = (", ".join(map(_sql, value)) if part == "on" else value for value in pair)
-                yield _differs("refold", f"{part} of the join with {now[origin]}", before, after, REFOLD)
+    for part in ("on", "how", "prefix", "as_of"):
+        if was.get(part) != now.get(part):
+            pair = (of.get(part, "arrival") for of in (was, now))
+            before, after = (", ".join(map(_sql, value)) if part == "on" else value for value in pair)
+            yield _differs("refold", f"{part} of the join with {now[origin]}", before, after, REFOLD)
+    if "stream" in now:
         yield from _stream(was["stream"], now["stream"])
 
 

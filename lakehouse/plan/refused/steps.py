@@ -20,6 +20,7 @@ WHAT = {
     "Grouped": "{0.stream.what}, grouped",
     "Aggregated": "aggregates of {0.grouped.stream.what}",
     "Table": "table {0.name!r}",
+    "View": "rows of {0.rows.what}",
     "Changes": "changelog of {0.table.what}",
     "Sink": "sink of topic {0.topic!r}",
     "App": "an application",
@@ -30,6 +31,7 @@ NEEDED = {
     ".to_topic(...).",
     "Grouped": 'Groups keep nothing yet: add .agg(n=lh.count()).table("name").',
     "Aggregated": 'The aggregates need a table: add .table("name").',
+    "View": 'Rows without a name are not kept: add .table("name").',
     "Changes": 'Name the table itself, or publish its changelog: .to_topic("topic").',
     "App": "It is an application already.",
     "list": "Give them one by one: lh.app(one, another), or lh.app(*tables).",
@@ -70,16 +72,22 @@ INSTEAD: dict[str, dict[str, str]] = {
     },
     "Table": {
         **_OF_CHANGES,
-        **dict.fromkeys(
-            (*AGGREGATES, "agg", "window"),
-            "A table is aggregated already. Over its changes, each of which counts as a record: "
-            "table.to_stream().group_by(...).agg(...).",
-        ),
-        "group_by": "Over its changes, each of which counts as a record: table.to_stream().group_by(...).agg(...).",
-        "join": "A stream joins a table: stream.join(table).",
+        **dict.fromkeys((*AGGREGATES, "agg"), f'Group its rows first: table.{_AGGREGATED}.table("name").'),
+        "window": "Windows are over records: before the table, or over its changes: "
+        "table.to_stream().group_by(...).window(...).",
         "to_topic": 'Its changelog is published: table.changes().to_topic("topic").',
         "having": "It comes before the table: .agg(...).having(...).table(...).",
         "table": "It is a table already; give it to lh.app(...).",
+    },
+    "View": {
+        **dict.fromkeys((*AGGREGATES, "agg"), f'Group the rows first: .{_AGGREGATED}.table("name").'),
+        **dict.fromkeys(
+            ("changes", "to_stream", "to_topic", "rekey", "explode", "branch", "merge"),
+            'Name the table first: .table("name"); its changes are records then: .to_stream().',
+        ),
+        "latest": 'It keeps the latest row of each key: .table("name").',
+        "having": "Rows are filtered: .filter(...).",
+        "window": "Windows are over records, not over rows.",
     },
     "Grouped": {
         **dict.fromkeys(AGGREGATES, "Give the aggregate a name: .agg(n=lh.{step}(...))."),

@@ -16,6 +16,7 @@ from lakehouse.lake.lease import Lease
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import DECLARATION, declared
+from lakehouse.plan.rows import takes_out
 from lakehouse.plan.schema import check_name
 from lakehouse.run.repair.intervene import UNSAID, Why, intervene
 from lakehouse.run.start.leases import of_repair
@@ -221,9 +222,17 @@ def revert(
 
     version: the moment is this version, by its number, without what others wrote after it. examples: how many of the
     rows that differ are returned. The clock stays: windows that have closed since do not open again. Raises LeaseHeld
-    while a backfill of the table runs, PlanError for a moment before other logic was swapped in.
+    while a backfill of the table runs, PlanError for a moment before other logic was swapped in,
+    and for aggregates of a table's rows.
     """
     _refuse_other_logic(opened, to)
+    if takes_out(opened.table):
+        above = ", ".join(upstream.name for upstream in opened.table.stream.reads)
+        raise PlanError(
+            f"table {opened.name!r} is made of the rows of {above}: a row that changes is taken out again, and can't "
+            f"be taken out of what no longer holds it. Revert {above}, whose changes reach it; or `lakehouse past "
+            "checkout` makes a new table of that moment."
+        )
     details = {**to.details(), "version": version}
     with of_repair(opened.layout, opened.name):
         found = _effect(opened, "revert", details, examples)

@@ -10,12 +10,13 @@ from lakehouse.errors import LakehouseError
 from lakehouse.plan import aggregates, build, windows
 from lakehouse.plan.refused.near import near
 from lakehouse.plan.refused.place import Place, is_users, placed
+from lakehouse.plan.rows import Rows, View
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Aggregated, Changes, Grouped, Table
 
 KEYWORD = re.compile(r"(?:(\w+)\.)?(\w+)\(\) got an unexpected keyword argument '(\w+)'")
 MODULES = (build, windows, aggregates)
-STEPS = {kind.__name__: kind for kind in (Stream, Grouped, Aggregated, Table, Changes)}
+STEPS = {kind.__name__: kind for kind in (Stream, Grouped, Aggregated, Table, Changes, Rows, View)}
 
 
 def place(error: BaseException) -> Place | None:

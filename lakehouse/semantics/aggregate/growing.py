@@ -112,3 +112,75 @@ class Counts(Mapping[str, int]):
 
     def __repr__(self) -> str:
         return f"Counts({self._now()!r})"
+
+
+class RowValues(Mapping[str, Any]):
+    """The values of a group's rows, by the rows' keys; the row that was put in last is the last one.
+
+    `made` is what a rule has made of all values: kept as long as rows are only put in.
+    """
+
+    __slots__ = ("_began", "_length", "_log", "_newest", "is_made", "made")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+        self._began = dict(values or {})  # the base of an older state
+        self._newest = dict(self._began)
+        self._log: list[tuple[str, Any, bool]] = []
+        self._length = 0
+        self.is_made, self.made = False, None
+
+    def put(self, row: str, value: Any, made: Any) -> RowValues:
+        """Return the values with those of one more row; `made` is what the rule makes of all of them."""
+        state = self._after(row, value, there=True)
+        state.keep(made)
+        return state
+
+    def without(self, row: str) -> RowValues:
+        """Return the values without those of a row."""
+        return self._after(row, None, there=False)
+
+    def keep(self, made: Any) -> None:
+        """Remember what a rule has made of these values."""
+        self.is_made, self.made = True, made
+
+    def _after(self, row: str, value: Any, *, there: bool) -> RowValues:
+        whole = self if self._length == len(self._log) else RowValues(self._now())
+        whole._log.append((row, value, there))
+        _apply(whole._newest, row, value, there=there)
+        state = RowValues.__new__(RowValues)
+        state._began, state._newest, state._log = whole._began, whole._newest, whole._log
+        state._length = whole._length + 1
+        state.is_made, state.made = False, None
+        return state
+
+    def _now(self) -> dict[str, Any]:
+        if self._length == len(self._log):
+            return self._newest
+        values = dict(self._began)
+        for row, value, there in self._log[: self._length]:
+            _apply(values, row, value, there=there)
+        return values
+
+    def __getitem__(self, row: str) -> Any:
+        return self._now()[row]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._now())
+
+    def __len__(self) -> int:
+        return len(self._now())
+
+    def items(self) -> Any:
+        """Return the rows with their values."""
+        return self._now().items()
+
+    def values(self) -> Any:
+        """Return the values, in their order."""
+        return self._now().values()
+
+
+def _apply(values: dict[str, Any], row: str, value: Any, *, there: bool) -> None:
+    values.pop(row, None)
+    if there:
+        values[row] = value

@@ -18,12 +18,17 @@ Rules = tuple[Rule, ...]
 
 
 class Arrival(NamedTuple):
-    """A record as an operator sees it: event time, the stream time that judges it, position, one value per rule."""
+    """A record as an operator sees it: event time, the stream time that judges it, position, one value per rule.
+
+    row, undo: for a change of a table's row: the row's key, as a text, and whether the row is taken out.
+    """
 
     time: int
     horizon: int
     order: Any
     values: tuple[Any, ...]
+    row: str | None = None
+    undo: bool = False
 
 
 class Cell(NamedTuple):

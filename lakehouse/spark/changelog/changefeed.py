@@ -35,6 +35,8 @@ from lakehouse.spark.operators.shown import is_final, qualifying
 from lakehouse.spark.operators.way import Way, way_of
 from lakehouse.spark.past import counts, past, present
 from lakehouse.spark.past.moments import Past
+from lakehouse.spark.stream.rows import seen
+from lakehouse.spark.stream.step import UNDO
 from lakehouse.spark.table import tables
 from lakehouse.spark.table.input import Shared, input_of
 
@@ -160,6 +162,7 @@ class _Changes:
 
     def _latest(self) -> DataFrame:
         rows = self._arrived().withColumn("_event_time_ms", F.col("rowtime")).drop("rowtime")
+        rows = seen(self._table, rows, F.col("_tombstone")) if self._table.stream.undoes else rows
         base = self._begun.touched(rows) if self._table.looks_back else None
         return rows if base is None else rows.unionByName(_as_changes(base, rows), allowMissingColumns=True)
 
@@ -179,19 +182,20 @@ class _Changes:
     def _in_sql(self) -> DataFrame:
         table, forms = self._table, self._forms
         records = timely(table, self._arrived(units=True))
-        records = records.select(*table.key, *[f"_in_{form.name}" for form in forms], "rowtime", "_position")
+        undo = [UNDO] if table.stream.undoes else []
+        records = records.select(*table.key, *[f"_in_{form.name}" for form in forms], "rowtime", "_position", *undo)
         base = self._begun.closing(self.to) if self._final else self._begun.touched(records)
         if base is not None:
             units = [F.col(form.accumulator).alias(f"_in_{form.name}") for form in forms]
             none = F.lit(None).cast(dict(base.dtypes)["_position"]).alias("_position")
-            records = base.select(*table.key, *units, F.unix_millis("_event_time").alias("rowtime"), none).unionByName(
-                records
-            )
+            time = F.unix_millis("_event_time").alias("rowtime")
+            records = base.select(*table.key, *units, time, none).unionByName(records, allowMissingColumns=True)
         window = _running(table)
         totals = {f"_total_{form.name}": form.running(F.col(f"_in_{form.name}"), window) for form in forms}
         frame = records.withColumns({**totals, "_event_time_ms": F.max("rowtime").over(window)})
         shown = [form.shown(F.col(f"_total_{form.name}")).alias(form.name) for form in forms]
         kept = [F.col(f"_total_{form.name}").alias(form.accumulator) for form in forms if form.bound.accumulator]
+        frame = seen(table, frame, F.coalesce(UNDO, F.lit(False))) if undo else frame
         frame = frame.withColumn("_tombstone", F.lit(False))
         return frame.select(*table.key, *shown, *kept, *CHANGE_COLUMNS)
 

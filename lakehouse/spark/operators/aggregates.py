@@ -168,18 +168,18 @@ class AverageForm(Form):
         return self._sum.value()
 
     def batch(self) -> Column:
-        return _pair(self._sum.batch(), F.count(self._input))
+        return pair(self._sum.batch(), F.count(self._input))
 
     def merged(self, old: Column, new: Column) -> Column:
-        return _pair(self._sum.merged(old["sum"], new["sum"]), F.coalesce(old["n"], F.lit(0)) + new["n"])
+        return pair(self._sum.merged(old["sum"], new["sum"]), F.coalesce(old["n"], F.lit(0)) + new["n"])
 
     def unit(self) -> Column:
         value = self.value()
-        return F.when(value.isNotNull(), _pair(value, F.lit(1).cast("bigint")))
+        return F.when(value.isNotNull(), pair(value, F.lit(1).cast("bigint")))
 
     def running(self, units: Column, window: WindowSpec) -> Column:
         n = F.coalesce(F.sum(units["n"]).over(window), F.lit(0)).cast("bigint")
-        return _pair(self._sum.running(units["sum"], window), n)
+        return pair(self._sum.running(units["sum"], window), n)
 
     def shown(self, accumulator: Column) -> Column:
         total = self._sum.total(accumulator["sum"])
@@ -250,7 +250,8 @@ def of_batch(forms: list[Form]) -> list[Column]:
     return made
 
 
-def _pair(total: Column, n: Column) -> Column:
+def pair(total: Column, n: Column) -> Column:
+    """Return the accumulator of an average."""
     return F.struct(total.alias("sum"), n.alias("n"))
 
 

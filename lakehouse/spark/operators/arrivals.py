@@ -21,7 +21,9 @@ from lakehouse.semantics.window import Hopping
 from lakehouse.semantics.years import FIRST_MS, LAST_MS
 from lakehouse.spark.operators.aggregates import Form
 from lakehouse.spark.operators.clock import ALWAYS_MS, ClockState, timed
+from lakehouse.spark.operators.content import image
 from lakehouse.spark.operators.way import Way, way_of
+from lakehouse.spark.stream.step import UNDO
 from lakehouse.spark.years import computed
 
 
@@ -90,13 +92,16 @@ def _inputs(
     keys = [made.alias(item.name) for made, item in zip(groups, fold.by, strict=True)]
     values = [pick(form).alias(f"_in_{form.name}") for form in forms]
     time = [_part(), F.col("rowtime").alias("_time")]
-    return rows.select(*keys, *values, "rowtime", "_position", *time)
+    # The row's key as a text tells the rows of a group apart.
+    row = [image(None, table.stream.key).alias("_row"), F.col(UNDO)] if table.stream.undoes else []
+    return rows.select(*keys, *values, "rowtime", "_position", *time, *row)
 
 
 @_taken.register
 def _values(fold: Latest, table: Table, forms: list[Form], rows: DataFrame, pick: object) -> DataFrame:
     names = [column.name for column in table.stream.columns]
-    return rows.where(~F.col("_null_key")).select(*names, "_tombstone", "rowtime", "_position")
+    gone = F.col(UNDO if table.stream.undoes else "_tombstone").alias("_tombstone")
+    return rows.where(~F.col("_null_key")).select(*names, gone, "rowtime", "_position")
 
 
 @_taken.register

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from lakehouse.semantics.aggregate.custom import Custom, Reduce
+from lakehouse.semantics.aggregate.undo import CustomRows, FromRows
 from lakehouse.semantics.failures import Failed, Tally, added
 from lakehouse.semantics.position import Position
 from lakehouse.spark.operators.aggregates import Form
@@ -50,13 +51,14 @@ class Failing:
 
 def is_function(form: Form) -> bool:
     """Say whether a form has a user's functions."""
-    return isinstance(form.bound.rule, Reduce | Custom)
+    rule = form.bound.rule
+    return isinstance(rule.rule if isinstance(rule, FromRows | CustomRows) else rule, Reduce | Custom)
 
 
 def tallied(form: Form, tally: Tally | None) -> Any:
     """Return a form's rule; its functions' errors go to the tally."""
-    rule = form.bound.rule
-    return rule.watched(tally) if tally is not None and isinstance(rule, Reduce | Custom) else rule
+    rule: Any = form.bound.rule
+    return rule.watched(tally) if tally is not None and is_function(form) else rule
 
 
 def _first(error: Column, position: Column) -> Column:

@@ -7,6 +7,7 @@ change, for the changelog per event) and the windows for which a record was late
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any
 
 import pyarrow as pa
@@ -19,12 +20,14 @@ from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.table import Table
 from lakehouse.semantics.failures import Tally
 from lakehouse.semantics.operators.cell import Arrival, Cell, Cells, KeyOperator, Rules
+from lakehouse.semantics.operators.undo import is_first_half
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.window import Session, Sliding, Span
 from lakehouse.spark.functions import arrow_type, over_arrow, ship, spark_type
 from lakehouse.spark.operators.aggregates import Form, same_key
 from lakehouse.spark.operators.bounds import KeyBounds, within
 from lakehouse.spark.operators.failing import is_function, tallied
+from lakehouse.spark.stream.step import UNDO
 
 # Fields beside a user's names in a struct begin with an underscore, which a user's names can't.
 STEP = f"_start bigint, _end bigint, _gone boolean, _time bigint, _position {POSITION_TYPE}, _step int"
@@ -69,6 +72,7 @@ def keyed(
     horizon = F.col("_horizon") if "_horizon" in arrived.columns else F.lit(None).cast("bigint")
     record = F.struct(
         F.col("_time").alias("time"), horizon.alias("horizon"), F.col("_position").alias("position"),
+        *[F.col(name).alias(name[1:]) for name in ("_row", UNDO) if table.stream.undoes],
         *[F.col(f"_in_{form.name}").alias(f"in_{form.name}") for form in forms],
     )  # fmt: skip
     groups = arrived.groupBy(*names).agg(
@@ -187,20 +191,20 @@ class _Run:
         for row in key["_old"] or []:
             kept = tuple(self._loaded(name, row[name]) for name in self._kept)
             cells[_span(row)] = Cell(kept, row["_time"], Position.of(row["_position"]))
-        inputs = [
-            Arrival(r["time"], r["horizon"], Position.of(r["position"]), self._values(r)) for r in key["_records"]
-        ]
+        inputs = sorted(map(self._arrival, key["_records"]), key=lambda record: record.order)
         rows: list[dict[str, Any]] = []
         touched: dict[Span | None, Cell | None] = {}
         late = []
         # A set of many values in each of its many changes would be quadratic: so only one change a tick has it.
         last: dict[tuple[Span | None, int], tuple[dict[str, Any], Cell | None]] = {}
-        for record in sorted(inputs, key=lambda record: record.order):
+        for record, following in zip_longest(inputs, inputs[1:]):
             happened, missed = self._operator.apply(cells, record)
             late += [{"_start": s.start, "_end": s.end, "_position": record.order._asdict()} for s in missed]
             for number, step in enumerate(happened):
                 if not self._every:
                     touched[step.span] = step.cell
+                    continue
+                if is_first_half(record, following):
                     continue
                 row = self._row(step.span, step.cell, step.time, record.order, number)
                 rows.append(row)
@@ -216,6 +220,11 @@ class _Run:
             self._keep(rows[-1], cell)
             self._count(cell.order if cell else None)
         return {"late": late, "failed": [_failed(*tally.taken()) for tally in self._tallies], "steps": rows}
+
+    def _arrival(self, record: dict[str, Any]) -> Arrival:
+        place = Position.of(record["position"])
+        row, undo = record.get("row"), record.get("undo", False)
+        return Arrival(record["time"], record["horizon"], place, self._values(record), row, undo)
 
     def _count(self, order: Any) -> None:
         for tally in self._tallies:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from lakehouse.plan.aggregation import SQL_KINDS
+from lakehouse.plan.aggregation import SQL_KINDS, subtracts
 from lakehouse.plan.operator import Latest, LatestBy
 from lakehouse.plan.table import Table
 from lakehouse.semantics.window import Hopping
@@ -27,5 +27,8 @@ def way_of(table: Table) -> Way:
             return Way.LATEST_BY
         case Latest():
             return Way.LATEST
+    if table.stream.undoes:
+        columns = table.stream.columns
+        return Way.SQL if all(subtracts(item, columns) for item in table.fold.aggregations) else Way.PYTHON
     common = all(item.kind in SQL_KINDS for item in table.fold.aggregations)
     return Way.SQL if common and isinstance(table.fold.window, Hopping | None) else Way.PYTHON

@@ -38,6 +38,9 @@ class Tables(Protocol):
     def history(self, table: Table, keys: DataFrame) -> tuple[DataFrame, DataFrame | None]:
         """Return all changes of these keys up to the last of the ticks, as `changes` does, and the rows before them."""
 
+    def held(self, frame: DataFrame) -> DataFrame:
+        """Return a frame that is read several times: its result is held in memory as long as it is used."""
+
 
 def changes_as_records(table: Table, changes: DataFrame) -> DataFrame:
     """Return a table's changes in the form of a stream's frame."""

@@ -21,6 +21,7 @@ from lakehouse.spark.functions import mapped, spark_type
 from lakehouse.spark.years import computed, known
 
 OWN_COLUMNS = ("_tombstone", "_null_key", "_position", "_topic_id")
+UNDO = "_undo"  # a table's row is taken out, see `lakehouse.spark.stream.rows`
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ def _filter(step: Filter, flow: Flow) -> Flow:
 @applied.register
 def _select(step: Select, flow: Flow) -> Flow:
     made = [made.alias(name) for name, made in _named(flow.frame, step.columns).items()]
-    return flow.of(flow.frame.select(*flow.key, *made, *OWN_COLUMNS, *PSEUDO_COLUMNS))
+    undo = [name for name in flow.frame.columns if name == UNDO]
+    return flow.of(flow.frame.select(*flow.key, *made, *OWN_COLUMNS, *undo, *PSEUDO_COLUMNS))
 
 
 @applied.register

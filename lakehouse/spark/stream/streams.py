@@ -5,6 +5,7 @@ The frame of a stream has its visible columns, the pseudo columns, and lakehouse
     _tombstone   the value is null
     _null_key    the key is null
     _bad         the record does not fit the schema (checked before the steps, gone after them)
+    _undo        only of a table's rows, change by change: the row is taken out, not put in
     _position    struct(tick, order_time, topic, partition, offset, ordinals): compares like semantics' Position
     _topic_id    the topic's id: a recreated topic has another one
 """
@@ -24,6 +25,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.unfit import Unfit
 from lakehouse.plan.origin import JSON_FORMATS, ChangesOf, Merge, Source, TableJoin
+from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
 from lakehouse.plan.schema import ORDINALS_TYPE, PSEUDO_COLUMNS
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.plan.step import Map, Step
@@ -36,6 +38,7 @@ from lakehouse.spark.kafka_times import kafka_said
 from lakehouse.spark.stream.broadcast import joined_everywhere
 from lakehouse.spark.stream.joined import Tables, changes_as_records, joined
 from lakehouse.spark.stream.json_any_case import json_any_case
+from lakehouse.spark.stream.referring import rows_as_records
 from lakehouse.spark.stream.step import OWN_COLUMNS, Flow, applied, merged
 from lakehouse.spark.stream.stream_join import Earlier, held, joined_streams
 from lakehouse.spark.years import any_time, has_time, in_range, outside
@@ -262,6 +265,11 @@ def stream_frame(
         case StreamJoin(left, right):
             sides = [made(part) for part in (left, right)]
             rows = joined_streams(stream.source, sides, earlier, held if count is None else count.held)
+        case RowsOf() | RowsJoin() | ForeignKeyJoin():
+            assert tables is not None
+            rows = rows_as_records(stream.source, tables)
+            first = stream.source.tables[0]
+            rows = count(first, rows.withColumn("_bad", F.lit(False))).drop("_bad") if count else rows
     done: list[Step] = []
     begins = "\n".join(stream.source.lines())
 

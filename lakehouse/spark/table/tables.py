@@ -26,6 +26,7 @@ from pyspark.sql.types import StructField, StructType
 from lakehouse.errors import PlanError
 from lakehouse.lake.place import TablePlace
 from lakehouse.lake.properties import BEGAN, KEY, NEW_DECLARATION
+from lakehouse.plan.aggregation import bind
 from lakehouse.plan.evolution.change import change_of, declared, refusal
 from lakehouse.plan.operator import Aggregate, LatestBy
 from lakehouse.plan.schema import POSITION_TYPE
@@ -37,6 +38,7 @@ from lakehouse.spark.expressions import column_of
 from lakehouse.spark.folders import remove
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.aggregates import Form, form_of
+from lakehouse.spark.operators.undo import row_form
 from lakehouse.spark.stream.streams import decoded, stream_frame
 from lakehouse.spark.transaction import exists, properties, quoted, set_properties
 
@@ -75,6 +77,9 @@ class _Empty:
     def history(self, table: Table, keys: DataFrame) -> tuple[DataFrame, DataFrame | None]:
         return self.changes(table), None
 
+    def held(self, frame: DataFrame) -> DataFrame:
+        return frame
+
 
 def forms(spark: SparkSession, table: Table) -> list[Form]:
     """Return the forms of a table's aggregations, with the types that Spark gives their arguments; none for `latest`.
@@ -90,7 +95,7 @@ def forms(spark: SparkSession, table: Table) -> list[Form]:
         if item.argument is not None:
             kind = frame.select(column_of(item.argument).alias("x")).schema["x"].dataType.simpleString()
         try:
-            made.append(form_of(item, kind))
+            made.append(row_form(item, bind(item, kind)) if item.undoes else form_of(item, kind))
         except PlanError as error:
             raise PlanError(f"table {table.name!r}: {error}") from error
     return made

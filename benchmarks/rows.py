@@ -1,0 +1,123 @@
+"""What is made of tables' rows: orders, each with its customer by a foreign key, and a sum that undoes.
+
+    .venv/bin/python benchmarks/rows.py [--orders N] [--customers N ...] [--few N]
+
+Kafka and ingest are left out: bronze is written first. The first tick has all orders and customers, the second changes
+a few orders, the third 1% of the customers, to each of which many orders refer. Shown are seconds for all tables of an
+application, in one process that is warm; the sums are checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow as pa
+from common import show
+from deltalake import CommitProperties, Transaction, write_deltalake
+from pyspark.sql import SparkSession
+
+import lakehouse as lh
+from lakehouse.lake.layout import Layout
+from lakehouse.plan.app import App
+from lakehouse.settings.config import load
+from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.session import open_session
+from lakehouse.spark.silver.query import Silver
+
+ORDERS = lh.stream("orders", key="id string", schema="customer string, amount bigint").latest("current_orders")
+CUSTOMERS = lh.stream("customers", key="name string", schema="city string").latest("customer")
+PLACED = ORDERS.join(CUSTOMERS, on="customer", how="left").table("placed")
+APPS = {
+    "the two tables alone": lh.app(ORDERS, CUSTOMERS),
+    "and a filter": lh.app(CUSTOMERS, ORDERS.filter("amount > 500").table("large")),
+    "and a sum of the rows": lh.app(CUSTOMERS, ORDERS.group_by("customer").agg(total=lh.sum("amount")).table("sums")),
+    "and the foreign-key join": lh.app(PLACED),
+    "and the join, and its sum": lh.app(
+        PLACED.group_by("city").agg(orders=lh.count(), total=lh.sum("amount")).table("cities")
+    ),
+}
+
+
+def write_tick(root: Path, tick: int, topics: dict[str, dict[str, bytes]], offsets: dict[str, int]) -> None:
+    """Write a tick as ingest leaves it, of one partition a topic. offsets: where each topic goes on, which is moved."""
+    time_us = 1_700_000_000_000_000 + tick * 1_000_000
+    now = pa.scalar(time_us, pa.timestamp("us", "UTC"))
+    parts = []
+    for topic, rows in topics.items():
+        each, first = len(rows), offsets.get(topic, 0)
+        offsets[topic] = first + each
+        parts.append(pa.table({
+            "topic": [topic] * each, "topic_id": [f"id-{topic}"] * each, "partition": pa.array([0] * each, pa.int32()),
+            "offset": pa.array(range(first, first + each), pa.int64()), "timestamp": [now] * each,
+            "timestamp_type": pa.array([0] * each, pa.int32()),
+            "headers": pa.nulls(each, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+            "key": [key.encode() for key in rows], "value": list(rows.values()),
+            "tick": pa.array([tick] * each, pa.int64()), "order_time": [now] * each,
+        }))  # fmt: skip
+    said = {topic: {"id": f"id-{topic}", "next": {"0": end}, "last": {}, "order": {}} for topic, end in offsets.items()}
+    commit = CommitProperties(
+        custom_metadata={"userMetadata": json.dumps({"tick": tick, "topics": said})},
+        app_transactions=[Transaction("lakehouse.ingest", (1 << 40) + tick)],
+    )
+    path = str(root / "bronze" / "records")
+    write_deltalake(path, pa.concat_tables(parts), mode="append", partition_by=["topic"], commit_properties=commit)
+
+
+def order(dice: random.Random, customers: int) -> bytes:
+    return json.dumps({"customer": f"c{dice.randrange(customers)}", "amount": dice.randrange(1000)}).encode()
+
+
+def customer(dice: random.Random) -> bytes:
+    return json.dumps({"city": f"city {dice.randrange(100)}"}).encode()
+
+
+def seconds(spark: SparkSession, app: App, bronze: Path) -> list[float]:
+    """Return the seconds that each tick takes."""
+    layout = Layout(str(bronze))
+    lake, found = OpenLake(spark, layout), []
+    with Silver(lake, app, lambda tick, records: None) as silver:
+        for tick in (1, 2, 3):
+            began = time.monotonic()
+            silver.catch_up(tick)
+            found.append(time.monotonic() - began)
+    if any(table.name == "cities" for table in app.tables):
+        total = lake.read(layout.silver("cities")).agg({"orders": "sum", "total": "sum"}).first()
+        rows = lake.read(layout.silver("current_orders")).selectExpr("count(*)", "sum(amount)").first()
+        if total is None or rows is None or {*total} != {*rows}:
+            raise SystemExit(f"the cities add up to {total}, the orders to {rows}")
+    return found
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--orders", type=int, default=1_000_000)
+    arguments.add_argument("--customers", type=int, nargs="+", default=[1_000, 100_000])
+    arguments.add_argument("--few", type=int, default=1_000)
+    chosen = arguments.parse_args()
+    spark = open_session(load(environ={}))
+    lines = []
+    for customers in chosen.customers:
+        for name, app in APPS.items():
+            with tempfile.TemporaryDirectory(prefix="lakehouse-benchmark-") as folder:
+                dice, offsets, root = random.Random(1), {}, Path(folder)
+                every = {f"o{n}": order(dice, customers) for n in range(chosen.orders)}
+                people = {f"c{n}": customer(dice) for n in range(customers)}
+                write_tick(root, 1, {"customers": people, "orders": every}, offsets)
+                few = {f"o{dice.randrange(chosen.orders)}": order(dice, customers) for _ in range(chosen.few)}
+                write_tick(root, 2, {"orders": few}, offsets)
+                moved = {f"c{n}": customer(dice) for n in range(max(1, customers // 100))}
+                write_tick(root, 3, {"customers": moved}, offsets)
+                taken = seconds(spark, app, root)
+                lines.append([f"{customers:,}", name, *(f"{of:.1f}" for of in taken)])
+                print(lines[-1], flush=True)
+    columns = ["customers", "tables", "all", f"{chosen.few:,} orders", "1% of the customers"]
+    show(f"{chosen.orders:,} orders, seconds", columns, lines)
+
+
+if __name__ == "__main__":
+    main()

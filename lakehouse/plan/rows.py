@@ -1,0 +1,298 @@
+"""Tables as the input of tables: the rows of one, of two joined by their keys, or by a foreign key. Frozen values.
+
+A change of such an input has a before and an after: it takes the row before it out, and puts the row after it in. One
+of the two is missing where a row comes or goes. So whatever is made of the rows can undo: an aggregate, a filter, a
+join.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from lakehouse.errors import PlanError
+from lakehouse.plan.expression import Expression, Json, for_key, name_text, sql
+from lakehouse.plan.operator import Expire, Operator, Suppress
+from lakehouse.plan.origin import HOW, How, Node, key_columns, upstream
+from lakehouse.plan.refused.steps import Declaration, shown
+from lakehouse.plan.schema import Column, base_type, check_distinct, check_name
+from lakehouse.plan.step import Shape
+
+if TYPE_CHECKING:
+    from lakehouse.plan.stream import Stream
+    from lakehouse.plan.table import Grouped, Table
+
+HowRows = Literal["inner", "left", "right", "outer"]
+HOW_ROWS = ("inner", "left", "right", "outer")
+
+
+class OfRows(Node):
+    """The facts about an input that is made of rows."""
+
+    __slots__ = ()
+    undoes = True
+
+
+@dataclass(frozen=True, slots=True)
+class RowsOf(OfRows):
+    """A table's rows, change by change."""
+
+    table: Table
+
+    @classmethod
+    def declared(cls, table: Table) -> tuple[RowsOf, Shape]:
+        """Raise PlanError for a table whose rows leave with time: nothing would take them out."""
+        what = f"table {table.name!r}"
+        if table.find(Expire) is not None:
+            raise PlanError(
+                f"{what}: its rows leave with time (retention), without a change, so what is made of them would keep "
+                "them. Declare it without retention, or use its changes: table.to_stream()."
+            )
+        return cls(table), Shape(what, table.key, table.columns)
+
+    @property
+    def name(self) -> str:
+        return self.table.name
+
+    @property
+    def what(self) -> str:
+        return f"table {self.name!r}"
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return (self.table,)
+
+    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Node:
+        return RowsOf(*tables)
+
+    def lines(self) -> list[str]:
+        return [f"ROWS OF TABLE {self.table.name}"]
+
+    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
+        return upstream("rows_of", self.table)
+
+
+class JoinOfRows(OfRows):
+    """The facts about a join of two tables."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+        left: Table
+        right: Table
+
+    @property
+    def name(self) -> str:
+        return f"{self.left.name} + {self.right.name}"
+
+    @property
+    def what(self) -> str:
+        return f"join of tables {self.name!r}"
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return (self.left, self.right)
+
+    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Node:
+        left, right = tables
+        return replace(self, left=left, right=right)  # type: ignore[type-var]
+
+
+@dataclass(frozen=True, slots=True)
+class RowsJoin(JoinOfRows):
+    """The rows of two tables that have the same key (docs/rules.md, rule 22). prefix: precedes the right's columns."""
+
+    left: Table
+    right: Table
+    how: HowRows
+    prefix: str = ""
+
+    @classmethod
+    def declared(cls, left: Table, right: Table, how: HowRows, prefix: str) -> tuple[RowsJoin, Shape]:
+        """Return the join, and the shape that comes out. Raises PlanError, see `Rows.join`."""
+        what = _checked(left, right, how, HOW_ROWS)
+        mine, theirs = map(key_columns, (left, right))
+        if len(mine) != len(theirs):
+            raise PlanError(
+                f"{what}: found the key {', '.join(map(str, theirs))}, expected one like {', '.join(map(str, mine))}. "
+                "By a foreign key: on=..., expressions of this table's columns."
+            )
+        for one, other in zip(mine, theirs, strict=True):
+            _same_type(what, name_text(one.name), one.type, other)
+        return cls(left, right, how, prefix), Shape(what, left.key, _columns(left, right, prefix, what))
+
+    def lines(self) -> list[str]:
+        return [f"{self.how.upper()} JOIN OF TABLES {self.left.name}, {self.right.name}"]
+
+    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
+        return {**upstream("rows_join", *self.tables), "how": self.how, "prefix": self.prefix}
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKeyJoin(JoinOfRows):
+    """The rows of a table, each with the row of another one that it refers to (docs/rules.md, rule 22).
+
+    on: the other table's key, in its order, made of the referring table's columns.
+    """
+
+    left: Table
+    right: Table
+    on: tuple[Expression, ...]
+    how: How
+    prefix: str = ""
+
+    @classmethod
+    def declared(
+        cls, left: Table, right: Table, on: Sequence[str], how: How, prefix: str
+    ) -> tuple[ForeignKeyJoin, Shape]:
+        """Return the join, and the shape that comes out. Raises PlanError, see `Rows.join`."""
+        what = _checked(left, right, how, HOW)
+        by = for_key(key_columns(right), on, left.columns, what)
+        return cls(left, right, by, how, prefix), Shape(what, left.key, _columns(left, right, prefix, what))
+
+    def lines(self) -> list[str]:
+        by = ", ".join(map(str, self.on))
+        return [f"{self.how.upper()} JOIN TABLE {self.right.name} ON {by}", f"  ROWS OF TABLE {self.left.name}"]
+
+    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
+        by = {"on": [sql(item) for item in self.on], "how": self.how, "prefix": self.prefix}
+        return {**upstream("foreign_key_join", *self.tables), **by}
+
+
+def takes_out(table: Table) -> bool:
+    """Say whether a table's aggregates take rows out again: they must hold them, so such a table can't be set back."""
+    return table.stream.undoes and bool(table.fold.aggregations)
+
+
+def _checked(left: Table, right: Table, how: str, possible: tuple[str, ...]) -> str:
+    """Return the join in messages. Raises PlanError for tables that can't be joined."""
+    what = f"table {left.name!r}: join with table {right.name!r}"
+    if how not in possible:
+        hint = " A foreign key leads one way." if how in HOW_ROWS else ""
+        raise PlanError(f"{what}: how={how!r}; expected {', '.join(map(repr, possible))}.{hint}")
+    reasons: dict[type[Operator], str] = {
+        Suppress: "suppresses changes that change nothing, so the time of its row is not known. Declare it without "
+        "suppress, and suppress what comes of the join.",
+    }
+    for table in (left, right):
+        if table.windows:
+            raise PlanError(
+                f"{what}: the rows of {table.name!r} belong to windows. Expected tables without a window; over its "
+                "changes: table.to_stream()."
+            )
+        for kind, reason in reasons.items():
+            if table.find(kind) is not None:
+                raise PlanError(f"{what}: {table.name!r} {reason}")
+    return what
+
+
+def _same_type(what: str, text: str, mine: str, column: Column) -> None:
+    if mine and column.type and base_type(mine) != base_type(column.type):
+        raise PlanError(
+            f"{what}: the key {text} is a {mine}, and {column.name!r} a {column.type}: they are never equal. Cast one "
+            "of the two before its table."
+        )
+
+
+def _columns(left: Table, right: Table, prefix: str, what: str) -> tuple[Column, ...]:
+    """The columns of a joined row: the left's, its key first, and the right's values."""
+    added = [Column(prefix + column.name, column.type) for column in right.columns if column.name not in right.key]
+    for column in added:
+        check_name(column.name, f"{what}: prefix")
+    columns = (*left.columns, *added)
+    try:
+        check_distinct((column.name for column in columns), what)
+    except PlanError as error:
+        raise PlanError(f'{error} Give the columns of {right.name} a prefix: prefix="{right.name}_".') from None
+    return columns
+
+
+class Rows(Declaration):
+    """What can be made of rows. A row that a step leaves out is deleted; one that never qualified gives nothing."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def rows(self) -> Stream:
+        """The rows, change by change."""
+
+    def filter(self, predicate: str) -> View:
+        """Return the rows for which `predicate` (Spark SQL) is true (docs/rules.md, rule 11)."""
+        return View(self.rows.filter(predicate))
+
+    def select(self, *columns: str, **renamed: str) -> View:
+        """Return the rows with these value columns: "city", "upper(city) AS town", or town="upper(city)"."""
+        return View(self.rows.select(*columns, **renamed))
+
+    def with_columns(self, **made: str) -> View:
+        """Return the rows with these columns added or replaced: with_columns(town="upper(city)")."""
+        return View(self.rows.with_columns(**made))
+
+    def rename(self, **names: str) -> View:
+        """Return the rows with value columns under new names: rename(city="town") makes city the column town."""
+        return View(self.rows.rename(**names))
+
+    def cast(self, **types: str) -> View:
+        """Return the rows with value columns of other types: cast(amount="decimal(10, 2)"); null if a cast fails."""
+        return View(self.rows.cast(**types))
+
+    def drop(self, *names: str) -> View:
+        """Return the rows without these value columns."""
+        return View(self.rows.drop(*names))
+
+    def map(self, name: str, function: Callable[..., Any], *arguments: str, type: str) -> View:
+        """Return the rows with a column made by a Python function: see `Stream.map`."""
+        return View(self.rows.map(name, function, *arguments, type=type))
+
+    def group_by(self, *columns: str) -> Grouped:
+        """Return the rows grouped by these expressions, for `agg`: each row counts once, as it is now.
+
+        A changed row is taken out of its old group and put into its new one (docs/rules.md, rules 9, 10 and 12). A null
+        in any of the expressions leaves the row out.
+        """
+        return self.rows.group_by(*columns)
+
+    def join(
+        self,
+        other: Rows,
+        on: str | tuple[str, ...] | list[str] | None = None,
+        *,
+        how: HowRows = "inner",
+        prefix: str = "",
+    ) -> View:
+        """Return the rows of this table and another one, joined by their keys, or by a foreign key (rule 22).
+
+        on: the foreign key: expressions of this table, one for each column of the other's key; without it both keys
+        must be alike. how: "inner", "left", "right", "outer"; by a foreign key "inner" or "left". prefix: precedes the
+        names of the other table's value columns. A change of either table changes what comes out; the time of a change
+        is the larger of the two rows'.
+
+        Raises PlanError for windows, keys of other types, or columns that exist on both sides.
+        """
+        if isinstance(self, View) or isinstance(other, View):
+            view = self if isinstance(self, View) else other
+            raise PlanError(f'{self.what}: join: {shown(view)} has no name yet. Join tables: .table("name") keeps it.')
+        if not isinstance(other, Rows):
+            raise PlanError(
+                f"{self.what}: join: found {shown(other)}, expected a table, such as planes = stream.latest('planes')."
+            )
+        left, right = (cast("Table", item) for item in (self, other))
+        if on is None:
+            joined, shape = RowsJoin.declared(left, right, how, prefix)
+            return View(left.stream.beginning(joined, shape))
+        by = (on,) if isinstance(on, str) else on
+        referring, shape = ForeignKeyJoin.declared(left, right, by, cast(How, how), prefix)
+        return View(left.stream.beginning(referring, shape))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class View(Rows):
+    """A table without a name: rows after some steps, or joined. Nothing is kept of it."""
+
+    rows: Stream
+
+    def table(self, name: str, *, suppress: bool = False) -> Table:
+        """Return the table that keeps these rows. suppress: a change that changes nothing is not emitted."""
+        return self.rows.latest(name, suppress=suppress)

@@ -1,0 +1,284 @@
+"""Aggregates over the rows of a table: a value can be taken out again (docs/rules.md, rules 9, 10 and 12).
+
+    accumulator = rule.add(accumulator, value, row)      a row is put into the group; `row` is its key, as a text
+    accumulator = rule.undo(accumulator, value, row)     the row is taken out again: `value` is what it was put in with
+
+    count, sum, avg    subtract; over DOUBLE they are exact, so that an emptied group shows 0 and not a rest
+    collect_list       takes out the last equal element, as ksqlDB does (rule 12)
+    histogram          counts one less; a text that is left nowhere is gone
+    aggregate          the user's `undo`
+    all others         the group keeps the values of its rows, and the result is made from them again
+
+A function of a user that fails leaves the accumulator as it was, as in `add`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from math import inf, isfinite, isnan, nan
+from typing import Any
+
+from lakehouse.semantics.aggregate.aggregate import (
+    Average,
+    Count,
+    CountAll,
+    Rule,
+    Shown,
+    SumDecimals,
+    SumDoubles,
+    SumIntegers,
+)
+from lakehouse.semantics.aggregate.collection import CollectList, Histogram, frozen
+from lakehouse.semantics.aggregate.custom import Custom, OnFailure, Reduce, attempt
+from lakehouse.semantics.aggregate.growing import RowValues, Values
+from lakehouse.semantics.aggregate.wide_sum import SumWideDecimals
+
+EXACT_TYPE = "struct<units: string, nans: bigint, ups: bigint, downs: bigint>"
+# A double is a whole number of these: 2**-1074, the smallest one above 0.
+UNIT = 2**1074
+
+
+@dataclass(frozen=True, slots=True)
+class CountRows(Shown):
+    """COUNT(*), or COUNT(column), over rows."""
+
+    rule: CountAll | Count
+
+    def zero(self) -> int:
+        return 0
+
+    def add(self, accumulator: int, value: object, row: object) -> int:
+        return self.rule.add(accumulator, value, row)
+
+    def undo(self, accumulator: int, value: object, row: object) -> int:
+        return accumulator - self.rule.add(0, value, row)
+
+
+@dataclass(frozen=True, slots=True)
+class SumRows:
+    """SUM over rows, of integers and decimals."""
+
+    rule: SumIntegers | SumDecimals | SumWideDecimals
+
+    def zero(self) -> Any:
+        return self.rule.zero()
+
+    def add(self, accumulator: Any, value: Any, row: object) -> Any:
+        return self.rule.add(accumulator, value, row)
+
+    def undo(self, accumulator: Any, value: Any, row: object) -> Any:
+        if value is None:
+            return accumulator
+        negated: Any = value.copy_negate() if isinstance(value, Decimal) else -value
+        return self.rule.add(accumulator, negated, row)
+
+    def result(self, accumulator: Any) -> Any:
+        return self.rule.result(accumulator)
+
+    def total(self, accumulator: Any) -> Any:
+        """Return the sum, with any number of digits."""
+        return self.rule.total(accumulator) if isinstance(self.rule, SumWideDecimals) else accumulator
+
+
+@dataclass(frozen=True, slots=True)
+class SumRowDoubles:
+    """SUM over rows, of doubles: exact, rounded once when it is shown. So it does not depend on the order of changes.
+
+    `units` is the sum in `UNIT`s, as a hexadecimal text; what is not a number, or infinite, is counted beside it.
+    """
+
+    def zero(self) -> dict[str, Any]:
+        return {"units": "0x0", "nans": 0, "ups": 0, "downs": 0}
+
+    def add(self, accumulator: dict[str, Any], value: float | None, row: object) -> dict[str, Any]:
+        return accumulator if value is None else self._moved(accumulator, value, 1)
+
+    def undo(self, accumulator: dict[str, Any], value: float | None, row: object) -> dict[str, Any]:
+        return accumulator if value is None else self._moved(accumulator, value, -1)
+
+    def _moved(self, accumulator: dict[str, Any], value: float, sign: int) -> dict[str, Any]:
+        if isfinite(value):
+            numerator, denominator = value.as_integer_ratio()
+            units = int(accumulator["units"], 16) + sign * numerator * (UNIT // denominator)
+            return {**accumulator, "units": hex(units)}
+        name = "nans" if isnan(value) else "ups" if value > 0 else "downs"
+        return {**accumulator, name: accumulator[name] + sign}
+
+    def result(self, accumulator: dict[str, Any]) -> float:
+        return self.over(accumulator, 1)
+
+    def over(self, accumulator: dict[str, Any], n: int) -> float:
+        """Return the sum divided by n, rounded once."""
+        if accumulator["nans"] or (accumulator["ups"] and accumulator["downs"]):
+            return nan
+        if accumulator["ups"] or accumulator["downs"]:
+            return inf if accumulator["ups"] else -inf
+        units = int(accumulator["units"], 16)
+        try:
+            return units / (UNIT * n)
+        except OverflowError:
+            return inf if units > 0 else -inf
+
+
+@dataclass(frozen=True, slots=True)
+class AverageRows:
+    """AVG over rows: the sum and the number of values; over only nulls, or no rows, it is 0.0 (see `Average`)."""
+
+    sum: SumRows | SumRowDoubles
+
+    def zero(self) -> dict[str, Any]:
+        return {"sum": self.sum.zero(), "n": 0}
+
+    def add(self, accumulator: dict[str, Any], value: Any, row: object) -> dict[str, Any]:
+        if value is None:
+            return accumulator
+        return {"sum": self.sum.add(accumulator["sum"], value, row), "n": accumulator["n"] + 1}
+
+    def undo(self, accumulator: dict[str, Any], value: Any, row: object) -> dict[str, Any]:
+        if value is None:
+            return accumulator
+        return {"sum": self.sum.undo(accumulator["sum"], value, row), "n": accumulator["n"] - 1}
+
+    def result(self, accumulator: dict[str, Any]) -> float:
+        if not (n := accumulator["n"]):
+            return 0.0
+        total = accumulator["sum"]
+        return self.sum.over(total, n) if isinstance(self.sum, SumRowDoubles) else float(self.sum.total(total)) / n
+
+
+@dataclass(frozen=True, slots=True)
+class ListRows:
+    """COLLECT_LIST over rows: a value that goes is the last equal element."""
+
+    rule: CollectList
+
+    def zero(self) -> Any:
+        return self.rule.zero()
+
+    def add(self, accumulator: Any, value: Any, row: object) -> Any:
+        return self.rule.add(accumulator, value, row)
+
+    def undo(self, accumulator: Any, value: Any, row: object) -> Any:
+        held, gone = list(accumulator), frozen(value)
+        for place in range(len(held) - 1, -1, -1):
+            if frozen(held[place]) == gone:
+                return Values(held[:place] + held[place + 1 :])
+        return accumulator  # beyond the limit when it was put in
+
+    def result(self, accumulator: Any) -> list[Any]:
+        return self.rule.result(accumulator)
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramRows:
+    """HISTOGRAM over rows."""
+
+    rule: Histogram
+
+    def zero(self) -> Mapping[str, int]:
+        return self.rule.zero()
+
+    def add(self, accumulator: Mapping[str, int], value: str | None, row: object) -> Mapping[str, int]:
+        return self.rule.add(accumulator, value, row)
+
+    def undo(self, accumulator: Mapping[str, int], value: str | None, row: object) -> Mapping[str, int]:
+        if value is None:
+            return accumulator
+        left = {text: count - (text == value) for text, count in accumulator.items()}
+        return {text: count for text, count in left.items() if count}
+
+    def result(self, accumulator: Mapping[str, int]) -> dict[str, int]:
+        return self.rule.result(accumulator)
+
+
+@dataclass(frozen=True, slots=True)
+class CustomRows:
+    """A user's aggregate with an `undo`."""
+
+    rule: Custom
+
+    def watched(self, told: OnFailure) -> CustomRows:
+        """Return the same rule; `told` is called with its errors."""
+        return replace(self, rule=self.rule.watched(told))
+
+    def zero(self) -> Any:
+        return self.rule.zero()
+
+    def add(self, accumulator: Any, value: Any, row: object) -> Any:
+        return self.rule.add(accumulator, value, row)
+
+    def undo(self, accumulator: Any, value: Any, row: object) -> Any:
+        assert self.rule.undo is not None
+        return attempt(self.rule.fit, self.rule.undo, accumulator, value, self.rule.told)
+
+    def result(self, accumulator: Any) -> Any:
+        return self.rule.result(accumulator)
+
+
+@dataclass(frozen=True, slots=True)
+class FromRows:
+    """Any other aggregate: its accumulator is the values of the group's rows, by row, the last put in at the end.
+
+    counted: the same rule, whose functions' errors are counted: only the one for a row that is put in is told.
+    """
+
+    rule: Rule
+    counted: Rule | None = None
+
+    def watched(self, told: OnFailure) -> FromRows:
+        """Return the same rule; `told` is called with its errors."""
+        assert isinstance(self.rule, Reduce | Custom)
+        return replace(self, counted=self.rule.watched(told))
+
+    def zero(self) -> RowValues:
+        return RowValues()
+
+    def add(self, accumulator: Mapping[str, Any], value: Any, row: str) -> RowValues:
+        values = self._values(accumulator)
+        made = (self.counted or self.rule).add(self._made(values), value, len(values))
+        return values.put(row, value, made)
+
+    def undo(self, accumulator: Mapping[str, Any], value: Any, row: str) -> RowValues:
+        return self._values(accumulator).without(row)
+
+    def result(self, accumulator: Mapping[str, Any]) -> Any:
+        return (self.counted or self.rule).result(self._made(self._values(accumulator)))
+
+    def _values(self, accumulator: Mapping[str, Any]) -> RowValues:
+        return accumulator if isinstance(accumulator, RowValues) else RowValues(accumulator)
+
+    def _made(self, values: RowValues) -> Any:
+        """The rule's own accumulator over all values, in their order."""
+        if not values.is_made:
+            made = self.rule.zero()
+            for number, value in enumerate(values.values()):
+                made = self.rule.add(made, value, number)
+            values.keep(made)
+        return values.made
+
+
+RowRule = CountRows | SumRows | SumRowDoubles | AverageRows | ListRows | HistogramRows | CustomRows | FromRows
+
+
+def undoing(rule: Rule) -> RowRule:
+    """Return the form of an aggregate that can take a row's value out again."""
+    if type(rule) is CollectList:  # a set is a list, too, but does not know how often it has a value
+        return ListRows(rule)
+    match rule:
+        case CountAll() | Count():
+            return CountRows(rule)
+        case SumDoubles():
+            return SumRowDoubles()
+        case SumIntegers() | SumDecimals() | SumWideDecimals():
+            return SumRows(rule)
+        case Average(SumDoubles()):
+            return AverageRows(SumRowDoubles())
+        case Average(SumIntegers() | SumDecimals() | SumWideDecimals() as total):
+            return AverageRows(SumRows(total))
+        case Histogram():
+            return HistogramRows(rule)
+        case Custom() if rule.undo is not None:
+            return CustomRows(rule)
+    return FromRows(rule)

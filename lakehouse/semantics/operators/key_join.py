@@ -1,0 +1,88 @@
+"""Two tables joined by their keys (docs/rules.md, rule 22; Kafka Streams: a KTable-KTable join).
+
+The joined row exists while the join has what it needs:
+
+    inner   both rows        left    the left one        right   the right one        outer   any of them
+
+So an inner join deletes its row once, when either side goes away, and a left one only when the left side does. A change
+of either side changes the joined row; if there was none and is none, nothing happens. If one record changes both
+sides, the left one changes first. The time of a change is the larger of its own and the other row's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from lakehouse.semantics.changelog import Key
+from lakehouse.semantics.tombstone import Row
+
+
+class Timed(NamedTuple):
+    """A row, and the time of the change that made it, in milliseconds."""
+
+    row: Row
+    time: int
+
+
+class Match(NamedTuple):
+    """The rows that a joined row is made of; one of them may be missing."""
+
+    left: Row | None
+    right: Row | None
+
+
+class Half(NamedTuple):
+    """One half of a joined row's change: what is taken out, or put in, and when (milliseconds)."""
+
+    match: Match
+    time: int
+
+
+class JoinedChange(NamedTuple):
+    """A change of a joined row: what it was, and what it is. None: it was not there, it is gone."""
+
+    key: Key
+    before: Half | None
+    after: Half | None
+
+
+def is_joined(how: str, *, left: bool, right: bool) -> bool:
+    """Say whether there is a joined row, from whether there are the rows of both sides."""
+    match how:
+        case "inner":
+            return left and right
+        case "left":
+            return left
+        case "right":
+            return right
+    return left or right
+
+
+def half(how: str, left: Timed | None, right: Timed | None, time: int) -> Half | None:
+    """Return one half of a change at `time`; None if the join has no row."""
+    if not is_joined(how, left=left is not None, right=right is not None):
+        return None
+    return Half(Match(left.row if left else None, right.row if right else None), time)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyJoin:
+    """The join, and the rows that both sides have now."""
+
+    how: str
+    left: dict[Key, Timed] = field(default_factory=dict)
+    right: dict[Key, Timed] = field(default_factory=dict)
+
+    def apply(self, side: int, key: Key, row: Row | None, time: int) -> JoinedChange | None:
+        """Take in a change of one side (0: left, 1: right) and return what it changes."""
+        was = (self.left.get(key), self.right.get(key))
+        rows = (self.left, self.right)[side]
+        if row is None:
+            rows.pop(key, None)
+        else:
+            rows[key] = Timed(row, time)
+        other = was[1 - side]
+        at = max(time, other.time) if other is not None else time
+        before, after = (half(self.how, *now, at) for now in (was, (self.left.get(key), self.right.get(key))))
+        return None if before is None and after is None else JoinedChange(key, before, after)

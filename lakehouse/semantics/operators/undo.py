@@ -1,0 +1,49 @@
+"""A group of a table's rows: what a change of a row does to the aggregates of its group (docs/rules.md, rules 9, 10).
+
+A change of a row comes as two records, one after the other: the row before is taken out, the row after is put in. Each
+of them goes to its own group. Where both groups are one, it is one change: nothing in between is seen.
+
+    row k1 was (x, 2), is (x, 5)     group x: sum - 2 + 5, one change
+    row k1 was (x, 2), is (y, 5)     group x: sum - 2, then group y: sum + 5
+    row k1 was (x, 2), is gone       group x: sum - 2. Without rows it stays, with COUNT 0 and SUM 0
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lakehouse.semantics.operators.cell import Arrival, Cell, CellChange, Cells, Outcome, Rules
+from lakehouse.semantics.position import Position
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """One group: no window, one row. The rules can undo: see `lakehouse.semantics.aggregate.undo`."""
+
+    rules: Rules
+
+    def apply(self, cells: Cells, record: Arrival) -> Outcome:
+        cell = cells.get(None)
+        before = cell.accumulators if cell else tuple(rule.zero() for rule in self.rules)
+        new = tuple(
+            self._one(rule, accumulator, value, record)
+            for rule, accumulator, value in zip(self.rules, before, record.values, strict=True)
+        )
+        time = max(record.time, cell.time) if cell else record.time
+        cells[None] = cell = Cell(new, time, record.order)
+        return [CellChange(None, cell, cell.time)], []
+
+    def _one(self, rule: Any, accumulator: Any, value: Any, record: Arrival) -> Any:
+        step = rule.undo if record.undo else rule.add
+        return step(accumulator, value, record.row)
+
+
+def is_first_half(record: Arrival, following: Arrival | None) -> bool:
+    """Say whether a record of a group takes a row out that the following record of the group puts in again."""
+    return record.undo and following is not None and same_change(record.order, following.order)
+
+
+def same_change(one: Position, other: Position) -> bool:
+    """Say whether two records are the two halves of one change."""
+    return one.of_record == other.of_record and one.ordinals[:-1] == other.ordinals[:-1]

@@ -1,0 +1,59 @@
+"""Aggregates over rows in Spark SQL: those that subtract. The second form of `lakehouse.semantics.aggregate.undo`.
+
+A record's unit has a sign: of a row that is taken out it is negative. So a batch, and a running result, are sums.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from lakehouse.plan.aggregation import Bound, NamedAggregation
+from lakehouse.semantics.aggregate.undo import AverageRows, CountRows, SumRows
+from lakehouse.spark.operators.aggregates import AverageForm, CountForm, Form, SumForm, pair
+from lakehouse.spark.stream.step import UNDO
+
+
+def row_form(item: NamedAggregation, bound: Bound) -> Form:
+    """Return the form of an aggregate over rows; without methods in SQL if it can't subtract there."""
+    kinds: dict[type, type[Form]] = {CountRows: RowCountForm, SumRows: RowSumForm, AverageRows: RowAverageForm}
+    return kinds.get(type(bound.rule), Form)(item.name, item, bound)
+
+
+def _signed(value: Column) -> Column:
+    return F.when(F.col(UNDO), -value).otherwise(value)
+
+
+class RowCountForm(CountForm):
+    def value(self) -> Column:
+        return F.when(self.raw().isNotNull(), _signed(F.lit(1))).cast("bigint")
+
+    def batch(self) -> Column:
+        return F.coalesce(F.sum(self._input), F.lit(0))
+
+    def unit(self) -> Column:
+        return self.value()
+
+
+class RowSumForm(SumForm):
+    def value(self) -> Column:
+        return _signed(self.raw().cast(self.accumulator_type)).cast(self.accumulator_type)
+
+
+class RowAverageForm(AverageForm):
+    @property
+    def _sum(self) -> Form:
+        assert isinstance(self.bound.rule, AverageRows)
+        kind = self.accumulator_type.removeprefix("struct<sum: ").removesuffix(", n: bigint>")
+        return RowSumForm(self.name, self.item, Bound(self.bound.rule.sum, kind))
+
+    def value(self) -> Column:
+        value = self._sum.value()
+        return F.when(value.isNotNull(), pair(value, _signed(F.lit(1)).cast("bigint")))
+
+    def batch(self) -> Column:
+        total = F.coalesce(F.sum(self._input["sum"]), F.lit(0)).cast(self._sum.accumulator_type)
+        return pair(total, F.coalesce(F.sum(self._input["n"]), F.lit(0)))
+
+    def unit(self) -> Column:
+        return self.value()

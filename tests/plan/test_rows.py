@@ -1,0 +1,150 @@
+"""What is made of tables, on the model: filters, aggregates with undo, joins; compared with what the tables hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lakehouse as lh
+from lakehouse.errors import NoSuchStep, PlanError
+from lakehouse.formats.decode import decode
+from lakehouse.model import model
+from lakehouse.plan.evolution.change import change_of, declared, tables_of, topics_of
+from lakehouse.testing import Replay
+
+from ..changelogs import apply
+from ..rows import (
+    ALL,
+    APP,
+    BY_KEY,
+    CHAIN,
+    LEFT,
+    OUTER,
+    REFERRING,
+    RIGHT,
+    STRICT,
+    A,
+    B,
+    histories,
+    records_of,
+)  # fmt: skip
+
+
+@given(history=histories())
+def test_the_tables_are_what_their_tables_hold(history: Any) -> None:
+    """The oracle: joins, filters and sums of the rows at the end, made from scratch."""
+    made = model.run(APP, records_of(history), decode)
+    for name, changes in made.changelogs.items():
+        assert apply(changes) == made.tables[name], name
+    a, b = made.tables[A.name], made.tables[B.name]
+
+    def joined(key: Any, left: Any, right: Any) -> Any:
+        return {
+            **(left or dict.fromkeys(("g", "n", "to"))),
+            "b_g": (right or {}).get("g"),
+            "b_n": (right or {}).get("n"),
+        }
+
+    assert made.tables[BY_KEY.name] == {key: joined(key, a[key], b[key]) for key in a if key in b}
+    assert made.tables[LEFT.name] == {key: joined(key, a[key], b.get(key)) for key in a}
+    assert made.tables[RIGHT.name] == {key: joined(key, a.get(key), b[key]) for key in b}
+    assert made.tables[OUTER.name] == {key: joined(key, a.get(key), b.get(key)) for key in {*a, *b}}
+    referring = {key: joined(key, row, b.get((row["to"],))) for key, row in a.items()}
+    assert made.tables[REFERRING.name] == referring
+    strict = {key: row for key, row in referring.items() if (a[key]["to"],) in b}
+    assert made.tables[STRICT.name] == {key: row for key, row in strict.items() if (row["n"] or 0) > 0}
+    for key, row in made.tables[ALL.name].items():
+        values = [other["n"] for other in a.values() if (other["g"],) == key]
+        known = [n for n in values if n is not None]
+        assert (row["rows"], row["total"], row["low"]) == (len(values), sum(known), min(known, default=None))
+        assert sorted(map(str, row["listed"])) == sorted(map(str, values))
+    assert set(made.tables[ALL.name]) >= {(row["g"],) for row in a.values() if row["g"] is not None}
+    sums: dict[Any, int] = {}
+    for row in referring.values():
+        sums[row["b_g"]] = sums.get(row["b_g"], 0) + (row["n"] or 0)
+    chained = {key[0]: row["total"] for key, row in made.tables[CHAIN.name].items() if row["rows"]}
+    assert chained == {key: total for key, total in sums.items() if key is not None}
+
+
+@given(history=histories(), ticks=st.lists(st.integers(1, 4), min_size=0, max_size=20))
+def test_a_change_follows_its_record(history: Any, ticks: list[int]) -> None:
+    """The changes of all tables at a position are those of one record: sorted, no position twice for one key."""
+    made = model.run(APP, records_of(history, ticks), decode)
+    for name, changes in made.changelogs.items():
+        places = [(change.position, change.key) for change in changes]
+        assert [place for place, _ in places] == sorted(place for place, _ in places), name
+        assert len(set(map(str, places))) == len(places), name
+
+
+def test_a_table_that_fans_out_gives_each_change_a_position_of_its_own() -> None:
+    replay = Replay(lh.app(REFERRING))
+    for number in range(20):
+        replay.send("a", key=f"k{number:02}", value={"to": "x", "g": "g", "n": number}, timestamp=number)
+    replay.send("b", key="x", value={"g": "h", "n": 1}, timestamp=100)
+    changes = replay.run().changes("referring")
+    assert [change["b_g"] for change in changes] == [None] * 20 + ["h"] * 20
+    assert [change["k"] for change in changes[20:]] == [f"k{number:02}" for number in range(20)]
+
+
+def test_the_time_of_a_joined_row_is_the_larger_one() -> None:
+    replay = Replay(lh.app(BY_KEY))
+    replay.send("a", key="x", value={"n": 1}, timestamp=50)
+    replay.send("b", key="x", value={"n": 1}, timestamp=20)
+    replay.send("a", key="x", value=None, timestamp=30)
+    assert [change["timestamp"] for change in replay.run().changes("by_key")] == [50, 30]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: A.join(A.to_stream()), "found stream 'a_', expected a table"),
+        (lambda: A.join(B, how="full", prefix="b_"), "expected 'inner', 'left', 'right', 'outer'"),
+        (lambda: A.join(B, on="to", how="right", prefix="b_"), "A foreign key leads one way"),
+        (lambda: A.join(B), 'prefix="b__"'),
+        (lambda: A.join(B, on=("to", "n"), prefix="b_"), "found 2 expressions"),
+        (lambda: A.join(B, on="n", prefix="b_"), "they are never equal"),
+        (lambda: A.join(B, on="nobody", prefix="b_"), "nobody"),
+        (lambda: A.filter("n > 1").join(B), r'has no name yet. Join tables: .table\("name"\)'),
+        (lambda: A.filter("nn > 1"), "table 'a_': filter: .*Did you mean 'n'"),
+        (lambda: A.join(B, prefix="b_").filter("x > 1"), r"join of tables 'a_ \+ b_': filter"),
+        (lambda: A.group_by("g").window(lh.tumbling("1 hour")), "the rows of a table have no window"),
+        (lambda: lh.app(A.filter("n > 1")), "Rows without a name are not kept"),
+    ],
+)
+def test_refused(make: Any, says: str) -> None:
+    with pytest.raises(PlanError, match=says):
+        make()
+
+
+def test_a_step_over_rows_that_there_is_not() -> None:
+    for step in ("rekey", "to_stream", "explode", "merge", "to_topic"):
+        with pytest.raises(NoSuchStep, match="Name the table first"):
+            getattr(A.filter("n > 1"), step)
+    with pytest.raises(NoSuchStep, match="A step over its changes"):
+        A.rekey("g")  # type: ignore[attr-defined]
+
+
+def test_the_text_of_what_is_made_of_tables() -> None:
+    assert lh.describe(STRICT).splitlines()[:5] == [
+        "TABLE strict (key k)", "  latest value per key; a null value deletes", "  FILTER n > 0",
+        "  INNER JOIN TABLE b_ ON to", "    ROWS OF TABLE a_",
+    ]  # fmt: skip
+    assert "  OUTER JOIN OF TABLES a_, b_" in lh.describe(OUTER)
+    assert "  ROWS OF TABLE a_" in lh.describe(ALL)
+    assert (topics_of(declared(OUTER)), tables_of(declared(OUTER))) == ({"a", "b"}, {"a_", "b_"})
+    assert tables_of(declared(CHAIN)) == {"a_", "b_", "referring"}
+
+
+def test_a_changed_join_of_tables_is_told() -> None:
+    was = declared(A.join(B, on="to", prefix="b_").table("t"))
+    assert change_of(was, A.join(B, on="to", prefix="b_").table("t")).kind == "same"
+    now = change_of(was, A.join(B, on="to", how="left", prefix="b_").table("t"))
+    assert (now.kind, now.reasons[0][:55]) == ("refold", "how of the join with a_ + b_: found inner, declared lef")
+    assert "streams" in change_of(was, A.join(B, prefix="b_").table("t")).reasons[0]
+    reasons = change_of(was, A.join(A, on="to", prefix="b_").table("t")).reasons
+    assert any("table that is read: found a_ + b_, declared a_ + a_" in reason for reason in reasons)
+    sums = A.group_by("g").agg(n=lh.count()).table("sums")
+    assert change_of(declared(sums), A.to_stream().group_by("g").agg(n=lh.count()).table("sums")).kind == "refold"
