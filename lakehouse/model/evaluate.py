@@ -89,8 +89,9 @@ def _bracket(node: exp.Expression) -> Evaluator:
 
 
 def _like(node: exp.Expression) -> Evaluator:
-    """LIKE; the pattern is compiled for each record, since it may be a column."""
-    return _strict(like, _compile(node.this), _compile(node.expression))
+    """LIKE, and NOT LIKE, which sqlglot has as one node."""
+    wanted = not node.args.get("negate")
+    return _strict(lambda text, pattern: like(text, pattern) is wanted, _compile(node.this), _compile(node.expression))
 
 
 def _array(node: exp.Expression) -> Evaluator:

@@ -19,6 +19,11 @@ VALUES: dict[str, Any] = {
 }  # fmt: skip
 
 GIVES: list[tuple[str, Any]] = [
+    ("'a_c' LIKE 'a\\\\_c'", True), ("'abc' LIKE 'a\\\\_c'", False),
+    ("'abc' LIKE 'a%'", True), ("'abc' NOT LIKE 'a%'", False),
+    ("7 div -2", -3), ("transform(array(1, 2), x -> x + 1)", [2, 3]), ("try_element_at(map('a', 1), 'a')", 1),
+    ("aggregate(array(1, 2), 0, (s, x) -> s + x)", 3), ("get(array(1, 2), 5) IS NULL", True), ("null <=> 1", False),
+    ("filter(array(1, null, 3), x -> x > 1)", [3]), ("concat_ws('-', 'a', null, 'b')", "a-b"),
     ("N", 7), ("n + 1", 8), ("n - 1", 6), ("n * 2", 14), ("n / 2", 3.5), ("-n", -7), ("n / z", None), ("n % z", None),
     ("n % 4", 3), ("neg % 4", -3), ("n + d", 9.5), ("n + nothing", None), ("big * big * 2 + big", -(2**63) + 2**31),
     ("n = 7", True), ("n <> 7", False), ("n > d", True), ("price > d", False), ("s < 'Q'", True), ("n = nothing", None),
