@@ -23,8 +23,8 @@ from lakehouse.plan.windows import Declared
 ORDERED = ("INTEGER", "BIGINT", "DOUBLE", "DECIMAL", "STRING", "BYTES", "DATE", "TIME", "TIMESTAMP")
 BOUNDS = ("WINDOWSTART", "WINDOWEND")
 NOT_ALONE = (
-    "an expression over aggregates is not here yet. Select the aggregates, each alone, and compute with them where the "
-    "table is read"
+    "an expression over the aggregates of a window is not here yet. Select the aggregates, each alone, and compute "
+    "with them where the table is read"
 )
 
 
@@ -50,6 +50,9 @@ def grouped(stream: Stream, scope: Visible, items: list[NamedItem], query: Query
     columns = [SqlColumn(item.name, of.kind, is_key=True) for item, of in keys]
     aggregated: dict[t.Expr, Sql] = {expression: column(item.name, of.kind)
                                      for expression, (item, of) in zip(query.group_by, keys, strict=True)}  # fmt: skip
+    window = query.window
+    if window is None and _computes(items, query):
+        return _computed(stream, scope, keys, items, query, name)
     for item in items:
         if any(item is key for key, _ in keys):
             continue
@@ -59,7 +62,6 @@ def grouped(stream: Stream, scope: Visible, items: list[NamedItem], query: Query
         if isinstance(item.expression, t.Call):
             aggregated.setdefault(item.expression, column(item.name, kind))
     groups = stream.group_by(*(f"{of.text} AS `{item.name}`" for item, of in keys))
-    window = query.window
     if window is not None:
         groups = groups.window(_window(window))
     result = groups.agg(**made)
@@ -73,6 +75,55 @@ def grouped(stream: Stream, scope: Visible, items: list[NamedItem], query: Query
         retention = None if window.retention is None else f"{_kept(window)} milliseconds"
         table = result.table(name, emit="final" if query.emit == "FINAL" else "changes", retention=retention)
     return Relational(table, tuple(columns))
+
+
+def _computes(items: list[NamedItem], query: Query) -> bool:
+    """Whether something is computed of aggregates, or one is only in HAVING."""
+    alone = [item.expression for item in items if isinstance(item.expression, t.Call)]
+    inside = [item for item in items if aggregates_in(item.expression) and not _is_aggregate(item.expression)]
+    return bool(inside) or any(call not in alone for call in aggregates_in(query.having or t.Value(None)))
+
+
+def _is_aggregate(node: t.Expr) -> bool:
+    return isinstance(node, t.Call) and node.name in AGGREGATES
+
+
+def _computed(
+    stream: Stream, scope: Visible, keys: list[tuple[NamedItem, Sql]], items: list[NamedItem], query: Query, name: str
+) -> Relational:
+    """The table of what is computed of aggregates: over the rows of one that keeps these, NAME_AGGREGATES."""
+    every = [*(item.expression for item in items), *([query.having] if query.having is not None else [])]
+    calls = list(dict.fromkeys(call for node in every for call in aggregates_in(node)))
+    made = {f"AGGREGATE_{number}": aggregation(call, scope) for number, call in enumerate(calls)}
+    by = stream.group_by(*(f"{of.text} AS `{item.name}`" for item, of in keys))
+    inner = by.agg(**{one: of for one, (of, _) in made.items()}).table(f"{name}_AGGREGATES")
+    ready: dict[t.Expr, Sql] = {
+        call: column(one, kind) for call, (one, (_, kind)) in zip(calls, made.items(), strict=True)
+    }
+    texts = {of.text: column(item.name, of.kind) for item, of in keys}
+    for node in every:
+        _check_of_group(node, scope, set(texts))
+        ready |= {part: texts[text] for part in node.walk() if (text := _group_text(part, scope)) in texts}
+    after = Visible((), ready=ready)
+    rows = inner.rows
+    if query.having is not None:
+        rows = rows.filter(after.predicate(query.having, "HAVING"))
+    values = {item.name: after.sql(item.expression) for item in items if not any(item is key for key, _ in keys)}
+    if not values:
+        raise SqlError("the projection contains no value columns", query.at)
+    rows = rows.select(*(f"{of.text} AS `{one}`" for one, of in values.items()))
+    columns = [SqlColumn(item.name, of.kind, is_key=True) for item, of in keys]
+    return Relational(rows.latest(name), (*columns, *(SqlColumn(one, of.kind) for one, of in values.items())))
+
+
+def _group_text(node: t.Expr, scope: Visible) -> str | None:
+    """What a part of an expression is in Spark SQL before the aggregates; None for an aggregate, or a lambda's part."""
+    if aggregates_in(node) or isinstance(node, t.Value | t.Lambda):
+        return None
+    try:
+        return scope.sql(node).text
+    except SqlError:
+        return None
 
 
 def _bounds(size: int) -> dict[str, Sql]:
@@ -142,9 +193,9 @@ def _item(item: NamedItem, scope: Visible, by: list[Sql], query: Query) -> tuple
 
 
 def _check_of_group(node: t.Expr, scope: Visible, by: set[str]) -> None:
-    if isinstance(node, t.Lambda):
+    if isinstance(node, t.Lambda) or _is_aggregate(node):
         return
-    if not isinstance(node, t.Value) and scope.sql(node).text in by:
+    if not aggregates_in(node) and not isinstance(node, t.Value) and scope.sql(node).text in by:
         return
     if isinstance(node, t.Name) and node.name not in BOUNDS:
         raise SqlError(
@@ -195,7 +246,7 @@ def _having(node: t.Expr, aggregated: dict[t.Expr, Sql], columns: list[SqlColumn
     for call in aggregates_in(node):
         if call not in aggregated:
             raise SqlError(
-                f"{call.name} in HAVING must be in the SELECT as well: an aggregate that nobody sees is not here yet",
+                f"{call.name} in the HAVING of a window must be in the SELECT as well, alone: another is not here yet",
                 call.at,
             )
     seen = tuple(Seen(c.name, "", column(c.name, c.kind)) for c in columns)

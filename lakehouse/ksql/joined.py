@@ -41,6 +41,7 @@ class Joined:
 class _Joining:
     """The join so far."""
 
+    name: str
     node: Stream | Table
     seen: list[Seen]
     pseudo: list[Seen]
@@ -67,27 +68,25 @@ class _Joining:
                     self.absent[side.alias, c.name] = why
 
 
-def joined(query: Query, left: Entry, find: Find) -> Joined:
-    """Return the join of a query's sources, one after the other. Raises SqlError."""
+def joined(query: Query, left: Entry, find: Find, name: str) -> Joined:
+    """Return the join of a query's sources, one after the other. name: of what the query makes. Raises SqlError."""
     aliases = [query.relation.alias, *(join.right.alias for join in query.joins)]
     for join in query.joins:
         if aliases.count(join.right.alias) > 1:
             raise SqlError(f"two sources have the name {join.right.alias}. Give them aliases", join.right.at)
     first = query.relation.alias
     so_far = _Joining(
-        left.made.node,
+        name, left.made.node,
         [Seen(c.name, first, column(c.name, c.kind)) for c in left.columns],
         [Seen(c.name, first, column(c.name.lower(), c.kind)) for c in left.pseudo],
         [Side(first, left.columns)],
         [column(c.name, c.kind) for c in left.columns if c.is_key],
         isinstance(left.made.node, Table),
     )  # fmt: skip
-    for join in query.joins:
+    for number, join in enumerate(query.joins):
         right = find(join.right.name, join.right.at)
         if isinstance(right.made.node, Table):
-            if so_far.is_table:
-                raise SqlError("a join of a table with a table is not here yet; a stream joins a table", join.at)
-            _with_table(so_far, join, right, right.made.node)
+            (_of_tables if so_far.is_table else _with_table)(so_far, join, right, right.made.node, number)
         elif so_far.is_table:
             raise SqlError(
                 "invalid join order: a stream joins a table, not a table a stream. Name the stream first", join.at
@@ -98,7 +97,7 @@ def joined(query: Query, left: Entry, find: Find) -> Joined:
     return Joined(so_far.node, tuple(so_far.sides), so_far.scope, (), tuple(so_far.keys), so_far.is_table)
 
 
-def _with_table(so_far: _Joining, join: JoinClause, right: Entry, table: Table) -> None:
+def _with_table(so_far: _Joining, join: JoinClause, right: Entry, table: Table, number: int) -> None:
     if join.how not in ("inner", "left"):
         raise SqlError("a stream joins a table with JOIN or LEFT JOIN: a row alone makes no record", join.at)
     if join.within is not None:
@@ -165,6 +164,31 @@ def _free(name: str, stream: Stream) -> str:
     while any(one.name.lower() == name.lower() for one in stream.columns):
         name += "_"
     return name
+
+
+def _of_tables(so_far: _Joining, join: JoinClause, right: Entry, table: Table, number: int) -> None:
+    if join.within is not None:
+        raise SqlError("WITHIN is for joins of two streams; tables have their rows now", join.at)
+    on = _on_key(join, so_far.scope, right)
+    prefix = _prefix(join.right.alias, so_far.node)
+    left = so_far.node
+    if isinstance(left, Stream):  # the rows of a join before this one; a table is joined with a table
+        left = left.latest(f"{so_far.name}_JOIN_{number}")
+    by_key = [on.text] == [one.text for one in so_far.keys]
+    if not by_key and join.how not in ("inner", "left"):
+        raise SqlError("by a foreign key there are JOIN and LEFT JOIN: the reference leads one way", join.at)
+    so_far.node = left.join(table, None if by_key else on.text, how=join.how, prefix=prefix).rows
+    so_far.add(right, join.right.alias, prefix)
+    _see_key(so_far, join, right, on)
+    if join.how in ("right", "outer"):
+        so_far.hide(KEY_OF_OPTIONAL if join.how == "right" else NO_BOTH, *(side.alias for side in so_far.sides[:-1]))
+    if join.how == "right":
+        c = next(c for c in right.columns if c.is_key)
+        so_far.absent.pop((join.right.alias, c.name), None)
+        so_far.seen.append(Seen(c.name, join.right.alias, so_far.keys[0]))
+    elif join.how == "outer":
+        so_far.hide(NO_BOTH, join.right.alias)
+        so_far.pseudo.append(Seen("ROWKEY", "", so_far.keys[0]))
 
 
 def _see_key(so_far: _Joining, join: JoinClause, right: Entry, on: Sql) -> None:

@@ -19,10 +19,6 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 
 Find = Callable[[str, int], Entry]
-OVER_TABLE = (
-    "a SELECT from a table that makes another table is not here yet. Read the table with a pull query, or make the "
-    "table from the stream that {0} is made of"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,42 +32,46 @@ class QueryTarget:
 
 def compiled(query: Query, find: Find, asked: QueryTarget) -> Relational:
     """Return what a query makes. find: gives a stream or a table by its name. Raises SqlError, PlanError."""
-    begin = beginning(query, find)
+    begin = beginning(query, find, asked.name)
     if query.moment is not None or query.limit is not None:
         raise SqlError("AT and LIMIT are for a SELECT that is asked now, not for one that is kept", query.at)
-    is_table = isinstance(begin.node, Table)
-    makes = "TABLE" if query.group_by or is_table else "STREAM"
+    makes = "TABLE" if query.group_by or begin.is_table else "STREAM"
     if makes != asked.kind:
         raise SqlError(
             f"invalid result type. Your SELECT query produces a {makes}. Please use CREATE {makes} AS SELECT "
             "statement instead",
             asked.at,
         )
-    if isinstance(begin.node, Table):
-        raise SqlError(OVER_TABLE.format(query.relation.name), query.relation.at)
-    stream = begin.node
-    _check_clauses(query)
+    _check_clauses(query, begin)
+    stream = begin.node.rows if isinstance(begin.node, Table) else begin.node
     if query.where is not None:
         stream = stream.filter(begin.scope.predicate(query.where, "WHERE"))
     items = named_items(query.items, begin.sides, begin.scope)
     stream, scope = exploded(stream, items, begin.scope)
     if query.group_by:
         return grouped(stream, scope, items, query, asked.name)
-    return _selected(stream, scope, items, query, begin)
+    made = _selected(stream, scope, items, query, begin)
+    if not begin.is_table:
+        return made
+    assert isinstance(made.node, Stream)
+    return replace(made, node=made.node.latest(asked.name))
 
 
-def beginning(query: Query, find: Find) -> Joined:
-    """Return what a query's FROM means, with the columns that its expressions read."""
+def beginning(query: Query, find: Find, name: str) -> Joined:
+    """Return what a query's FROM means, with the columns that its expressions read. name: of what the query makes."""
     left = find(query.relation.name, query.relation.at)
     if query.joins:
-        return joined(query, left, find)
+        return joined(query, left, find, name)
     alias = query.relation.alias
     columns = tuple(Seen(c.name, alias, column(c.name, c.kind)) for c in left.columns)
     pseudo = tuple(Seen(c.name, alias, column(c.name.lower(), c.kind)) for c in left.pseudo)
-    return Joined(left.made.node, (Side(alias, left.columns),), Visible(columns, pseudo), left.made.key)
+    is_table = isinstance(left.made.node, Table)
+    return Joined(left.made.node, (Side(alias, left.columns),), Visible(columns, pseudo), left.made.key, (), is_table)
 
 
-def _check_clauses(query: Query) -> None:
+def _check_clauses(query: Query, begin: Joined) -> None:
+    if begin.is_table:
+        _check_table(query, begin)
     if query.group_by:
         if query.partition_by:
             raise SqlError("GROUP BY and PARTITION BY can't be in one statement", query.partition_by[0].at)
@@ -85,6 +85,21 @@ def _check_clauses(query: Query) -> None:
     for item in query.items:
         if item.expression is not None and (calls := aggregates_in(item.expression)):
             raise SqlError(f"use of aggregate function {calls[0].name} requires a GROUP BY clause", calls[0].at)
+
+
+def _check_table(query: Query, begin: Joined) -> None:
+    if isinstance(begin.node, Table) and begin.node.windows:
+        raise SqlError(
+            f"{query.relation.name} has windows, and a table that is made of its rows is not here yet. Make it of the "
+            "stream, or ask the table with a pull query",
+            query.relation.at,
+        )
+    for clause, found in (("PARTITION BY", query.partition_by), ("WINDOW", query.window)):
+        if found:
+            raise SqlError(f"{clause} clause is only supported for stream sources", query.at)
+    for item in query.items:
+        if item.expression is not None and (calls := table_functions_in(item.expression)):
+            raise SqlError("table source is not supported with table functions", calls[0].at)
 
 
 def exploded(stream: Stream, items: list[NamedItem], scope: Visible) -> tuple[Stream, Visible]:

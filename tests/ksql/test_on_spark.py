@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
 CASES = [(record.name, text, value) for record in FUNCTIONS.values() for text, value in record.cases]
 SCENARIOS = [scenario for scenario in map(read, find(Path(__file__).parent / "scenarios")) if scenario.error is None]
-# Between them they have a window, a join, a merge, EXPLODE, HAVING, moments, delimited and Kafka's own values.
+# Between them they have a window, all kinds of joins, tables of tables, a merge, EXPLODE, HAVING, moments, and formats.
 FEW = (
     "worked_example", "any_case", "moments", "insert_into", "explode", "having", "window_tumbling", "left_join_table",
     "key_alias", "delimited", "kafka_value", "group_by_value", "integer_division", "conditions", "structs", "lambdas",
+    "table_key_alias", "table_group_by", "join_tables_outer", "join_tables_foreign", "computed_of_aggregates",
+    "join_streams_left", "join_streams_outer",
 )  # fmt: skip
 
 
