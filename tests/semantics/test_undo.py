@@ -74,7 +74,7 @@ WHOLE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("rule", WHOLE, ids=str)
+@pytest.mark.parametrize("rule", WHOLE, ids=lambda rule: type(rule).__name__)
 @given(history=histories(INTEGERS))
 def test_what_is_left_shows_as_if_it_had_been_alone(rule: Any, history: Any) -> None:
     form = undoing(rule)
