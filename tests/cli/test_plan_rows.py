@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 
+import lakehouse as lh
 from lakehouse.cli.repair.backfill import as_object, say
 from lakehouse.cli.terminal import show
 from lakehouse.run.repair.backfill import Backfilled
 from lakehouse.semantics.difference import Difference, Unlike
 
+VISITS = lh.stream("visits", key="id string", schema="n int, city string").latest("visits")
 CHANGES: list[Unlike] = [
     {"change": "added", "key": {"id": "a"}, "before": None, "after": {"n": 1, "city": "Rome"}},
     {
@@ -22,7 +24,7 @@ CHANGES: list[Unlike] = [
 
 
 def test_a_plan_shows_the_first_rows_with_the_columns_that_differ(capsys):
-    say("app.py", "visits", Backfilled(Difference(1, 0, 7, CHANGES), None), plan=True)
+    say("app.py", VISITS, Backfilled(Difference(1, 0, 7, CHANGES), None), plan=True)
     lines = capsys.readouterr().out.splitlines()
     (added,) = [line for line in lines if "added" in line and "id=a" in line]
     (changed,) = [line for line in lines if "id=b" in line]

@@ -20,7 +20,7 @@ HEAD = 'import lakehouse as lh\norders = lh.stream("orders", key="id string", sc
     [
         ('bad = lh.stream("o", key="id string", schema="b timestmp")', "app.py:3: stream 'o': .*\n    bad = lh.stream"),
         ('(\n    orders.filter("city > \'a\'")\n    .group_by("citty")\n)', "app.py:5: .*\n    .group_by"),
-        ('orders.latest("last").filter("x")', "app.py:3: table 'last' has no filter"),
+        ('orders.latest("last").explode("x")', "app.py:3: table 'last' has no explode"),
         ('lh.stream("o", key="id string", shema="a int")', "app.py:3: TypeError: .*'shema'. Did you mean 'schema'"),
         ('orders.latest("last", retain="1 day")', r"app.py:3: TypeError: .*'retain'.* There are: name, order_by"),
         ("lh.app(", "app.py:3: SyntaxError: '.' was never closed\n    lh.app"),

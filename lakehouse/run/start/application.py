@@ -87,7 +87,7 @@ def load_function(target: str, of: Found) -> Callable[..., Any]:
     Raises ConfigError when there is none.
     """
     where, _, name = target.rpartition(":")
-    module = _load(where, f"function {target!r}") if where else of.module
+    module = _load(where, f"function {target!r}", sql=False) if where else of.module
     found = getattr(module, name, None)
     if not callable(found):
         there = f"found {shown(found)}" if name in vars(module) else f"{where or of.where} has no {name!r}"
@@ -100,11 +100,13 @@ def load_function(target: str, of: Found) -> Callable[..., Any]:
     return function
 
 
-def _load(where: str, what: str) -> ModuleType:
-    """`what` is loaded, for messages."""
-    if where.endswith(".sql"):
+def _load(where: str, what: str, *, sql: bool = True) -> ModuleType:
+    """`what` is loaded, for messages; sql: a file of SQL can have it."""
+    if sql and where.endswith(".sql"):
         return _load_sql(where, what)
-    return _load_file(where, what) if where.endswith(".py") else _import(where, what)
+    if where.endswith(".py"):
+        return _load_file(where, what)
+    return _import(where, what, "a file (flights.py, flights.sql)" if sql else "a Python file (flights.py)")
 
 
 def _load_sql(where: str, what: str) -> ModuleType:
@@ -148,9 +150,9 @@ def _where(error: Exception) -> LakehouseError:
     return kind(message(error))
 
 
-def _import(where: str, what: str) -> ModuleType:
+def _import(where: str, what: str, files: str) -> ModuleType:
     if not MODULE.fullmatch(where):
-        raise ConfigError(f"{what}: expected a file (flights.py, flights.sql) or a module (package.flights).")
+        raise ConfigError(f"{what}: expected {files} or a module (package.flights).")
     if "" not in sys.path:
         sys.path.append("")  # after all others: a file here never replaces an installed module
     try:
