@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -150,6 +151,29 @@ def test_events_are_sent_by_http_with_the_key(catalog: tuple[str, list[tuple[str
     assert [(key, event["eventType"], event["job"]["facets"]["jobType"]["processingType"]) for key, event in got] == [
         ("Bearer s3cret", "START", "STREAMING"), ("Bearer s3cret", "COMPLETE", "STREAMING"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "answer", [b"220 smtp.example ready\r\n", b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 200],
+    ids=["a server of mail", "too many headers"],
+)  # fmt: skip
+def test_what_is_no_catalog_ends_no_run(answer: bytes) -> None:
+    heard: list[JobEvent] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        of = settings("/srv/lake", url=f"http://127.0.0.1:{server.getsockname()[1]}/")
+        with lineage_told(of, APP, "one:9092", heard.append, streaming=False):
+            pass
+        thread.join()
+    assert [event.kind for event in heard] == ["lineage failed"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ them: both could be a record's.
 
 from __future__ import annotations
 
+import http.client
 import importlib.metadata
 import json
 import time
@@ -111,8 +112,11 @@ def post(to: Lineage, event: Json) -> None:
         {} if to.api_key is None else {"Authorization": f"Bearer {to.api_key}"}
     )
     request = urllib.request.Request(to.url, json.dumps(event).encode(), headers, method="POST")
-    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS):
-        pass
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS):
+            pass
+    except http.client.HTTPException as error:  # no OSError: the answer of something that speaks no HTTP
+        raise OSError(f"expected an answer in HTTP: {type(error).__name__}: {error}") from error
 
 
 class _Told:
