@@ -11,6 +11,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from lakehouse.settings.checks import CHECKS
+
 PROJECT = Path(__file__).parent.parent
 PAGES = [PROJECT / "ARCHITECTURE.md", PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 # What a path in the text may be relative to: `spark/session.py` is lakehouse/spark/session.py.
@@ -130,6 +132,14 @@ def test_the_map_has_every_room() -> None:
     rooms = {PurePosixPath(file).parent for file in tracked() if file.startswith("lakehouse/") and file.endswith(".py")}
     listed = set(re.findall(r"(\w+)/", (PROJECT / "ARCHITECTURE.md").read_text().split("The rooms.")[1].split("##")[0]))
     assert not {room.name for room in rooms} - listed
+
+
+def test_the_table_of_settings_has_each_and_no_other() -> None:
+    page = (PROJECT / "docs" / "configuration.md").read_text()
+    sections: dict[str, set[str]] = {}
+    for section, name in re.findall(r"^\| (?:`\[(\w+)\]` )?\| `(\w+)` \|", page, re.MULTILINE):
+        sections.setdefault(section or next(reversed(sections)), set()).add(name)
+    assert sections == {section: set(known) for section, known in CHECKS.items()}
 
 
 def test_rules_that_are_cited_exist() -> None:

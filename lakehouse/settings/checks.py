@@ -277,7 +277,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "format": one_of("auto", "text", "json"),
         "lag_seconds": seconds,
     },
-    "metrics": {"port": integer(1, 65535), "host": host, "every_seconds": seconds},
+    "metrics": {"port": integer(1, 65535), "host": host},
     "lineage": {"url": url, "namespace": text, "api_key": secret},
     "airflow": {
         "home": text,

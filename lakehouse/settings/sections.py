@@ -120,7 +120,6 @@ class Metrics:
 
     port: int | None = None
     host: str = "127.0.0.1"
-    every_seconds: float = 15.0
 
 
 @dataclass(frozen=True)
