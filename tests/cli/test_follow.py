@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from lakehouse.cli.terminal import repeating
+from lakehouse.lake import reader
+from lakehouse.lake.row import net_changes
 
 from .conftest import Command
 from .versioned import Story
@@ -100,6 +102,26 @@ def test_an_answer_is_shown_again_when_it_has_changed(story: Story, meanwhile, l
     assert done.code == 0, done.err
     assert [line.strip("│ ") for line in done.out.splitlines() if line.startswith("│")] == ["3", "4"]
     assert done.out.count(sql) == 2, "a commit without rows changed nothing"
+
+
+@pytest.mark.parametrize(
+    "command", [("query", "SELECT 1", "--watch"), ("past", "changes", "visits", "--follow", "--from", "0")]
+)
+def test_ctrl_c_is_the_end_also_while_an_answer_is_made(
+    story: Story, monkeypatch: pytest.MonkeyPatch, lakehouse: Command, command: tuple[str, ...]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(net_changes, "rows", interrupted)
+    monkeypatch.setattr(reader, "query", interrupted)
+    done = lakehouse(*command)
+    assert (done.code, done.err) == (0, "")
+
+
+def test_following_from_a_version_that_is_not_there_yet_is_refused(story: Story, lakehouse: Command) -> None:
+    done = lakehouse("past", "changes", "visits", "--follow", "--from", "9")
+    assert (done.code, "has versions 0 to 5; version 9 does not exist" in " ".join(done.err.split())) == (2, True)
 
 
 @pytest.mark.parametrize("more", [("--json",), ("--csv",), ("--tick", "3")])

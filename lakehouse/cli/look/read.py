@@ -113,17 +113,18 @@ def _print(names: list[str], rows: list[tuple[Any, ...]], limit: int | None) -> 
 
 def _watch(layout: Layout, sql: str, cut: int | None, limit: int | None) -> None:
     """Show an answer, and each other answer that a commit brings; on a terminal in place of the one before."""
-    from lakehouse.cli.terminal.repeating import each_time
+    from lakehouse.cli.terminal.repeating import each_time, until_ctrl_c
     from lakehouse.lake import reader
 
     before: tuple[list[str], list[tuple[Any, ...]]] | None = None
-    for _ in each_time(lambda: reader.state(layout)):
-        if (found := _answer(layout, sql, cut)) == before:
-            continue
-        before = found
-        show.clear()
-        show.say(f"{show.moment(datetime.now(UTC))}  {sql}")
-        _print(*found, limit)
+    with until_ctrl_c():
+        for _ in each_time(lambda: reader.state(layout)):
+            if (found := _answer(layout, sql, cut)) == before:
+                continue
+            before = found
+            show.clear()
+            show.say(f"{show.moment(datetime.now(UTC))}  {sql}")
+            _print(*found, limit)
 
 
 def shown(rows: list[Any], limit: int | None, print_table: Any) -> None:

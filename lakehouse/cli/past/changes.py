@@ -102,21 +102,29 @@ def _follow(
     settings: Settings, name: str, first: int | None, key: str | None, limit: int | None, *, as_json: bool
 ) -> None:
     """Print the changes of each version that comes, a line each; without `first`, of those after the newest one."""
+    from lakehouse.cli.terminal.repeating import until_ctrl_c
+
+    with until_ctrl_c():
+        for change in islice(_coming(settings, name, first, key), limit):
+            show.as_json(change) if as_json else show.say(_line(change))
+
+
+def _coming(settings: Settings, name: str, first: int | None, key: str | None) -> Iterator[dict[str, Any]]:
+    """The net changes as they come, without end."""
     from lakehouse.cli.terminal.repeating import each_time
     from lakehouse.lake import reader
     from lakehouse.lake.layout import Layout
 
     path, what = Layout(settings.lake.path).silver(name), f"table {name!r}"
-    seen = reader.open_table(path, what).version() if first is None else first - 1
-    left = limit
+    seen = reader.open_table(path, what).version()
+    if first is not None and first > seen + 1:
+        raise NotFound(f"{what} has versions 0 to {seen}; version {first} does not exist.")
+    seen = seen if first is None else first - 1
     for newest in each_time(lambda: reader.open_table(path, what).version()):
         if newest < seen:
             raise NotFound(f"{what} begins again: it was at version {seen}, and is at {newest}. Follow it anew.")
-        for change in islice(_net(settings, name, seen + 1, newest, key) if newest > seen else (), left):
-            left = None if left is None else left - 1
-            show.as_json(change) if as_json else show.say(_line(change))
-        if left == 0:
-            return
+        if newest > seen:
+            yield from _net(settings, name, seen + 1, newest, key)
         seen = newest
 
 

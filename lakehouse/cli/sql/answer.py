@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from lakehouse.cli.look.read import ROWS_SHOWN
 from lakehouse.cli.terminal import show
+from lakehouse.cli.terminal.repeating import until_ctrl_c
 
 if TYPE_CHECKING:
     from lakehouse.ksql.facts import Answer
@@ -34,19 +36,14 @@ def print_answer(answer: Answer, *, as_json: bool) -> None:
 
 
 def _as_json(answer: Answer) -> None:
-    try:
+    with nullcontext() if answer.ends else until_ctrl_c():
         for row in answer.rows:
             show.as_json(dict(zip(answer.names, row, strict=True)))
-    except KeyboardInterrupt:
-        if answer.ends:
-            raise
     if answer.message:
         show.as_json({"message": answer.message})
 
 
 def _lines(answer: Answer) -> None:
-    try:
+    with until_ctrl_c():
         for row in answer.rows:
             show.say(show.pairs(dict(zip(answer.names, row, strict=True))) or "")
-    except KeyboardInterrupt:
-        return

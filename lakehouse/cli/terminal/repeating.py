@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
 from typing import TypeVar
 
 PAUSE_SECONDS = 1.0
@@ -16,14 +17,16 @@ def pause() -> None:
 
 
 def each_time(look: Callable[[], T]) -> Iterator[T]:
-    """Yield what a look gives, at once and whenever it gives something else, until Ctrl-C: that is its normal end."""
-    try:
-        found = look()
-        yield found
-        while True:
-            pause()
-            if (now := look()) != found:
-                found = now
-                yield found
-    except KeyboardInterrupt:
-        return
+    """Yield what a look gives, at once and whenever it gives something else. It ends by Ctrl-C, see `until_ctrl_c`."""
+    found = look()
+    yield found
+    while True:
+        pause()
+        if (now := look()) != found:
+            found = now
+            yield found
+
+
+def until_ctrl_c() -> AbstractContextManager[None]:
+    """Return the context in which Ctrl-C is the normal end, at whatever moment it comes."""
+    return suppress(KeyboardInterrupt)
