@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := infra/python/requirements.lock
 .DELETE_ON_ERROR:
-.PHONY: help setup lint format test test-all test-ui demo bench bench-peers lock airflow-setup clean test-airflow airflow jars lock-jars quick-start components audit
+.PHONY: help setup lint format test test-all test-ui demo bench bench-peers lock airflow-setup clean test-airflow airflow jars lock-jars wheel quick-start components audit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -15,7 +15,7 @@ setup: .venv/.installed jars ## the Python environment and the jars (needs Pytho
 .venv/.checked:
 	@command -v $(PYTHON) >/dev/null || { echo "error: found no $(PYTHON); expected Python 3.11 or newer. Install it, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(None if sys.version_info >= (3, 11) else f"error: found Python {v} as $(PYTHON); expected 3.11 or newer. Name a newer one: make PYTHON=/path/to/python3")'
-	@$(PYTHON) infra/jars/resolve.py --check-java
+	@$(PYTHON) lakehouse/setup/jars.py --check-java
 	@$(PYTHON) -m venv .venv || { echo "error: $(PYTHON) can't make a virtual environment; on Debian and Ubuntu install python3-venv." >&2; exit 1; }
 	@touch $@
 
@@ -26,15 +26,22 @@ setup: .venv/.installed jars ## the Python environment and the jars (needs Pytho
 	@$(PIP) install --root-user-action=ignore --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# Every time: a jar that is not the one of infra/jars/checksums.txt is refused. Reading all of them takes 0.2 s.
+# Every time: a jar that is not the one of lakehouse/setup/checksums.txt is refused. Reading all of them takes 0.2 s.
 jars: .venv/.installed
-	@$(BIN)/python infra/jars/resolve.py
+	@$(BIN)/python lakehouse/setup/jars.py
+
+# From a copy of what git knows: nothing that lies about gets in, and nothing of the build stays here.
+wheel: .venv/.installed ## the wheel, into build/wheel: pip installs it anywhere
+	@rm -rf build/wheel build/sources && mkdir -p build/wheel build/sources
+	@git ls-files -z | tar --create --null --files-from - | tar --extract --directory build/sources
+	@$(PIP) wheel --no-deps --no-build-isolation --wheel-dir build/wheel build/sources
+	@rm -rf build/sources && ls build/wheel
 
 quick-start: setup ## Java keeps Spark's classes ready on disk (220 MB): each start of Spark takes a fifth less
 	@$(BIN)/python -m lakehouse.run.job.class_archive
 
-lock-jars: .venv/.installed ## rewrite infra/jars/checksums.txt, after infra/jars/ivy.xml has changed
-	$(BIN)/python infra/jars/resolve.py --lock
+lock-jars: .venv/.installed ## rewrite lakehouse/setup/checksums.txt, after ivy.xml beside it has changed
+	$(BIN)/python lakehouse/setup/jars.py --lock
 
 lint: setup ## ruff and mypy
 	$(BIN)/ruff check .
@@ -95,7 +102,7 @@ lock: ## write infra/python/requirements.lock anew from pyproject.toml
 		--constraint infra/python/constraints.txt --extra demo --extra dev --output-file $(LOCK) pyproject.toml
 
 airflow-setup: setup ## an Airflow environment of its own
-	sh infra/airflow/setup.sh
+	@$(BIN)/python -m lakehouse.setup.airflow
 
 airflow: setup airflow-setup ## Airflow and its UI on this machine; lakehouse airflow down stops it
 	$(BIN)/lakehouse airflow up

@@ -48,7 +48,7 @@ _PASSED_ON = (
     "SSL_CERT_FILE", "TMPDIR",
 )  # fmt: skip
 # The jobs' settings, by section, and the mark by which `lakehouse airflow down` finds them; the rest is the DAGs' own.
-_SETTINGS = re.compile(r"LAKEHOUSE_(JARS|SUPERVISED_BY|(LAKE|KAFKA|SPARK|RUN|UPKEEP|LOG|LINEAGE)_\w+)")
+_SETTINGS = re.compile(r"LAKEHOUSE_(CACHE|JARS|SUPERVISED_BY|(LAKE|KAFKA|SPARK|RUN|UPKEEP|LOG|LINEAGE)_\w+)")
 
 _LEASH = Path(__file__).with_name("lakehouse_leash.py")
 _EXIT_BAD_INPUT = 2
@@ -77,7 +77,7 @@ def locations(environ: Mapping[str, str] = os.environ) -> tuple[Path, Path]:
     python = Path(environ.get("LAKEHOUSE_PYTHON") or root / ".venv" / "bin" / "python")
     if not python.is_file():
         raise JobRefused(
-            f"no Python at {python}: run `make setup` in the project, "
+            f"no Python at {python}: run `make setup` in the checkout, "
             "or set LAKEHOUSE_PYTHON to the one that has the project's packages"
         )
     return root, python

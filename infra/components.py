@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 INFRA = Path(__file__).resolve().parent
-LOCKS = {"lakehouse": INFRA / "python" / "requirements.lock", "airflow": INFRA / "airflow" / "requirements.lock"}
-CHECKSUMS = INFRA / "jars" / "checksums.txt"
+SETUP = INFRA.parent / "lakehouse" / "setup"
+LOCKS = {"lakehouse": INFRA / "python" / "requirements.lock", "airflow": SETUP / "airflow.lock"}
+CHECKSUMS = SETUP / "checksums.txt"
 PLOT = INFRA.parent / "plugins" / "lakehouse_page" / "static" / "vendor" / "uPlot.esm.js"
 LIST = INFRA / "components.json"
 OSV = os.environ.get("OSV_URL", "https://api.osv.dev")

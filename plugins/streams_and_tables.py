@@ -40,8 +40,8 @@ class StreamsAndTables(AirflowPlugin):
             from lakehouse_page.server import app
         except ImportError as error:
             log.error(
-                "Streams & Tables can't be shown: found %s; expected the project and the packages of "
-                "infra/airflow/requirements.in in this environment. `make airflow-setup` makes one; see docs/page.md.",
+                "Streams & Tables can't be shown: found %s; expected the project and what "
+                "infra/airflow/requirements.in lists. `lakehouse setup --airflow` makes one that has it; docs/page.md.",
                 error,
             )
             return []

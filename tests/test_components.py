@@ -19,6 +19,7 @@ import lakehouse
 
 PROJECT = Path(lakehouse.__file__).parents[1]
 INFRA = PROJECT / "infra"
+SETUP = PROJECT / "lakehouse" / "setup"
 LISTED = json.loads((INFRA / "components.json").read_text())
 PURLS = sorted({one["purl"] for one in LISTED["components"]})
 
@@ -37,10 +38,10 @@ def test_the_list_equals_the_locks() -> None:
 
 def test_no_locked_component_is_missing_and_each_has_a_version_and_a_checksum() -> None:
     pinned = sum(
-        len(re.findall(r"^[A-Za-z0-9._-]+==", (INFRA / name / "requirements.lock").read_text(), re.MULTILINE))
-        for name in ("python", "airflow")
+        len(re.findall(r"^[A-Za-z0-9._-]+==", lock.read_text(), re.MULTILINE))
+        for lock in (INFRA / "python" / "requirements.lock", SETUP / "airflow.lock")
     )
-    jars = len((INFRA / "jars" / "checksums.txt").read_text().splitlines()) - 1
+    jars = len((SETUP / "checksums.txt").read_text().splitlines()) - 1
     assert len(LISTED["components"]) == pinned + jars + 1
     for one in LISTED["components"]:
         assert re.fullmatch(r"pkg:(pypi/[a-z0-9.-]+|maven/[\w.-]+/[\w.-]+|npm/uplot)@\d[\w.+!-]*", one["purl"]), one

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.errors import ConfigError
-from lakehouse.settings.config import Options, jars_folder, load
+from lakehouse.settings.config import Options, load
 
 
 def write(folder: Path, text: str) -> Path:
@@ -143,12 +143,3 @@ def test_secrets_are_never_shown(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load(write(tmp_path, "[kafka.options]\n'sasl.password' = ['hush-4']\n"), environ={})
     assert "hush" not in str(caught.value)
-
-
-def test_missing_jars_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LAKEHOUSE_JARS", str(tmp_path))
-    with pytest.raises(ConfigError, match="make setup"):
-        jars_folder("kafka")
-    (tmp_path / "kafka").mkdir()
-    (tmp_path / "kafka" / "one.jar").touch()
-    assert jars_folder("kafka") == tmp_path / "kafka"

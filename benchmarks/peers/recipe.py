@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from work import SCHEMA, TOPIC, VALUES, Work
 
-from lakehouse.settings.config import jars_folder
+from lakehouse.setup.places import jars_folder
 
 TUNED = {
     "spark.sql.shuffle.partitions": str(os.cpu_count()),

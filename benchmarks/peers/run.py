@@ -33,7 +33,7 @@ from work import PARTITIONS, TOPIC, Records, Work  # noqa: E402
 from lakehouse.kafka.broker import Broker  # noqa: E402
 from lakehouse.kafka.produce import produce  # noqa: E402
 from lakehouse.kafka.topics import Cluster  # noqa: E402
-from lakehouse.settings.config import jars_folder  # noqa: E402
+from lakehouse.setup.places import jars_folder  # noqa: E402
 
 PROJECT = HERE.parent.parent
 MEMORY = "2g"
@@ -108,7 +108,7 @@ class KafkaStreams:
         broker = f"{jars_folder('kafka')}/*"
         (ivy,) = (PROJECT / ".venv").glob("lib/python3*/site-packages/pyspark/jars/ivy-*.jar")
         fetch = ["java", f"-Dlakehouse.ivy.cache={folder / 'ivy'}", "-jar", str(ivy)]
-        fetch += ["-settings", str(PROJECT / "infra/jars/ivysettings.xml"), "-ivy", str(HERE / "ivy.xml")]
+        fetch += ["-settings", str(PROJECT / "lakehouse/setup/ivysettings.xml"), "-ivy", str(HERE / "ivy.xml")]
         fetch += ["-confs", "streams", "-retrieve", f"{folder}/jars/[artifact]-[revision].[ext]"]
         subprocess.run(fetch, check=True, capture_output=True)
         self._path = f"{folder}/classes:{folder}/jars/*:{broker}"

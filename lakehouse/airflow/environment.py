@@ -1,16 +1,14 @@
-"""Airflow's own Python environment, and the variables that its processes see."""
+"""The variables that Airflow's processes see."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from lakehouse.airflow.home import Home
-from lakehouse.errors import AirflowError, ConfigError
-from lakehouse.settings import config
+from lakehouse.setup import places
 
 # The variables of Python, a JVM, a Spark session and a Hadoop file system. Others of the caller are not passed on.
 PASSED_ON = (
@@ -20,28 +18,6 @@ PASSED_ON = (
 # The jobs' settings are passed on; Airflow's own (a database's password) are not. Each application has its own lake.
 SETTINGS_PREFIX = "LAKEHOUSE_"
 NOT_PASSED_ON_PREFIXES = ("LAKEHOUSE_AIRFLOW_", "LAKEHOUSE_LAKE_", "LAKEHOUSE_SUPERVISED_BY")
-STDERR = 2
-
-
-def set_up() -> Path:
-    """Make Airflow's environment, or bring it up to date, and return its `airflow`. Quick if there is nothing to do.
-
-    The installer's output goes to stderr. Raises ConfigError outside a checkout, AirflowError if it fails.
-    """
-    root = config.home()
-    script = root / "infra" / "airflow" / "setup.sh"
-    if not script.is_file():
-        raise ConfigError(
-            f"found no {script}; expected the project's checkout, whose infra/airflow has Airflow's lock. "
-            "Install lakehouse from a checkout (make setup)."
-        )
-    done = subprocess.run(["sh", str(script)], cwd=root, stdout=STDERR, check=False)
-    if done.returncode != 0:
-        raise AirflowError(
-            f"{script} ended with code {done.returncode}; expected Airflow's environment in {root / '.venv-airflow'}. "
-            "Its output is above; run it again."
-        )
-    return root / ".venv-airflow" / "bin" / "airflow"
 
 
 def variables(home: Home, airflow: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -54,8 +30,9 @@ def variables(home: Home, airflow: Path, environ: Mapping[str, str] = os.environ
     return passed | {
         "AIRFLOW_HOME": str(home.folder),
         "LAKEHOUSE_APPLICATIONS": str(home.applications),
+        "LAKEHOUSE_CACHE": str(places.cache()),
         "LAKEHOUSE_PYTHON": sys.executable,
-        "LAKEHOUSE_ROOT": str(config.home()),
+        "LAKEHOUSE_ROOT": str(places.project()),
         # Airflow starts its parts by name.
         "PATH": os.pathsep.join([str(airflow.parent), passed.get("PATH", os.defpath)]),
         "PYTHONUNBUFFERED": "1",

@@ -26,6 +26,7 @@ from pathlib import Path
 from lakehouse.airflow.private import write_private
 from lakehouse.errors import AirflowError
 from lakehouse.settings import config
+from lakehouse.setup import places
 
 # A port that nothing listens on: no process of ours serves logs, and on the default port a stranger's could be asked.
 NO_PORT = "1"
@@ -119,7 +120,7 @@ class Home:
 def _values(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
     """Airflow's settings, "section.name" to value; those of airflow.options override them."""
     keys, url = home.keys(), url_of(settings.host, port)
-    project = config.home()
+    project = places.project()
     return {
         "core.dags_folder": str(project / "dags"),
         "core.plugins_folder": str(project / "plugins"),

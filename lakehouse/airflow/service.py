@@ -22,6 +22,7 @@ from lakehouse.airflow.supervisor import STATE_FILE, Spec
 from lakehouse.errors import AirflowError
 from lakehouse.kafka import process
 from lakehouse.settings import config
+from lakehouse.setup import airflow as setup
 
 # The arguments of `airflow`. The last part is ended last: the others report to it.
 PARTS: dict[str, tuple[str, ...]] = {
@@ -87,7 +88,7 @@ def up(settings: config.Airflow, say: Say, timeout_seconds: float = START_TIMEOU
             return running, False
         if left := _end(home):
             say(f"Ended {left} processes that a killed Airflow had left behind.")
-        airflow = environment.set_up()
+        airflow = setup.set_up(say)
         port = _choose_port(home, settings)
         home.make_passwords(tuple(settings.users))
         home.write_settings(settings, port)

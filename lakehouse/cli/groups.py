@@ -1,4 +1,4 @@
-"""Which command is found where: six on their own, the groups, and the names from before there were groups."""
+"""Which command is found where: eight on their own, the groups, and the names from before there were groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lakehouse.cli.serve import airflow
 from lakehouse.cli.spelling import ApplicationFirst
 from lakehouse.cli.spelling import Command as Spelled
 from lakehouse.cli.sql import sql
-from lakehouse.cli.start import init, plan, run_app, status
+from lakehouse.cli.start import init, plan, run_app, setup, status
 from lakehouse.cli.test import audit, backtest, capture, check, drill, test
 
 Command = Callable[..., None]
@@ -41,6 +41,7 @@ class Group:
 
 
 ALONE: Mapping[str, Command] = {
+    "setup": setup.setup,
     "init": init.init,
     "demo": demo.demo,
     "plan": plan.plan,

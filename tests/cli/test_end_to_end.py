@@ -176,7 +176,7 @@ def test_a_job_refuses_bad_input(project, arguments):
 
 @pytest.mark.slow
 def test_spark_submit_runs_a_job(project, lakehouse):
-    from lakehouse.settings.config import jars_folder
+    from lakehouse.setup.places import jars_folder
 
     lakehouse("produce", project.topic, "orders.jsonl", "--partitions", "2")
     submit = str(Path(sys.executable).with_name("spark-submit"))

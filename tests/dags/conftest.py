@@ -48,7 +48,7 @@ class Airflow:
 
 @pytest.fixture(scope="session")
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Airflow:
-    subprocess.run(["sh", str(ROOT / "infra" / "airflow" / "setup.sh")], check=True)
+    subprocess.run([sys.executable, "-m", "lakehouse.setup.airflow"], cwd=ROOT, check=True)
     bin_folder = ROOT / ".venv-airflow" / "bin"
     home = tmp_path_factory.mktemp("airflow-home")
     environ = {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.settings.config import jars_folder
+from lakehouse.setup.places import jars_folder
 
 START = """
 from pathlib import Path

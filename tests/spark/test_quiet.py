@@ -47,6 +47,6 @@ def test_vacuum_says_nothing_and_no_warehouse_is_made(tmp_path: Path) -> None:
 
 
 def _jars() -> str:
-    from lakehouse.settings.config import jars_folder
+    from lakehouse.setup.places import jars_folder
 
     return str(jars_folder("spark").parent)

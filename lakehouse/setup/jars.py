@@ -1,11 +1,12 @@
 """Fetch the jars of ivy.xml into one folder per configuration: ``<target>/spark`` and ``<target>/kafka``.
 
-Nothing but Python's standard library, Java and the Apache Ivy jar that pyspark ships is needed. checksums.txt says what
-each jar must be, by SHA-256: a jar that is another one, or one too many, is refused, when it is fetched and whenever
-this runs. A second run reads the jars (66 MB, tenths of a second) and does nothing else.
+Nothing but Python's standard library, Java and the Apache Ivy jar that pyspark ships is needed; so make asks this file
+for Java before anything is installed. checksums.txt says what each jar must be, by SHA-256: a jar that is another one,
+or one too many, is refused, when it is fetched and whenever this runs. A second run reads the jars (66 MB, tenths of a
+second) and does nothing else.
 
-    python infra/jars/resolve.py [--target FOLDER]
-    python infra/jars/resolve.py --lock      write checksums.txt again, after ivy.xml has changed; look at the diff
+    python lakehouse/setup/jars.py [--target FOLDER]
+    python lakehouse/setup/jars.py --lock      write checksums.txt again, after ivy.xml has changed; look at the diff
 """
 
 from __future__ import annotations
@@ -65,13 +66,13 @@ def resolve(target: Path) -> bool:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once: the second one finds the work done
         stamp = target / "stamp.json"
         if wrong := _wrong(_checksums(target), expected):
-            if _stamped(stamp) == _key():  # by these very files: the jars are not what was fetched
+            if _stamped(stamp) == key():  # by these very files: the jars are not what was fetched
                 raise ResolveError(
                     f"{target} was changed since its jars were fetched: {wrong}. Expected the jars of "
-                    f"{CHECKSUMS.name}, no other and no more. Find out who did it; then remove {target} and run make "
-                    "setup again."
+                    f"{CHECKSUMS.name}, no other and no more. Find out who did it; then remove {target} and run "
+                    "`lakehouse setup` again."
                 )
-        elif _stamped(stamp) == _key():
+        elif _stamped(stamp) == key():
             return False
         else:  # the jars of another checkout, or of an older form of this file
             _write(stamp)
@@ -84,8 +85,8 @@ def resolve(target: Path) -> bool:
             if wrong := _wrong(_checksums(fresh), expected):
                 raise ResolveError(
                     f"What was fetched is not what {CHECKSUMS.name} says: {wrong}. Nothing of it was kept but Ivy's "
-                    f"cache. Remove {target} and run make setup again; if it stays so, the repository hands out other "
-                    "files than it did: don't use them before you know why."
+                    f"cache. Remove {target} and run `lakehouse setup` again; if it stays so, the repository hands out "
+                    "other files than it did: don't use them before you know why."
                 )
             for kind in KINDS:
                 (fresh / kind).chmod(0o755)
@@ -155,7 +156,8 @@ def _wrong(found: dict[str, str], expected: dict[str, str]) -> str:
     )
 
 
-def _key() -> str:
+def key() -> str:
+    """Return a digest of what the jars are made from: it names them."""
     digest = hashlib.sha256()
     for path in (*IVY_FILES, CHECKSUMS):
         digest.update(path.read_bytes())
@@ -172,7 +174,7 @@ def _stamped(stamp: Path) -> str | None:
 
 def _write(stamp: Path) -> None:
     written = stamp.with_name(".stamp.new")
-    written.write_text(json.dumps({"key": _key()}) + "\n")
+    written.write_text(json.dumps({"key": key()}) + "\n")
     written.rename(stamp)
 
 
@@ -183,7 +185,7 @@ def _ivy_jar() -> Path:
     if not found:
         raise ResolveError(
             f"Found no Apache Ivy in the pyspark of {sys.executable}; expected pyspark with its jars. "
-            "Install infra/python/requirements.lock into this Python first (make setup does)."
+            "Install lakehouse with its dependencies into this Python first (pip, or make setup, does)."
         )
     return found[-1]
 
@@ -219,7 +221,7 @@ def _failure(kind: str, code: int, log: str) -> str:
         f"{IVY_FILES[0].name} "
         "found in the Maven repository.\n"
         "Check that this machine reaches the Maven repository (behind a proxy set JAVA_TOOL_OPTIONS="
-        "-Dhttps.proxyHost=...), then run make setup again; what was fetched is kept.\n"
+        "-Dhttps.proxyHost=...), then run `lakehouse setup` again; what was fetched is kept.\n"
         f"Ivy's last lines:\n{last}"
     )
 
@@ -227,9 +229,7 @@ def _failure(kind: str, code: int, log: str) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """The command line. Returns the exit code: 0 done, 1 with the reason on stderr."""
     parser = argparse.ArgumentParser(description="Fetch the jars that lakehouse needs.")
-    parser.add_argument(
-        "--target", type=Path, default=HERE.parent.parent / ".jars", help="default: .jars in the project"
-    )
+    parser.add_argument("--target", type=Path, default=HERE.parents[1] / ".jars", help="default: .jars in the checkout")
     parser.add_argument("--check-java", action="store_true", help="only check that Java is new enough")
     parser.add_argument("--lock", action="store_true", help="rewrite checksums.txt from what is fetched now")
     options = parser.parse_args(arguments)

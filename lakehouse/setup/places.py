@@ -1,0 +1,67 @@
+"""Where things lie on this machine: the checkout or the installed package, the jars, Airflow's environment.
+
+    in a checkout      <checkout>/.jars, <checkout>/.venv-airflow
+    installed by pip   <cache>/jars-<digest>, <cache>/airflow-<digest>
+
+The cache is ``$LAKEHOUSE_CACHE``, else ``lakehouse`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. Its folders are named by
+what they are made from, so two versions of lakehouse do not disturb each other. ``$LAKEHOUSE_JARS`` names the folder
+of the jars itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+from typing import Literal
+
+from lakehouse.errors import ConfigError
+from lakehouse.setup import jars
+
+PACKAGE = Path(__file__).resolve().parents[1]
+AIRFLOW_LOCK = Path(__file__).with_name("airflow.lock")
+DIGITS = 12
+
+
+def checkout() -> Path | None:
+    """Return the checkout that this package is used from; None if it was installed."""
+    return PACKAGE.parent if (PACKAGE.parent / "pyproject.toml").is_file() else None
+
+
+def project() -> Path:
+    """Return the folder with ``dags/``, ``plugins/`` and ``spark_jobs/``: the checkout, or the wheel's copy of them."""
+    return checkout() or PACKAGE / "project"
+
+
+def cache() -> Path:
+    """Return the folder for what is fetched and can be fetched again."""
+    if named := os.environ.get("LAKEHOUSE_CACHE"):
+        return Path(named).expanduser().absolute()
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    # The specification: a relative path there does not count.
+    return (Path(home) if Path(home).is_absolute() else Path.home() / ".cache") / "lakehouse"
+
+
+def jars_target() -> Path:
+    """Return the folder that the set-up fills with jars."""
+    if named := os.environ.get("LAKEHOUSE_JARS"):
+        return Path(named).absolute()
+    root = checkout()
+    return root / ".jars" if root else cache() / f"jars-{jars.key()[:DIGITS]}"
+
+
+def jars_folder(kind: Literal["spark", "kafka"]) -> Path:
+    """Return the folder of one set of jars. Raises ConfigError, which says what to run, if there is none."""
+    folder = jars_target() / kind
+    if any(folder.glob("*.jar")):
+        return folder
+    raise ConfigError(f"Found no {kind} jars in {folder}; they are fetched once. Run `lakehouse setup`.")
+
+
+def airflow_environment() -> Path:
+    """Return the folder of Airflow's Python environment, whether it was made or not."""
+    if root := checkout():
+        return root / ".venv-airflow"
+    made_from = f"{PACKAGE} {sys.version_info[:2]} ".encode() + AIRFLOW_LOCK.read_bytes()
+    return cache() / f"airflow-{hashlib.sha256(made_from).hexdigest()[:DIGITS]}"
