@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 How = Literal["inner", "left"]
 HOW = ("inner", "left")
+HowJoined = Literal["inner", "left", "right", "outer"]  # where both sides may be without the other
+HOW_JOINED = ("inner", "left", "right", "outer")
 AsOf = Literal["arrival", "event time"]
 AS_OF = ("arrival", "event time")
 JSON_FORMATS = ("json", "json_any_case")

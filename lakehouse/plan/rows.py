@@ -10,22 +10,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import Expression, Json, for_key, name_text, sql
 from lakehouse.plan.operator import Expire, Operator, Suppress
-from lakehouse.plan.origin import HOW, How, Node, key_columns, upstream
+from lakehouse.plan.origin import HOW, HOW_JOINED, How, HowJoined, Node, key_columns, upstream
 from lakehouse.plan.refused.steps import Declaration, shown
-from lakehouse.plan.schema import Column, base_type, check_distinct, check_name
+from lakehouse.plan.schema import Column, base_type, joined_columns
 from lakehouse.plan.step import Shape
 
 if TYPE_CHECKING:
     from lakehouse.plan.stream import Stream
     from lakehouse.plan.table import Grouped, Table
-
-HowRows = Literal["inner", "left", "right", "outer"]
-HOW_ROWS = ("inner", "left", "right", "outer")
 
 
 class OfRows(Node):
@@ -105,13 +102,13 @@ class RowsJoin(JoinOfRows):
 
     left: Table
     right: Table
-    how: HowRows
+    how: HowJoined
     prefix: str = ""
 
     @classmethod
-    def declared(cls, left: Table, right: Table, how: HowRows, prefix: str) -> tuple[RowsJoin, Shape]:
+    def declared(cls, left: Table, right: Table, how: HowJoined, prefix: str) -> tuple[RowsJoin, Shape]:
         """Return the join, and the shape that comes out. Raises PlanError, see `Rows.join`."""
-        what = _checked(left, right, how, HOW_ROWS)
+        what = _checked(left, right, how, HOW_JOINED)
         mine, theirs = map(key_columns, (left, right))
         if len(mine) != len(theirs):
             raise PlanError(
@@ -169,7 +166,7 @@ def _checked(left: Table, right: Table, how: str, possible: tuple[str, ...]) -> 
     """Return the join in messages. Raises PlanError for tables that can't be joined."""
     what = f"table {left.name!r}: join with table {right.name!r}"
     if how not in possible:
-        hint = " A foreign key leads one way." if how in HOW_ROWS else ""
+        hint = " A foreign key leads one way." if how in HOW_JOINED else ""
         raise PlanError(f"{what}: how={how!r}; expected {', '.join(map(repr, possible))}.{hint}")
     reasons: dict[type[Operator], str] = {
         Suppress: "suppresses changes that change nothing, so the time of its row is not known. Declare it without "
@@ -197,15 +194,8 @@ def _same_type(what: str, text: str, mine: str, column: Column) -> None:
 
 def _columns(left: Table, right: Table, prefix: str, what: str) -> tuple[Column, ...]:
     """The columns of a joined row: the left's, its key first, and the right's values."""
-    added = [Column(prefix + column.name, column.type) for column in right.columns if column.name not in right.key]
-    for column in added:
-        check_name(column.name, f"{what}: prefix")
-    columns = (*left.columns, *added)
-    try:
-        check_distinct((column.name for column in columns), what)
-    except PlanError as error:
-        raise PlanError(f'{error} Give the columns of {right.name} a prefix: prefix="{right.name}_".') from None
-    return columns
+    added = (column for column in right.columns if column.name not in right.key)
+    return joined_columns(left.columns, added, prefix, right.name, what)
 
 
 class Rows(Declaration):
@@ -259,7 +249,7 @@ class Rows(Declaration):
         other: Rows,
         on: str | tuple[str, ...] | list[str] | None = None,
         *,
-        how: HowRows = "inner",
+        how: HowJoined = "inner",
         prefix: str = "",
     ) -> View:
         """Return the rows of this table and another one, joined by their keys, or by a foreign key (rule 22).

@@ -11,12 +11,12 @@ from typing import Any, cast
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import Expression, Json, expression, expression_type, name_text, named
 from lakehouse.plan.expression import predicate as condition
-from lakehouse.plan.origin import AsOf, How, Merge, Node, Source, TableJoin
+from lakehouse.plan.origin import AsOf, How, HowJoined, Merge, Node, Source, TableJoin
 from lakehouse.plan.refused.near import near
 from lakehouse.plan.refused.steps import Declaration, shown
 from lakehouse.plan.schema import Column, check_distinct, check_pseudo, check_topic, distinct, parse_schema
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Shape, Step
-from lakehouse.plan.stream_join import HowOfStreams, Spans, StreamJoin
+from lakehouse.plan.stream_join import Spans, StreamJoin
 from lakehouse.plan.table import Grouped, Sink, Table, check_partitions, latest_table
 
 
@@ -198,7 +198,7 @@ class Stream(Declaration):
         other: Table | Stream,
         on: str | tuple[str, ...] | list[str] | None = None,
         *,
-        how: HowOfStreams = "inner",
+        how: HowJoined = "inner",
         prefix: str = "",
         as_of: AsOf = "arrival",
         broadcast: bool = False,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.duration import duration_ms
 from lakehouse.plan.expression import Json
-from lakehouse.plan.origin import Node
+from lakehouse.plan.origin import HowJoined, Node
 from lakehouse.plan.schema import joined_columns
 from lakehouse.semantics.operators.stream_join import JoinSide, Within
 from lakehouse.semantics.window import default_grace
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from lakehouse.plan.stream import Stream
     from lakehouse.plan.table import Table
 
-HowOfStreams = Literal["inner", "left", "right", "outer"]
 KEPT: dict[str, frozenset[JoinSide]] = {
     "inner": frozenset(),
     "left": frozenset({JoinSide.LEFT}),
@@ -67,13 +66,13 @@ class StreamJoin(Node):
 
     left: Stream
     right: Stream
-    how: HowOfStreams
+    how: HowJoined
     within: Within
     prefix: str = ""
 
     @classmethod
     def declared(
-        cls, left: Stream, right: Stream, how: HowOfStreams, spans: Spans, prefix: str
+        cls, left: Stream, right: Stream, how: HowJoined, spans: Spans, prefix: str
     ) -> tuple[StreamJoin, Shape]:
         """Return the join, and the shape that comes out. The rest: see `Stream.join`."""
         what = f"{left.what}: join with {right.what}"
