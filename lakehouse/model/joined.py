@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from itertools import chain, groupby
 from typing import Any
 
 from lakehouse.model.evaluate import evaluate
-from lakehouse.model.event import Event, key_of, unhashable
+from lakehouse.model.event import Event, key_of
+from lakehouse.model.rows import named_values, numbered
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
@@ -21,15 +21,11 @@ from lakehouse.semantics.tombstone import Row
 def changes_as_events(table: Table, changes: Iterable[Change], records: Mapping[Position, Record]) -> list[Event]:
     """Return a table's changes, in order, as records. records: by position, those that caused the changes."""
     events: list[Event] = []
-    of_one = (enumerate(same) for _, same in groupby(changes, key=lambda change: change.position))
-    for number, change in chain.from_iterable(of_one):
-        assert change.key is not None
-        key = dict(zip(table.key, map(unhashable, change.key), strict=True))
-        values = {name.lower(): value for name, value in {**key, **(change.value or {})}.items()}
-        record = records[change.position.of_record]
+    for item in numbered(changes):
+        change, record = item.change, records[item.position.of_record]
+        values = named_values(table, item.key, change.value or {})
         values |= {"rowtime": change.timestamp, "rowpartition": record.partition, "rowoffset": record.offset}
-        position = change.position.numbered(number)
-        events.append(Event(False, change.value is None, values, change.timestamp, record, position))
+        events.append(Event(False, change.value is None, values, change.timestamp, record, item.position))
     return events
 
 
@@ -37,7 +33,6 @@ def joined(join: TableJoin, events: Iterable[Event], changes: Iterable[Change]) 
     """Return the stream's records with the table's row, by position; a change by the same record comes before it."""
     rows: dict[Key, KeyChanges[Change]] = {}
     waiting = sorted(changes, key=lambda change: change.position.of_record)
-    names = [column.name for column in join.table.columns if column.name not in join.table.key]
     made, done = [], 0
     for event in events:
         while done < len(waiting) and waiting[done].position.of_record <= event.position.of_record:
@@ -48,7 +43,7 @@ def joined(join: TableJoin, events: Iterable[Event], changes: Iterable[Change]) 
             done += 1
         row = None if event.tombstone else _row(join, event, rows)
         if row is not None or (join.how == "left" and not event.tombstone):
-            added = {(join.prefix + name).lower(): (row or {}).get(name) for name in names}
+            added = {(join.prefix + name).lower(): (row or {}).get(name) for name in join.table.values}
             made.append(replace(event, values={**event.values, **added}))
     return made
 

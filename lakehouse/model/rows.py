@@ -95,12 +95,13 @@ def _in_order(left: Iterable[Change], right: Iterable[Change]) -> list[tuple[int
 
 
 def _refer(join: ForeignKeyJoin, key: Key, row: Row) -> Key | None:
-    values = _values(join.left, key, row)
+    values = named_values(join.left, key, row)
     found = {name.lower(): evaluate(item, values) for name, item in zip(join.right.key, join.on, strict=True)}
     return None if None in found.values() else key_of(join.right.key, found)
 
 
-def _values(table: Table, key: Key, row: Row) -> dict[str, Any]:
+def named_values(table: Table, key: Key, row: Row) -> dict[str, Any]:
+    """Return the columns of a row, its key's too, by lower-case name."""
     named = {**dict(zip(table.key, map(unhashable, key), strict=True)), **row}
     return {name.lower(): value for name, value in named.items()}
 
@@ -114,9 +115,8 @@ def _events(
     for number, half in enumerate((change.before, change.after)):
         if half is None:
             continue
-        values = _values(left, change.key, half.match.left or {})
+        values = named_values(left, change.key, half.match.left or {})
         if right is not None:
-            names = [column.name for column in right.columns if column.name not in right.key]
-            values |= {(prefix + name).lower(): (half.match.right or {}).get(name) for name in names}
+            values |= {(prefix + name).lower(): (half.match.right or {}).get(name) for name in right.values}
         values |= {"rowtime": half.time, **place}
         yield Event(False, False, values, half.time, record, position.numbered(number), undo=number == 0)

@@ -189,6 +189,11 @@ class Table(Rows):
         return self.fold.columns(self.key, self.stream.columns)
 
     @property
+    def values(self) -> tuple[str, ...]:
+        """The names of the columns that are not its key's."""
+        return tuple(column.name for column in self.columns if column.name not in self.key)
+
+    @property
     def group(self) -> tuple[str, ...]:
         """The columns of its key without those of the window."""
         return self.key[: len(self.key) - len(self.windows)]

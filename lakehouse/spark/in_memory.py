@@ -35,3 +35,14 @@ class InMemory:
     def release(self) -> None:
         """Free the memory."""
         self._relation.cacheBuilder().clearCache(False)
+
+
+def hold(frame: DataFrame, holding: list[InMemory] | None = None) -> DataFrame:
+    """Return a frame that is read several times, held from its first read on.
+
+    holding: takes what is to be released. Without it, Spark frees the memory when nothing refers to the frame any more.
+    """
+    memory = InMemory(frame)
+    if holding is not None:
+        holding.append(memory)
+    return memory.frame(frame.sparkSession)

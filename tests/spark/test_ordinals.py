@@ -48,7 +48,8 @@ def test_more_elements_than_20_bits_can_number_on_spark(spark: SparkSession) -> 
     from pyspark.sql import functions as F
 
     from lakehouse.spark.bronze.bronze import SCHEMA
-    from lakehouse.spark.stream.streams import decoded, stream_frame
+    from lakehouse.spark.stream.decoded import decoded
+    from lakehouse.spark.stream.streams import stream_frame
 
     one = box()
     row = {

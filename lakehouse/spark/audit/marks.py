@@ -46,7 +46,7 @@ from lakehouse.spark.operators.shown import expired, expires
 from lakehouse.spark.past import past, refold
 from lakehouse.spark.past.counts import in_time
 from lakehouse.spark.past.moments import Past
-from lakehouse.spark.stream.streams import decoded
+from lakehouse.spark.stream.decoded import decoded
 from lakehouse.spark.table import late, tables
 from lakehouse.spark.table.input import Input, not_skipped, skipped
 

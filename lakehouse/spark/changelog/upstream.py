@@ -10,7 +10,7 @@ from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.changelog.changefeed import per_event
-from lakehouse.spark.in_memory import InMemory
+from lakehouse.spark.in_memory import hold
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.operators.aggregates import same_key
 from lakehouse.spark.past import present
@@ -56,8 +56,8 @@ class Upstream(Tables):
         return _of(table, always.changes(table), keys), always.rows(table, keys)
 
     def held(self, frame: DataFrame) -> DataFrame:
-        """See `Tables`. Spark frees the memory when nothing refers to the frame any more: nobody else knows when."""
-        return InMemory(frame).frame(frame.sparkSession)
+        """See `Tables`. Nobody else knows when it can be released."""
+        return hold(frame)
 
     @property
     def _is_rebuilt(self) -> bool:

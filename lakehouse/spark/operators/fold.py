@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
 from lakehouse.semantics.failures import Failed
-from lakehouse.spark.in_memory import InMemory
+from lakehouse.spark.in_memory import InMemory, hold
 from lakehouse.spark.operators import keyed, merge
 from lakehouse.spark.operators.aggregates import Form, of_batch, same_key
 from lakehouse.spark.operators.arrivals import arrivals, can_be_late, judged, null_key, timely
@@ -83,9 +83,7 @@ class Counting(Failing):
         return rows.observe(seen, F.count(F.lit(1)).alias("records"), F.count_if("_bad").alias("bad"))
 
     def held(self, rows: DataFrame) -> DataFrame:
-        memory = InMemory(rows)
-        self._holding.append(memory)
-        return memory.frame(rows.sparkSession)
+        return hold(rows, self._holding)
 
     def records(self) -> tuple[int, dict[Source, int]]:
         """Return the records, and the bad ones by source."""
@@ -212,18 +210,11 @@ def batch(table: Table, forms: list[Form], arrived: DataFrame) -> DataFrame:
 def _keyed(
     table: Table, forms: list[Form], arrived: DataFrame, rows: DataFrame, folded: Folded, failing: Failing
 ) -> DataFrame:
-    made = _holding(failing.folded(forms, keyed.keyed(table, forms, arrived, rows)), folded)
+    made = hold(failing.folded(forms, keyed.keyed(table, forms, arrived, rows)), folded.held)
     if table.windows:
         folded.late = made.agg(F.coalesce(F.sum(F.size("_late")), F.lit(0))).first()[0]  # type: ignore[index]
         folded.late_rows = keyed.late(table, made)
     return keyed.steps(table, forms, made).drop("_step")
-
-
-def _holding(frame: DataFrame, folded: Folded) -> DataFrame:
-    """Return a frame that is held in memory as long as the batch is."""
-    memory = InMemory(frame)
-    folded.held.append(memory)
-    return memory.frame(frame.sparkSession)
 
 
 def _expire(
@@ -242,6 +233,6 @@ def _expire(
     if table.windows:
         # The batch's result for an expired row goes, too; removing a key that is absent does no harm.
         frame = frame.withColumn("_tombstone", F.col("_tombstone") | gone)
-    frame = _holding(frame, folded)
+    frame = hold(frame, folded.held)
     old = rows().where(gone).alias("o").join(frame.alias("f"), same_key(table.key, "o", "f"), "left_anti")
     return frame.unionByName(old.select(*table.key, F.lit(True).alias("_tombstone")), allowMissingColumns=True)

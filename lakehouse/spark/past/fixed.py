@@ -16,7 +16,7 @@ from lakehouse.semantics.position import Identity
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.past.refold import IDENTITY
-from lakehouse.spark.stream.streams import decoded
+from lakehouse.spark.stream.decoded import decoded
 
 BYTES = "topic_id string, partition int, offset bigint, key binary, value binary"
 

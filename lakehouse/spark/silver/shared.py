@@ -19,7 +19,7 @@ from lakehouse.plan.table import Table
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.in_memory import InMemory
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.stream.streams import decoded
+from lakehouse.spark.stream.decoded import decoded
 
 
 class BatchReader(Protocol):

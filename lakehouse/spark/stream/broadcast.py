@@ -20,7 +20,7 @@ from lakehouse.spark.years import computed
 
 def joined_everywhere(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:
     """Return a stream's records with the columns of the row that the table has when each of them arrives."""
-    names = [column.name for column in join.table.columns if column.name not in join.table.key]
+    names = list(join.table.values)
     added = [(name, join.prefix + name) for name in names]
     shown = [name for name in records.columns if not name.startswith("_") and name not in PSEUDO_COLUMNS]
     own = [name for name in records.columns if name not in shown]

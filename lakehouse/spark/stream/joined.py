@@ -58,7 +58,7 @@ def joined(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:
     Or, if the join says so, of the row that it had at the record's event time.
     """
     table = join.table
-    names = [column.name for column in table.columns if column.name not in table.key]
+    names = list(table.values)
     added = [join.prefix + name for name in names]
     shown = [name for name in records.columns if not name.startswith("_") and name not in PSEUDO_COLUMNS]
     own = [name for name in records.columns if name not in shown]

@@ -25,15 +25,13 @@ from lakehouse.spark.stream.rows import (
     joined_by_key,
     joined_half,
     joined_values,
-    position,
     renamed,
     rows_before,
     rows_of,
     there,
-    values_of,
     with_before,
 )
-from lakehouse.spark.stream.step import UNDO
+from lakehouse.spark.stream.step import UNDO, position
 from lakehouse.spark.years import computed
 
 
@@ -133,7 +131,7 @@ class _Referring:
 
     def _referring(self, rows: DataFrame) -> DataFrame:
         """Moments of left rows with the right key that each refers to."""
-        values = [F.col(f"_row.values.`{name}`").alias(name) for name in values_of(self._join.left)]
+        values = [F.col(f"_row.values.`{name}`").alias(name) for name in self._join.left.values]
         flat = rows.select("*", *values)
         flat = flat.withColumns(dict(zip(self._on, computed(flat, list(self._join.on)), strict=True)))
         return flat.select(*rows.columns, *self._on)

@@ -17,16 +17,16 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
-from lakehouse.plan.schema import ORDINALS_TYPE, POSITION_TYPE
+from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.table import Table
 from lakehouse.spark.stream.joined import PLACE, Tables
-from lakehouse.spark.stream.step import UNDO
+from lakehouse.spark.stream.step import UNDO, position
 
 
 def rows_of(origin: RowsOf, tables: Tables) -> DataFrame:
     """Return a table's rows as records, in the form of a stream's frame with `_undo`."""
     table = origin.table
-    frame, values = with_before(table, tables.held(changes(table, tables)), tables), values_of(table)
+    frame, values = with_before(table, tables.held(changes(table, tables)), tables), table.values
     sides = [
         half(there(F.col(row)), [F.col(f"{row}.values.`{name}`").alias(name) for name in values], F.col("_row.time"))
         for row in ("_was", "_row")
@@ -80,7 +80,7 @@ def rows_before(table: Table, tables: Tables, keys: DataFrame | None) -> DataFra
 
 
 def _moments(table: Table, rows: DataFrame, at: Column, is_there: Column, time: Column) -> DataFrame:
-    values = F.struct(*[F.col(f"`{name}`") for name in values_of(table)])
+    values = F.struct(*[F.col(f"`{name}`") for name in table.values])
     row = F.struct(is_there.alias("there"), values.alias("values"), time.alias("time"))
     return rows.select(*[F.col(f"`{name}`") for name in table.key], at.alias("_at"), row.alias("_row"))
 
@@ -105,7 +105,7 @@ def half(exists: Column, values: Sequence[Column], time: Column) -> Column:
 
 def joined_values(join: RowsJoin | ForeignKeyJoin) -> list[str]:
     """Return the names of the value columns of two joined tables."""
-    return [*values_of(join.left), *[join.prefix + name for name in values_of(join.right)]]
+    return [*join.left.values, *[join.prefix + name for name in join.right.values]]
 
 
 def joined_half(join: RowsJoin | ForeignKeyJoin, rows: tuple[Column, Column], time: Column) -> Column:
@@ -116,7 +116,7 @@ def joined_half(join: RowsJoin | ForeignKeyJoin, rows: tuple[Column, Column], ti
     values = [
         F.when(is_there, row["values"][name]).alias(prefix + name)
         for table, row, is_there, prefix in sides
-        for name in values_of(table)
+        for name in table.values
     ]
     return half(exists, values, time)
 
@@ -158,13 +158,6 @@ def _change(at: Column) -> Column:
     return F.struct(*[at[name] for name in PLACE], F.slice(ordinals, 1, F.size(ordinals) - 1))
 
 
-def position(at: Column, *, front: Sequence[Column] = (), back: Sequence[Column] = ()) -> Column:
-    """Return a position with more ordinals: see `Position.merged` and `Position.numbered`."""
-    parts = [F.array(*front).cast(ORDINALS_TYPE)] if front else []
-    parts += [at["ordinals"], *([F.array(*back).cast(ORDINALS_TYPE)] if back else [])]
-    return at.withField("ordinals", F.concat(*parts))
-
-
 def in_order(key: Sequence[str], last: int) -> WindowSpec:
     """Return the moments of each key in their order, up to one: 0 is the present one, -1 the one before."""
     order = Window.partitionBy(*key).orderBy(F.col("_at").asc_nulls_first())
@@ -175,8 +168,3 @@ def renamed(frame: DataFrame, names: Sequence[str], to: Sequence[str]) -> DataFr
     """Return a frame with other names for its key's columns."""
     new = dict(zip(names, to, strict=True))
     return frame.select(*[F.col(f"`{name}`").alias(new.get(name, name)) for name in frame.columns])
-
-
-def values_of(table: Table) -> list[str]:
-    """Return the names of a table's value columns."""
-    return [column.name for column in table.columns if column.name not in table.key]

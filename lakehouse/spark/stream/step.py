@@ -5,7 +5,7 @@ One function a step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce, singledispatch
 from operator import and_
@@ -83,19 +83,18 @@ def _named(frame: DataFrame, items: tuple[Named, ...]) -> dict[str, Column]:
     return dict(zip([item.name for item in items], computed(frame, [item.expression for item in items]), strict=True))
 
 
+def position(at: Column, *, front: Sequence[Column] = (), back: Sequence[Column] = ()) -> Column:
+    """Return a position with more ordinals: see `Position.merged` and `Position.numbered`."""
+    parts = [F.array(*front).cast(ORDINALS_TYPE)] if front else []
+    parts += [at["ordinals"], *([F.array(*back).cast(ORDINALS_TYPE)] if back else [])]
+    return at.withField("ordinals", F.concat(*parts))
+
+
 def numbered(number: Column) -> Column:
-    """The positions of records that a step makes from one: see `Position.numbered`."""
-    return _with_ordinals(F.col("_position.ordinals"), _path(number))
+    """The positions of records that a step makes from one."""
+    return position(F.col("_position"), back=[number])
 
 
 def merged(number: int) -> Column:
-    """The positions of records in a merge: see `Position.merged`."""
-    return _with_ordinals(_path(F.lit(number)), F.col("_position.ordinals"))
-
-
-def _path(number: Column) -> Column:
-    return F.array(number).cast(ORDINALS_TYPE)
-
-
-def _with_ordinals(*parts: Column) -> Column:
-    return F.col("_position").withField("ordinals", F.concat(*parts))
+    """The positions of records in a merge."""
+    return position(F.col("_position"), front=[F.lit(number)])

@@ -24,7 +24,6 @@ from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.operators.stream_join import JoinSide
 from lakehouse.spark.functions import literal_map
-from lakehouse.spark.in_memory import InMemory
 from lakehouse.spark.stream.step import merged, numbered
 
 # The rows that come with one record: of the windows that it closes, of its partners, and its own without any.
@@ -82,11 +81,6 @@ def joined_streams(
     order = Window.partitionBy("_at.place").orderBy("_phase", "_item")
     rows = rows.withColumn("_number", F.row_number().over(order) - 1)
     return _frame(join, rows)
-
-
-def held(rows: DataFrame) -> DataFrame:
-    """Rows that are read several times, in memory: Spark frees it when nothing refers to them any more."""
-    return InMemory(rows).frame(rows.sparkSession)
 
 
 def _side(join: StreamJoin, side: JoinSide, records: DataFrame) -> DataFrame:

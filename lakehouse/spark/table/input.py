@@ -31,9 +31,10 @@ from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.operators.aggregates import Form
 from lakehouse.spark.operators.arrivals import arrivals
 from lakehouse.spark.operators.clock import ClockState
+from lakehouse.spark.stream.decoded import decoded
 from lakehouse.spark.stream.joined import Tables
 from lakehouse.spark.stream.stream_join import BEGINNING, Earlier, Stand
-from lakehouse.spark.stream.streams import RowCounter, decoded, stream_frame
+from lakehouse.spark.stream.streams import RowCounter, stream_frame
 from lakehouse.spark.table.stands import Reached, Stands
 
 

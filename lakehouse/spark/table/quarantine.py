@@ -20,7 +20,7 @@ from lakehouse.semantics.years import in_range
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.functions import over_arrow
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.stream.streams import decoded
+from lakehouse.spark.stream.decoded import decoded
 from lakehouse.spark.transaction import append
 
 SCHEMA = f"{bronze.SCHEMA}, reason string"

@@ -39,7 +39,8 @@ from lakehouse.spark.folders import remove
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.aggregates import Form, form_of
 from lakehouse.spark.operators.undo import row_form
-from lakehouse.spark.stream.streams import decoded, stream_frame
+from lakehouse.spark.stream.decoded import decoded
+from lakehouse.spark.stream.streams import stream_frame
 from lakehouse.spark.transaction import exists, properties, quoted, set_properties
 
 HIDDEN = f"_event_time timestamp, _position {POSITION_TYPE}"

@@ -1,0 +1,105 @@
+"""A record's key or value on Spark: how its bytes become columns, and which bytes do not fit them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from lakehouse.formats.decode import decode_columns
+from lakehouse.formats.unfit import Unfit
+from lakehouse.plan.schema import Column as PlanColumn
+from lakehouse.spark.functions import over_arrow
+
+
+@dataclass(frozen=True)
+class Part(ABC):
+    """The key or the value of a source's records.
+
+    It is read in two steps. `read` is a struct over bronze's rows. All else is over the frame that `decoded` makes of
+    them: the struct, the bytes and whether they are missing stand there under the names that this class gives.
+
+    name: `key` or `value`. format: see `lakehouse.formats`. columns: those that are wanted.
+    """
+
+    name: str
+    format: str
+    columns: tuple[PlanColumn, ...]
+
+    @property
+    def kept(self) -> dict[str, Column]:
+        """What the frame keeps of bronze's rows, by name."""
+        data = F.col(self.name)
+        return {f"_read_{self.name}": self.read, f"_raw_{self.name}": data, f"_no_{self.name}": data.isNull()}
+
+    @property
+    @abstractmethod
+    def read(self) -> Column:
+        """The struct of the columns, over bronze's rows."""
+
+    @property
+    def apart(self) -> dict[str, Column]:
+        """Columns that are made from the struct in a step of their own, by the name that they get in the frame."""
+        return {}
+
+    @property
+    @abstractmethod
+    def unfit(self) -> Column:
+        """Whether the bytes do not fit. They are there, and no literal null."""
+
+    @property
+    def null(self) -> Column:
+        """Whether it is null."""
+        return F.col(f"_no_{self.name}")
+
+    @property
+    def bad(self) -> Column:
+        """Whether it is there, and does not fit."""
+        return ~self.null & self.unfit
+
+    def column(self, name: str) -> Column:
+        """Return one of the wanted columns."""
+        return self.struct[name]
+
+    @property
+    def struct(self) -> Column:
+        return F.col(f"_read_{self.name}")
+
+    @property
+    def text(self) -> Column:
+        """The bytes as text, which they need not be."""
+        return F.col(f"_raw_{self.name}").cast("string")
+
+    @cached_property
+    def type(self) -> StructType:
+        """The type of the struct, without what is added to tell of bytes that do not fit."""
+        return cast(StructType, StructType.fromDDL(", ".join(f"`{c.name}` {c.type}" for c in self.columns)))
+
+
+def in_python(part: Part) -> Callable[[Column], Column]:
+    """Return a function of bytes: Python reads them by the one rule, in Arrow batches.
+
+    Its struct has the part's columns and `_unfit`, why the bytes do not fit.
+    """
+    result = StructType(list(part.type)).add("_unfit", "string")
+    arrow = pa.struct(list(to_arrow_schema(result, timezone="UTC")))
+    name, columns = part.format, part.columns
+
+    def decode(batch: pa.Array) -> pa.Array:
+        rows: list[dict[str, Any] | None] = []
+        for data in batch.to_pylist():
+            try:
+                rows.append(None if data is None else decode_columns(name, columns, data))
+            except Unfit as error:
+                rows.append({"_unfit": str(error)})
+        return pa.array(rows, type=arrow)
+
+    return over_arrow(decode, result)
