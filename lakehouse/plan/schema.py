@@ -71,6 +71,13 @@ def check_topic(name: str) -> str:
     return name
 
 
+def check_partitions(partitions: int | None, topic: str) -> int | None:
+    """Return a number of partitions that is possible for a topic; PlanError otherwise."""
+    if partitions is not None and not (isinstance(partitions, int) and 1 <= partitions <= 10_000):
+        raise PlanError(f"topic {topic!r}: partitions={partitions!r}, expected 1 to 10000.")
+    return partitions
+
+
 def distinct(items: Iterable[Item]) -> tuple[Item, ...]:
     """Return every item once. They need not be hashable: a declaration may hold a list, such as an aggregate's zero."""
     found: list[Item] = []

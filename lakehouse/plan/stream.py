@@ -14,10 +14,18 @@ from lakehouse.plan.expression import predicate as condition
 from lakehouse.plan.origin import AsOf, How, HowJoined, Merge, Node, Source, TableJoin
 from lakehouse.plan.refused.near import near
 from lakehouse.plan.refused.steps import Declaration, shown
-from lakehouse.plan.schema import Column, check_distinct, check_pseudo, check_topic, distinct, parse_schema
+from lakehouse.plan.schema import (
+    Column,
+    check_distinct,
+    check_partitions,
+    check_pseudo,
+    check_topic,
+    distinct,
+    parse_schema,
+)
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Shape, Step
 from lakehouse.plan.stream_join import Spans, StreamJoin
-from lakehouse.plan.table import Grouped, Sink, Table, check_partitions, latest_table
+from lakehouse.plan.table import Grouped, Sink, Table, latest_table
 
 
 @dataclass(frozen=True, slots=True, repr=False)

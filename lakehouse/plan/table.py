@@ -26,7 +26,7 @@ from lakehouse.plan.operator import (
 from lakehouse.plan.origin import ChangesOf
 from lakehouse.plan.refused.steps import Declaration, shown
 from lakehouse.plan.rows import Rows, RowsOf
-from lakehouse.plan.schema import Column, check_distinct, check_name, check_pseudo, check_topic
+from lakehouse.plan.schema import Column, check_distinct, check_name, check_partitions, check_pseudo, check_topic
 from lakehouse.plan.step import Shape
 from lakehouse.plan.windows import Declared
 from lakehouse.semantics.operators.cell import KeyOperator, Rules
@@ -296,10 +296,3 @@ class Sink(Declaration):
     partitions: int | None = None
     partition_by: Expression | None = None
     format: str = "json"
-
-
-def check_partitions(partitions: int | None, topic: str) -> int | None:
-    """Return a number of partitions that is possible for a topic; PlanError otherwise."""
-    if partitions is not None and not (isinstance(partitions, int) and 1 <= partitions <= 10_000):
-        raise PlanError(f"topic {topic!r}: partitions={partitions!r}, expected 1 to 10000.")
-    return partitions
