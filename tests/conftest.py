@@ -32,9 +32,19 @@ if os.environ.get("PYTEST_XDIST_WORKER") == "gw1":
     os.environ["TZ"] = "Europe/Berlin"
     time.tzset()
 
-# A timing never decides a test.
-settings.register_profile("lakehouse", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("lakehouse")
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Properties: a third of the examples in `make test`, which runs often. A timing never decides a test."""
+    examples = 30 if is_core(config) else 100
+    settings.register_profile(
+        "lakehouse", max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("lakehouse")
+
+
+def is_core(config: pytest.Config) -> bool:
+    """Whether slow tests are left out, as in `make test`."""
+    return "not slow" in config.option.markexpr
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +60,7 @@ def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     # Thousands of small plans: code that compiles quickly beats code that runs quickly.
     options = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"}
     options |= SECRETS
-    if "not slow" in pytestconfig.option.markexpr:
+    if is_core(pytestconfig):
         # Compiling each plan to Java code takes a quarter of the time; make test-all does it, as the command does.
         options |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     session = open_session(load(environ={"LAKEHOUSE_SPARK_OPTIONS": json.dumps(options)}))

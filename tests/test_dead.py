@@ -24,11 +24,6 @@ def name_of(path: Path) -> str:
     return ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__")
 
 
-MODULES = {
-    name_of(path): ast.parse(path.read_text()) for folder in FOLDERS for path in (PROJECT / folder).rglob("*.py")
-}
-
-
 def definitions(tree: ast.Module) -> list[Definition]:
     """The functions and classes of a module, without those that a decorator registers elsewhere."""
     found = [node for node in tree.body if isinstance(node, Definition)]
@@ -38,26 +33,28 @@ def definitions(tree: ast.Module) -> list[Definition]:
 
 def reached(name: str, tree: ast.Module) -> Iterator[str]:
     """The dotted names that a module reaches: by an import, by a module's attribute, its own, or in a text."""
-    imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    nodes = [(statement, node) for statement in tree.body for node in ast.walk(statement)]
+    imported = [node for _, node in nodes if isinstance(node, ast.ImportFrom)]
     modules = {item.asname or item.name: f"{node.module}.{item.name}" for node in imported for item in node.names}
     yield from modules.values()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+    for statement, node in nodes:
+        if isinstance(node, ast.Name):
+            if not (isinstance(statement, Definition) and statement.name == node.id):
+                yield f"{name}.{node.id}"
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
             yield f"{modules[node.value.id]}.{node.attr}"
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and name.startswith("lakehouse_page"):
             yield f"lakehouse.page.{node.value}"
-    for statement in tree.body:
-        own = statement.name if isinstance(statement, Definition) else None
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and node.id != own:
-                yield f"{name}.{node.id}"
 
 
 def test_nothing_is_there_for_tests_alone() -> None:
-    used = {one for name, tree in MODULES.items() for one in reached(name.removeprefix("plugins."), tree)}
+    modules = {
+        name_of(path): ast.parse(path.read_text()) for folder in FOLDERS for path in (PROJECT / folder).rglob("*.py")
+    }
+    used = {one for name, tree in modules.items() for one in reached(name.removeprefix("plugins."), tree)}
     dead = [
         dotted
-        for name, tree in MODULES.items()
+        for name, tree in modules.items()
         if name.startswith("lakehouse.")
         for node in definitions(tree)
         if (dotted := f"{name}.{node.name}") not in used | ALLOWED.keys()

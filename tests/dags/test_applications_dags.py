@@ -239,7 +239,10 @@ def test_tables_of_a_running_job_are_left_to_it_and_its_changes_are_reported(run
             "table_maintenance", {"table": "totals"}, {"check_request": {"tables": ["--fix"]}}, "upkeep",
             marks=pytest.mark.airflow,
         ),
-        ("table_maintenance", {"table": "totals", "dry_run": True}, {"check_request": {"dry_run": False}}, "upkeep"),
+        pytest.param(
+            "table_maintenance", {"table": "totals", "dry_run": True}, {"check_request": {"dry_run": False}}, "upkeep",
+            marks=pytest.mark.airflow,
+        ),
         ("recovery_drill", {"table": "totals"}, {"each_table": {"table": "--app=/tmp/evil.py"}}, "drill/0"),
     ],
 )  # fmt: skip

@@ -1,4 +1,7 @@
-"""The demo's topics hold what they claim: counts, order, tombstones, null keys, and right times."""
+"""The demo's topics hold what they claim: counts, order, tombstones, null keys, and right times.
+
+What is slow here goes through the whole year again to check what the source says of itself.
+"""
 
 from __future__ import annotations
 
@@ -119,10 +122,12 @@ def test_ties_are_landings_then_takeoffs() -> None:
             assert before.value is None or after.value is not None
 
 
+@pytest.mark.slow
 def test_the_same_records_every_time() -> None:
     assert list(flights.records("airborne")) == records("airborne")
 
 
+@pytest.mark.slow
 def test_every_scheduled_hour_is_new_yorks_clock() -> None:
     # We take UTC from the source's time_hour. Here it is computed again, by the rules of the time zone.
     hours = source.flights().select(["year", "month", "day", "hour", "time_hour"]).to_pylist()
@@ -130,6 +135,7 @@ def test_every_scheduled_hour_is_new_yorks_clock() -> None:
         assert datetime(year, month, day, hour, tzinfo=NEW_YORK).astimezone(UTC) == stated
 
 
+@pytest.mark.slow
 def test_every_departure_reads_on_new_yorks_clock_as_the_source_says() -> None:
     table = source.flights().select(["carrier", "flight", "origin", "month", "day", "sched_dep_time", "dep_time"])
     clocks = {tuple(row.values())[:-1]: row["dep_time"] for row in table.to_pylist()}

@@ -133,6 +133,8 @@ def test_a_sample_and_earlier_ticks_decide_how_many_records_a_tick_takes(
     ]  # fmt: skip
 
 
+# Slow: the core has the rule without Spark (`pieces`) and the record that is too large.
+@pytest.mark.slow
 def test_a_batch_that_ended_sparks_process_is_read_record_by_record_at_the_next_start(
     lake, cluster, send_any, bronze, monkeypatch: pytest.MonkeyPatch
 ) -> None:

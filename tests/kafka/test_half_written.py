@@ -72,6 +72,8 @@ def test_another_applications_intervention_does_not_double_a_half_written_tick(
     assert intervene(OpenLake(spark, layout), other, NOBODYS) == 4
 
 
+# Slow: a half-written tick and a recreated topic are each in the core; this is both at once.
+@pytest.mark.slow
 def test_a_half_written_tick_of_a_recreated_topic_swallows_none_of_the_new_records(
     lake, cluster, send, bronze, crash
 ) -> None:

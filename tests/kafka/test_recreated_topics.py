@@ -37,6 +37,8 @@ def counts(lake: Lake, app: lh.App, table: str) -> dict[str, int]:
     return {row.k: row.n for row in lake.read(app.table(table)).collect()}
 
 
+# Slow: the core has a topic that was recreated after its records (test_data_loss.py).
+@pytest.mark.slow
 def test_a_topic_recreated_before_its_first_record_does_not_keep_the_dead_id(
     lake, cluster, send, bronze, spark: SparkSession, ingest
 ) -> None:

@@ -53,6 +53,8 @@ def test_a_second_process_is_told_who_writes(tmp_path: Path) -> None:
         Lease(str(path), "table 't'").acquire()
 
 
+# Slow: without Kafka the core has it in tests/spark/test_two_starters.py.
+@pytest.mark.slow
 def test_a_zombie_writer_of_a_table_is_fenced(lake, cluster, send, spark: SparkSession) -> None:
     cluster.create("zombie-silver")
     stream = lh.stream("zombie-silver", key="k string", schema="n bigint", format="kafka")

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 DAY = 86_400_000
 
 
-@pytest.mark.parametrize("by", [["id"], ["select"], ["id", "select", "yes"]])
+@pytest.mark.parametrize(
+    "by",
+    [
+        ["id", "select", "yes"],
+        pytest.param(["id"], marks=pytest.mark.slow),
+        pytest.param(["select"], marks=pytest.mark.slow),
+    ],
+    ids=["all", "bytes", "word"],
+)
 def test_any_key_can_be_laid_out_by(spark: SparkSession, tmp_path: Path, by: list[str]) -> None:
     """Delta knows no order of bytes and booleans; a name may be a word of SQL; values may be null."""
     from lakehouse.spark.table import files
