@@ -109,7 +109,7 @@ SPELLINGS = st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", " :\t")])
 def test_json_in_any_case_is_the_rule_in_python(
     spark: SparkSession, documents: list[dict[str, Any]], spelling: tuple[str, str]
 ) -> None:
-    from lakehouse.spark.stream.streams import decoded
+    from lakehouse.spark.stream.decoded import decoded
 
     script = Script()
     script.run(

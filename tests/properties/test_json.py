@@ -81,7 +81,7 @@ def test_spark_reads_what_the_rule_reads(stream: lh.Stream, spark: SparkSession,
 
     from lakehouse.spark.bronze import bronze
     from lakehouse.spark.changelog import published
-    from lakehouse.spark.stream.streams import decoded
+    from lakehouse.spark.stream.decoded import decoded
 
     records = [Record("docs", "id", 0, n, 1, b"k", doc, 1, 1) for n, doc in enumerate(docs)]
     rows = [("docs", "id", 0, r.offset, None, 0, None, r.key, r.value, 1, None) for r in records]
