@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from decimal import Decimal
 
 import lakehouse as lh
@@ -24,7 +25,7 @@ CHANGES: list[Unlike] = [
 
 
 def test_a_plan_shows_the_first_rows_with_the_columns_that_differ(capsys):
-    say("app.py", VISITS, Backfilled(Difference(1, 0, 7, CHANGES), None), plan=True)
+    say("app.py", VISITS, Backfilled(Difference(1, 0, 7, CHANGES), None))
     lines = capsys.readouterr().out.splitlines()
     (added,) = [line for line in lines if "added" in line and "id=a" in line]
     (changed,) = [line for line in lines if "id=b" in line]
@@ -39,3 +40,11 @@ def test_a_plan_has_them_as_json_and_a_change_that_was_made_has_not(capsys):
     said = json.loads(capsys.readouterr().out)
     assert (said["changed"], said["changes"][1]["after"]) == (7, {"n": 2, "city": "Rome", "sum": "0.10"})
     assert "changes" not in as_object("visits", Backfilled(Difference(1, 0, 7), 4), plan=False)
+
+
+def test_the_way_back_can_be_pasted_into_a_shell(capsys):
+    say("my apps/app's.py", VISITS, Backfilled(Difference(1, 0, 0), 4, before=3))
+    (back,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("The way back: ")]
+    assert shlex.split(back)[3:] == [
+        "lakehouse", "repair", "revert", "visits", "--tick", "3", "--app", "my apps/app's.py",
+    ]  # fmt: skip

@@ -90,7 +90,7 @@ def backfill(
         show.as_json(as_object(table, done, plan=plan) | ({"read_by": below} if below else {}))
         return
     show.say(f"{done.records:,} records of bronze {'are' if of is not None and plan else 'were'} read.")
-    say(app, application.table(table), done, plan=plan)
+    say(app, application.table(table), done)
     if plan and of is None:
         show.say("What was built stays beside the table: a backfill continues from it.")
     if below:
@@ -143,7 +143,7 @@ def as_object(table: str, done: Backfilled, *, plan: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def say(app: str | None, made: Table, done: Backfilled, *, plan: bool) -> None:
+def say(app: str | None, made: Table, done: Backfilled) -> None:
     """Say what was changed, and how to go back."""
     from lakehouse.plan.rows import takes_out
 

@@ -64,4 +64,4 @@ def revert(
     if json:
         show.as_json({"to": str(moment), **as_object(table, done, plan=plan)})
     else:
-        say(app, application.table(table), done, plan=plan)
+        say(app, application.table(table), done)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,7 +62,7 @@ def guessed_app() -> str:
 
 def with_app(app: str | None) -> str:
     """Return how a command that is suggested names the application: as the command line at hand has done."""
-    return "" if app is None else f" --app {app}"
+    return "" if app is None else f" --app {shlex.quote(app)}"
 
 
 def lake_of(config: Path | None, lake: str | None) -> Settings:
