@@ -23,6 +23,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from sqlglot import exp
@@ -42,6 +43,8 @@ from lakehouse.formats.text_value import (
 )
 from lakehouse.formats.unfit import Unfit, expected, utf8
 from lakehouse.plan.schema import Column, base_type, parse_type
+
+UPPER = str.maketrans(ascii_lowercase, ascii_uppercase)
 
 JsonReader = Callable[[Any], Any]
 
@@ -72,8 +75,8 @@ def encode(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
 
 
 def _upper(members: Any) -> Any:
-    """The members of an object under their names in upper case."""
-    return Members((name.upper(), value) for name, value in members)
+    """The members of an object under their names in upper case: of ASCII's letters, as Spark's patterns have it."""
+    return Members((name.translate(UPPER), value) for name, value in members)
 
 
 def _object(members: Members, readers: dict[str, JsonReader]) -> dict[str, Any]:

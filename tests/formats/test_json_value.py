@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.formats.json_text import java_double, no_surrogates
-from lakehouse.formats.json_value import decode, encode
+from lakehouse.formats.json_value import decode, decode_any_case, encode
 from lakehouse.formats.unfit import Unfit
 from lakehouse.plan.schema import Column
 
@@ -119,6 +119,20 @@ def test_what_is_not_an_object_is_refused(data: bytes) -> None:
 )
 def test_objects(data: bytes, expected: dict[str, Any] | None) -> None:
     assert decode(data, (Column("a", "int"),)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"size": 1, "AT": {"X": 2}}', (1, 2)), ('{"Size": 1, "size": 3}', (3, None)),
+        # As in Spark's patterns, only ASCII's letters have a case: these are other names.
+        ('{"\u017fize": 1}', (None, None)), ('{"s\u0131ze": 1}', (None, None)), ('{"\ufb01": 1}', (None, None)),
+    ],
+)  # fmt: skip
+def test_names_in_any_case(text: str, found: tuple[int | None, int | None]) -> None:
+    columns = (Column("SIZE", "int"), Column("FI", "int"), Column("at", "struct<x: int>"))
+    row = decode_any_case(text.encode(), columns)
+    assert row == {"SIZE": found[0], "FI": None, "at": None if found[1] is None else {"x": found[1]}}
 
 
 @pytest.mark.parametrize(
