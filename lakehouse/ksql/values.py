@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date, datetime
-from decimal import Decimal
 from typing import Any
 
 from lakehouse.errors import SqlError
@@ -55,6 +54,4 @@ def _value(of: Sql) -> Any:
     value = evaluate(Expression(of.text), {})
     if isinstance(value, datetime):
         return milliseconds(value)
-    if isinstance(value, date | Decimal):
-        return str(value) if isinstance(value, date) else value
-    return value
+    return str(value) if isinstance(value, date) else value

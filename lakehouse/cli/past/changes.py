@@ -87,45 +87,46 @@ def _net(
     layout = Layout(settings.lake.path)
     keys = reader.facts(layout, "silver", name).key
     for row in net_changes.rows(layout, name, keys, first, last, key):
-        kind = KINDS[row["_change_type"]]
-        values = {} if kind == "delete" else {n: v for n, v in row.items() if n[0] != "_" and n not in keys}
-        yield {
-            "version": row["_commit_version"],
-            "time": row["_commit_timestamp"],
-            "change": kind,
-            "key": {n: row[n] for n in keys},
-            "value": values or None,
-        }
+        yield _change(row, keys)
+
+
+def _coming(settings: Settings, name: str, first: int | None, key: str | None) -> Iterator[dict[str, Any]]:
+    """The net changes as they come, without end; without `first`, of the versions after the newest one."""
+    from lakehouse.cli.terminal import repeating
+    from lakehouse.lake import reader
+    from lakehouse.lake.layout import Layout
+    from lakehouse.lake.row import net_changes
+
+    layout = Layout(settings.lake.path)
+    facts = reader.facts(layout, "silver", name)
+    if first is not None and first > facts.version + 1:
+        raise NotFound(f"table {name!r} has versions 0 to {facts.version}; version {first} does not exist.")
+    seen = facts.version if first is None else first - 1
+    for row in net_changes.coming(layout, name, facts.key, seen, repeating.pause, key):
+        yield _change(row, facts.key)
+
+
+def _change(row: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    kind = KINDS[row["_change_type"]]
+    values = {} if kind == "delete" else {n: v for n, v in row.items() if n[0] != "_" and n not in keys}
+    return {
+        "version": row["_commit_version"],
+        "time": row["_commit_timestamp"],
+        "change": kind,
+        "key": {n: row[n] for n in keys},
+        "value": values or None,
+    }
 
 
 def _follow(
     settings: Settings, name: str, first: int | None, key: str | None, limit: int | None, *, as_json: bool
 ) -> None:
-    """Print the changes of each version that comes, a line each; without `first`, of those after the newest one."""
+    """Print the changes of each version that comes, a line each."""
     from lakehouse.cli.terminal.repeating import until_ctrl_c
 
     with until_ctrl_c():
         for change in islice(_coming(settings, name, first, key), limit):
             show.as_json(change) if as_json else show.say(_line(change))
-
-
-def _coming(settings: Settings, name: str, first: int | None, key: str | None) -> Iterator[dict[str, Any]]:
-    """The net changes as they come, without end."""
-    from lakehouse.cli.terminal.repeating import each_time
-    from lakehouse.lake import reader
-    from lakehouse.lake.layout import Layout
-
-    path, what = Layout(settings.lake.path).silver(name), f"table {name!r}"
-    seen = reader.open_table(path, what).version()
-    if first is not None and first > seen + 1:
-        raise NotFound(f"{what} has versions 0 to {seen}; version {first} does not exist.")
-    seen = seen if first is None else first - 1
-    for newest in each_time(lambda: reader.open_table(path, what).version()):
-        if newest < seen:
-            raise NotFound(f"{what} begins again: it was at version {seen}, and is at {newest}. Follow it anew.")
-        if newest > seen:
-            yield from _net(settings, name, seen + 1, newest, key)
-        seen = newest
 
 
 def _line(change: dict[str, Any]) -> str:

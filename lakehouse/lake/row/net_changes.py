@@ -5,11 +5,12 @@ A few versions are read at a time, so that the first changes come soon; many cha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
+from lakehouse.errors import NotFound
 from lakehouse.lake import reader
 from lakehouse.lake.keys import key_condition
 from lakehouse.lake.layout import Layout
@@ -42,6 +43,24 @@ def rows(
         yield from feed.changes(condition)
         count = min(count * 2, VERSIONS_A_READ) if feed.read < ROWS_A_READ else max(count // 2, 1)
         at = until + 1
+
+
+def coming(
+    layout: Layout, name: str, keys: tuple[str, ...], seen: int, wait: Callable[[], object], key: str | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the changes of the versions after `seen` as they come, without end, as `rows` does.
+
+    wait: returns when it is time for the next look. Raises NotFound for a table that begins again, too.
+    """
+    path, what = reader.path_of(layout, *reader.split(name)), f"table {name!r}"
+    while True:
+        newest = reader.open_table(path, what).version()
+        if newest < seen:
+            raise NotFound(f"{what} begins again: it was at version {seen}, and is at {newest}. Follow it anew.")
+        if newest > seen:
+            yield from rows(layout, name, keys, seen + 1, newest, key)
+        seen = newest
+        wait()
 
 
 class _Feed:

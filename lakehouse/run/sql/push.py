@@ -55,21 +55,12 @@ def push(query: Query, script: Script, layout: Layout, wait: Wait = pause) -> An
 
 def _changes(of: Entry, layout: Layout, wait: Wait, earliest: bool) -> Iterator[Row]:
     """A table's changed rows, version by version."""
-    path, what = layout.silver(of.name), f"table {of.name!r}"
-    keys = reader.facts(layout, "silver", of.name).key
-    kinds = {c.name: c.kind for c in of.columns}
-    seen = -1 if earliest else reader.open_table(path, what).version()
-    while True:
-        newest = reader.open_table(path, what).version()
-        if newest > seen:
-            for change in net_changes.rows(layout, of.name, keys, seen + 1, newest, None):
-                gone = change["_change_type"] == "delete"
-                visible = {n: v for n, v in change.items() if not n.startswith("_")}
-                yield {
-                    n.lower(): None if gone and n not in keys else value_of(v, kinds.get(n)) for n, v in visible.items()
-                }
-            seen = newest
-        wait()
+    facts = reader.facts(layout, "silver", of.name)
+    keys, kinds = facts.key, {c.name: c.kind for c in of.columns}
+    for change in net_changes.coming(layout, of.name, keys, -1 if earliest else facts.version, wait):
+        gone = change["_change_type"] == "delete"
+        visible = {n: v for n, v in change.items() if not n.startswith("_")}
+        yield {n.lower(): None if gone and n not in keys else value_of(v, kinds.get(n)) for n, v in visible.items()}
 
 
 def _records(of: Entry, layout: Layout, wait: Wait, earliest: bool) -> Iterator[Row]:

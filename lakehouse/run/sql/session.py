@@ -19,6 +19,7 @@ from lakehouse.ksql.syntax.texts import Text, texts
 from lakehouse.ksql.values import record
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.origin import Source
+from lakehouse.plan.table import Table
 from lakehouse.run.start.folders import check_lake
 from lakehouse.run.start.kafka import kafka
 from lakehouse.settings.config import Settings
@@ -138,7 +139,7 @@ class SqlSession:
         target = self.script.find(statement.target, statement.at)
         made = record(statement, target)
         node = target.made.node
-        source = node.source if not hasattr(node, "stream") else node.stream.source
+        source = (node.stream if isinstance(node, Table) else node).source
         assert isinstance(source, Source)
         try:
             sent = ProducerRecord(
