@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from lakehouse.model import model
 from lakehouse.plan.evolution.change import change_of, declared, tables_of, topics_of
 from lakehouse.testing import Replay
 
+from .. import rows_meeting as meeting
 from ..changelogs import apply
 from ..rows import (
     ALL,
@@ -67,6 +69,49 @@ def test_the_tables_are_what_their_tables_hold(history: Any) -> None:
         sums[row["b_g"]] = sums.get(row["b_g"], 0) + (row["n"] or 0)
     chained = {key[0]: row["total"] for key, row in made.tables[CHAIN.name].items() if row["rows"]}
     assert chained == {key: total for key, total in sums.items() if key is not None}
+
+
+@given(seed=st.integers(0, 2**32), size=st.integers(4, 60))
+def test_tables_of_one_topic_on_both_sides_are_what_their_tables_hold(seed: int, size: int) -> None:
+    """One record changes the left row and several on the right: what is left is a join of the rows as they are."""
+    made = model.run(meeting.APP, meeting.records(seed, size, 3), decode)
+    tables = {name: dict(rows) for name, rows in made.tables.items()}
+    for name, changes in made.changelogs.items():
+        assert apply(changes) == tables[name], name
+    a, b, counts, counted = (tables[table.name] for table in (A, B, meeting.COUNTS, meeting.COUNTED))
+    refer: dict[Any, list[int]] = {}
+    for row in a.values():
+        if row["to"] is not None:
+            refer.setdefault((row["to"],), []).append(row["n"])
+    most = {key: max((n for n in values if n is not None), default=None) for key, values in refer.items()}
+    assert counts == {key: {"refer": len(values), "most": most[key]} for key, values in refer.items()}
+
+    def with_right(rows: Any, right: Any, prefix: str, columns: Any, by: Any = None) -> Any:
+        found = {key: right.get(key if by is None else (row[by],), {}) for key, row in rows.items()}
+        return {key: {**row, **{prefix + name: found[key].get(name) for name in columns}} for key, row in rows.items()}
+
+    assert tables["parents"] == with_right(a, a, "p_", ("g", "n", "to"), "to")
+    assert counted == with_right(a, counts, "c_", ("refer", "most"), "to")
+    assert tables["by_largest"] == with_right(b, tables["largest"], "l_", ("g", "n", "to"))
+    both = {key: counts.get(key, {"refer": None, "most": None}) for key in {*counts, *b}}
+    assert tables["of_counts"] == with_right(both, b, "b_", ("g", "n"))
+    pairs = {key: row for key, row in tables["pairs"].items() if (row["to"],) in counted}
+    assert tables["placed"] == with_right(pairs, counted, "t_", ("g", "n", "to", "c_refer", "c_most"), "to")
+    for key, row in tables["groups"].items():
+        group = [other for other in counted.values() if (other["c_refer"],) == key]
+        assert row["rows"] == len(group)
+        assert sorted(map(str, row["listed"])) == sorted(str(other["n"]) for other in group)
+        assert (row["total"] or 0) == sum(other["c_most"] or 0 for other in group)
+
+
+@given(seed=st.integers(0, 2**32), size=st.integers(4, 60))
+def test_what_is_made_of_the_rows_of_windows_is_what_these_hold(seed: int, size: int) -> None:
+    made = model.run(meeting.WINDOWED, meeting.records(seed, size, 3), decode)
+    for table in meeting.WINDOWS:
+        rows = made.tables[table.name]
+        assert made.tables[f"{table.name}_large"] == {key: row for key, row in rows.items() if row["n"] > 1}
+        counts = {key: row["rows"] for (key,), row in made.tables[f"{table.name}_by_n"].items()}
+        assert counts == dict(Counter(row["n"] for row in rows.values()))
 
 
 @given(history=histories(), ticks=st.lists(st.integers(1, 4), min_size=0, max_size=20))
