@@ -27,6 +27,8 @@ SECRETS = {
     "spark.hadoop.lakehouse.odd": ' \\ # ! = : "quoted" \'\u20ac\U0001f600\t${HOME} $(id)',
 }
 
+LONGEST = ("tests/spark/test_scenarios.py", "tests/ksql/test_on_spark.py", "tests/cli/test_end_to_end.py")
+
 # Nothing may depend on the local time zone: one of the two processes of `make test` runs where an hour comes twice.
 if os.environ.get("PYTEST_XDIST_WORKER") == "gw1":
     os.environ["TZ"] = "Europe/Berlin"
@@ -40,6 +42,11 @@ def pytest_configure(config: pytest.Config) -> None:
         "lakehouse", max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
     settings.load_profile("lakehouse")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first: at the end of a run one of two processes would wait for the other."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 def is_core(config: pytest.Config) -> bool:
