@@ -133,7 +133,12 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("table", APP.tables, ids=lambda table: table.name)
+# The fates of `totals` are also those of a damaged one, below.
+@pytest.mark.parametrize(
+    "table",
+    [pytest.param(table, marks=[pytest.mark.slow] * (table is TOTALS)) for table in APP.tables],
+    ids=lambda table: table.name,
+)
 def test_every_offset_has_its_fate(whole: Lake, table: lh.Table) -> None:
     audit = whole.audit(APP, table, deep=True)
     assert (audit.ok, audit.problems) == (True, [])
