@@ -20,6 +20,7 @@ from lakehouse.model.scalar import (
     equal,
     like,
     modulo,
+    negated,
     substring,
     to_string,
     whole_division,
@@ -32,7 +33,10 @@ Evaluator = Callable[[ColumnValues], Any]
 
 def evaluate(item: Expression, values: ColumnValues) -> Any:
     """Return an expression's value over columns by lower-case name; NeedsSpark if Python can't tell."""
-    return _compiled(item.text)(values)
+    try:
+        return _compiled(item.text)(values)
+    except (TypeError, ValueError, OverflowError) as error:  # arguments that Spark casts, other forms of a function
+        raise NeedsSpark(f"{item.text}: the model can't compute it ({error}); run this on Spark.") from error
 
 
 @lru_cache(maxsize=4096)
@@ -96,7 +100,14 @@ def _like(node: exp.Expression) -> Evaluator:
 
 def _array(node: exp.Expression) -> Evaluator:
     parts = [_compile(item) for item in node.expressions]
-    return lambda values: [part(values) for part in parts]
+
+    def run(values: ColumnValues) -> list[Any]:
+        items = [part(values) for part in parts]
+        if len({type(item) for item in items if item is not None}) > 1:
+            raise NeedsSpark(f"the model does not cast {items!r} to one type; run this on Spark.")
+        return items
+
+    return run
 
 
 def _if(node: exp.Expression) -> Evaluator:
@@ -256,7 +267,7 @@ _BUILDERS: dict[type[exp.Expression], Callable[[exp.Expression], Evaluator]] = {
     exp.And: _and,
     exp.Or: _or,
     exp.Not: lambda node: _strict(operator.not_, _compile(node.this)),
-    exp.Neg: lambda node: _strict(operator.neg, _compile(node.this)),
+    exp.Neg: lambda node: _strict(negated, _compile(node.this)),
     exp.Is: _is,
     exp.Coalesce: _coalesce,
     exp.In: _in,
@@ -270,7 +281,7 @@ _BUILDERS: dict[type[exp.Expression], Callable[[exp.Expression], Evaluator]] = {
     exp.Trim: _trim,
     exp.Length: lambda node: _strict(len, _compile(node.this)),
     exp.UnixDate: lambda node: _strict(STRICT["unix_date"], _compile(node.this)),
-    exp.Abs: lambda node: _strict(abs, _compile(node.this)),
+    exp.Abs: lambda node: _strict(lambda value: negated(value) if value < 0 else value, _compile(node.this)),
     exp.Substring: _substring,
     exp.Concat: lambda node: _strict(
         lambda *texts: "".join(map(to_string, texts)), *[_compile(item) for item in node.expressions]

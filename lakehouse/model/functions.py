@@ -18,7 +18,8 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 
 from lakehouse.errors import NeedsSpark
-from lakehouse.model.scalar import to_string
+from lakehouse.model.scalar import modulo, to_string
+from lakehouse.semantics.aggregate.aggregate import LONG_MAX, LONG_MIN
 from lakehouse.semantics.moment import milliseconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -79,6 +80,26 @@ def _get(items: list[Any], place: int) -> Any:
     return items[place] if 0 <= place < len(items) else None
 
 
+def _element_at(of: Any, key: Any) -> Any:
+    """The value of a map, or an element of a list: counted from 1, or from its end by a negative number."""
+    if isinstance(of, Mapping):
+        return of.get(key)
+    if key == 0:
+        raise NeedsSpark("try_element_at with a place of 0 fails in Spark; run this there.")
+    return _get(of, key - 1 if key > 0 else len(of) + key)
+
+
+def _exists(items: list[Any], holds: Lambda) -> bool | None:
+    found = [holds(item) for item in items]
+    return True if True in found else None if None in found else False
+
+
+def _positive_rest(a: Any, b: Any) -> int | None:
+    """Java's rest, once more after adding b where it is negative: below 0 for two negative numbers."""
+    rest = modulo(a, b)
+    return rest if rest is None or rest >= 0 else modulo(rest + b, b)
+
+
 def _pad(text: str, length: int, fill: str, *, left: bool) -> str:
     if len(text) >= length or not fill:
         return text[: max(length, 0)]
@@ -123,7 +144,7 @@ def _whole(work: Callable[[Any], int]) -> Callable[[Any], int]:
     def run(value: Any) -> int:
         if isinstance(value, Decimal) or (isinstance(value, float) and not math.isfinite(value)):
             raise NeedsSpark(f"the model does not round {value!r} as Spark does; run this on Spark.")
-        return work(value)
+        return max(LONG_MIN, min(LONG_MAX, work(value)))  # a BIGINT, cut off as in Java
 
     return run
 
@@ -160,8 +181,7 @@ STRICT: dict[str, Callable[..., Any]] = {
     "unix_date": lambda day: (day - _DAY).days,
     "get": _get,
     "split": _split,
-    "try_element_at": lambda of, key: of.get(key) if isinstance(of, Mapping) else _get(of, key - 1),
-    "size": len,
+    "try_element_at": _element_at,
     "map_keys": list,
     "map_values": lambda of: list(of.values()),
     "map_contains_key": lambda of, key: key in of,
@@ -176,7 +196,7 @@ STRICT: dict[str, Callable[..., Any]] = {
     "reverse": lambda of: of[::-1],
     "transform": lambda items, work: [work(item) for item in items],
     "filter": lambda items, keep: [item for item in items if keep(item) is True],
-    "exists": lambda items, holds: any(holds(item) is True for item in items),
+    "exists": _exists,
     "aggregate": _reduced,
     "map_filter": lambda of, keep: {k: v for k, v in of.items() if keep(k, v) is True},
     "transform_values": lambda of, work: {k: work(k, v) for k, v in of.items()},
@@ -185,7 +205,7 @@ STRICT: dict[str, Callable[..., Any]] = {
     "rpad": lambda text, length, fill: _pad(text, length, fill, left=False),
     "instr": lambda text, part: text.find(part) + 1,
     "repeat": lambda text, times: text * times,
-    "chr": lambda code: chr(code % 256) if code > 0 else "",
+    "chr": lambda code: chr(code % 256) if code >= 0 else "",
     "floor": _whole(math.floor),
     "ceil": _whole(math.ceil),
     "sqrt": _number(math.sqrt),
@@ -200,7 +220,7 @@ STRICT: dict[str, Callable[..., Any]] = {
     "tanh": _number(math.tanh),
     "degrees": _number(math.degrees),
     "radians": _number(math.radians),
-    "pmod": lambda a, b: a % abs(b) if b else None,
+    "pmod": _positive_rest,
 }
 WITH_NULLS: dict[str, Callable[..., Any]] = {
     "concat_ws": lambda by, *texts: None if by is None else by.join(
@@ -209,6 +229,7 @@ WITH_NULLS: dict[str, Callable[..., Any]] = {
     "greatest": _extreme(max),
     "least": _extreme(min),
     "map": lambda *parts: dict(zip(parts[::2], parts[1::2], strict=True)),
+    "size": lambda of: -1 if of is None else len(of),
     "isnull": lambda value: value is None,
     "isnotnull": lambda value: value is not None,
 }  # fmt: skip

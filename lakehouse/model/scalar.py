@@ -10,14 +10,15 @@ import math
 import operator
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from lakehouse.errors import NeedsSpark
 
+T = TypeVar("T")
 _NUMBER = (int, float, Decimal)
-_INTEGER_TEXT = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?")
+_INTEGER_TEXT = re.compile(r"(?P<sign>[+-]?)(?=\.?[0-9])(?P<whole>[0-9]*)(?:\.[0-9]*)?")
 _DOUBLE_TEXT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BLANKS = "".join(map(chr, range(33)))  # the characters that Spark trims from a text before a cast
 _INT, _BIGINT = 32, 64
@@ -39,7 +40,8 @@ def _to_integer(bits: int) -> Callable[[Any], int | None]:
         limit = 1 << (bits - 1)
         if isinstance(value, str):
             text = value.strip(_BLANKS)
-            whole = int(text.split(".")[0]) if _INTEGER_TEXT.fullmatch(text) else None
+            found = _INTEGER_TEXT.fullmatch(text)
+            whole = int(found["sign"] + (found["whole"] or "0")) if found else None
             return whole if whole is not None and -limit <= whole < limit else None
         if isinstance(value, int):
             return (value + limit) % (2 * limit) - limit  # cut off, as in Java
@@ -67,22 +69,30 @@ def _to_boolean(value: Any) -> bool:
     raise NeedsSpark(f"the model does not cast {value!r} to a boolean; run this on Spark.")
 
 
-def _to_date(value: Any) -> date:
+def _to_date(value: Any) -> date | None:
     if isinstance(value, datetime):
         return value.date()
     if isinstance(value, date):
         return value
     if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
-        return date.fromisoformat(value)
+        return _or_null(date.fromisoformat, value)
     raise NeedsSpark(f"the model does not cast {value!r} to a date; run this on Spark.")
 
 
-def _to_timestamp(value: Any) -> datetime:
+def _to_timestamp(value: Any) -> datetime | None:
     if isinstance(value, datetime):
         return value
     if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?", value):
-        return datetime.fromisoformat(value).replace(tzinfo=UTC)
+        return _or_null(datetime.fromisoformat, f"{value}+00:00")
     raise NeedsSpark(f"the model does not cast {value!r} to a timestamp; run this on Spark.")
+
+
+def _or_null(read: Callable[[str], T], value: str) -> T | None:
+    """What is read of a text; null for a day or a time that there is not, such as February 30."""
+    try:
+        return read(value)
+    except ValueError:
+        return None
 
 
 CASTS: dict[str, Callable[[Any], Any]] = {
@@ -135,7 +145,18 @@ def _wrapped(a: int, b: int, result: int) -> int:
 
     if fits(a, _INT) and fits(b, _INT) and not fits(result, _INT):
         raise NeedsSpark(f"the model can't tell whether {a} and {b} are INT, and so wrap around, or BIGINT; use Spark.")
-    return (result + (1 << 63)) % (1 << 64) - (1 << 63)
+    return _as_long(result)
+
+
+def _as_long(value: int) -> int:
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def negated(value: Any) -> Any:
+    """Return -value; the smallest INT and the smallest BIGINT have no such number."""
+    if isinstance(value, int) and value in (-(1 << 31), -(1 << 63)):
+        raise NeedsSpark(f"the model can't tell whether {value} is INT, and so has no negative, or BIGINT; use Spark.")
+    return -value
 
 
 def divide(a: Any, b: Any) -> float | None:
@@ -149,7 +170,7 @@ def whole_division(a: Any, b: Any) -> int | None:
     """Return a div b, cut off towards zero as in Java, and null for a division by zero."""
     if not (isinstance(a, int) and isinstance(b, int)):
         raise NeedsSpark("the model's div is for integers; run this on Spark.")
-    return None if b == 0 else abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
+    return None if b == 0 else _as_long(abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1))
 
 
 def like(text: str, pattern: str) -> bool:

@@ -13,7 +13,8 @@ from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression import Expression
 
 VALUES: dict[str, Any] = {
-    "n": 7, "z": 0, "neg": -7, "d": 2.5, "nan": float("nan"), "big": 2**31, "s": "Paris", "blank": "  x ",
+    "n": 7, "z": 0, "neg": -7, "d": 2.5, "nan": float("nan"), "big": 2**31, "low": -(2**31), "least": -(2**63),
+    "s": "Paris", "blank": "  x ",
     "t": True, "f": False, "nothing": None, "price": Decimal("1.10"), "who": {"First": "Ada", "last": None},
     "at": datetime(2020, 1, 1, tzinfo=UTC),
 }  # fmt: skip
@@ -21,9 +22,17 @@ VALUES: dict[str, Any] = {
 GIVES: list[tuple[str, Any]] = [
     ("'a_c' LIKE 'a\\\\_c'", True), ("'abc' LIKE 'a\\\\_c'", False),
     ("'abc' LIKE 'a%'", True), ("'abc' NOT LIKE 'a%'", False),
+    ("least div -1", -(2**63)),
     ("7 div -2", -3), ("transform(array(1, 2), x -> x + 1)", [2, 3]), ("try_element_at(map('a', 1), 'a')", 1),
     ("aggregate(array(1, 2), 0, (s, x) -> s + x)", 3), ("get(array(1, 2), 5) IS NULL", True), ("null <=> 1", False),
     ("filter(array(1, null, 3), x -> x > 1)", [3]), ("concat_ws('-', 'a', null, 'b')", "a-b"),
+    ("try_element_at(array(1, 2, 3), -1)", 3), ("try_element_at(array(1, 2, 3), -4)", None),
+    ("try_element_at(array(1, 2, 3), 4)", None), ("size(nothing)", -1), ("size(array(1))", 1),
+    ("exists(array(1, null), x -> x > 5)", None), ("exists(array(1, null), x -> x > 0)", True),
+    ("exists(array(1), x -> x > 5)", False), ("chr(0)", "\0"), ("chr(-1)", ""),
+    ("pmod(-7, -3)", -1), ("pmod(-7, 3)", 2),
+    ("pmod(7, -3)", 1), ("pmod(7, 0)", None), ("floor(-1.5e0)", -2), ("floor(1e300)", 2**63 - 1),
+    ("ceil(-1e300)", -(2**63)),
     ("N", 7), ("n + 1", 8), ("n - 1", 6), ("n * 2", 14), ("n / 2", 3.5), ("-n", -7), ("n / z", None), ("n % z", None),
     ("n % 4", 3), ("neg % 4", -3), ("n + d", 9.5), ("n + nothing", None), ("big * big * 2 + big", -(2**63) + 2**31),
     ("n = 7", True), ("n <> 7", False), ("n > d", True), ("price > d", False), ("s < 'Q'", True), ("n = nothing", None),
@@ -40,7 +49,9 @@ GIVES: list[tuple[str, Any]] = [
     ("substring(s, 2, -1)", ""), ("substring(s, 9)", ""), ("struct(n, s AS town)", {"n": 7, "town": "Paris"}),
     ("CASE WHEN n > 9 THEN 'big' WHEN n > 5 THEN 'mid' END", "mid"), ("CASE WHEN nothing THEN 1 ELSE 2 END", 2),
     ("CASE WHEN f THEN 1 END", None), ("CAST('42' AS int)", 42), ("CAST(' 42 ' AS bigint)", 42),
-    ("CAST('1.9' AS int)", 1), ("CAST('x' AS int)", None), ("CAST('1_0' AS int)", None), ("CAST('' AS int)", None),
+    ("CAST('1.9' AS int)", 1), ("CAST('x' AS int)", None), ("CAST('-.5' AS int)", 0),
+    ("CAST('2020-02-30' AS date)", None),
+    ("CAST('1_0' AS int)", None), ("CAST('' AS int)", None),
     ("CAST('2147483648' AS int)", None), ("CAST(big AS int)", -(2**31)), ("CAST(d AS int)", 2),
     ("CAST(nan AS bigint)", 0), ("CAST(1e30 AS bigint)", 2**63 - 1), ("CAST(t AS int)", 1),
     ("CAST('1.5e1' AS double)", 15.0), ("CAST('x' AS double)", None), ("CAST(n AS double)", 7.0),
@@ -62,6 +73,11 @@ def test_gives(text: str, expected: Any) -> None:
         "n = t",
         "nan > n", "CAST(price AS string)", "CAST(d AS string)", "CAST(price AS int)", "CAST(s AS date)",
         "CAST('1d' AS double)", "2147483647 + n", "CASE n WHEN 7 THEN 1 END", "concat(d, s)", "at > s",
+        "transform(array(10, 20), (x, i) -> x + i)", "filter(array(10, 20), (x, i) -> i > 0)",
+        "aggregate(array(1, 2), 0, (s, x) -> s + x, s -> s * 10)", "floor(d, 1)", "replace(s, 'a')", "lpad(s, 9)",
+        "sequence(date'2020-01-01', date'2020-01-03')", "greatest(n, s)", "length(n)", "upper(n)", "substring(n, 1)",
+        "timestamp_millis(9999999999999999)", "date_from_unix_date(99999999)", "try_element_at(array(1), 0)",
+        "pmod(d, 2)", "array(n, s)", "array(n, d)", "abs(low)", "-low",
     ],
 )  # fmt: skip
 def test_says_that_it_needs_spark_rather_than_guess(text: str) -> None:
