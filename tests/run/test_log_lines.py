@@ -77,3 +77,8 @@ def test_as_json_a_line_has_the_event_too() -> None:
         "time": "2026-11-23T12:00:00.005Z", "level": "info", "message": "tick 7: 2 records in bronze (0.2 s)",
         "event": "tick", "tick": 7, "records": 2, "seconds": 1.5, "took": 0.25,
     }  # fmt: skip
+
+
+def test_as_json_the_message_is_the_line_also_where_the_event_has_one() -> None:
+    (line,) = told(JobEvent("kafka away", 0, 0, 2.0, {"message": "no answer"}), form="json")
+    assert json.loads(line)["message"] == "Kafka does not answer: no answer"

@@ -53,7 +53,8 @@ class Lines:
             return
         time = self._now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
         if self._as_json:
-            self._write(json.dumps({"time": time, "level": level, "message": text, **details}, default=str))
+            line = {"time": time, "level": level, "message": text}
+            self._write(json.dumps({**line, **details, **line}, default=str))  # an event may have a message, too
         else:
             self._write(f"{time} {level:7} " + text.replace("\r", "\\r").replace("\n", "\\n"))
 
