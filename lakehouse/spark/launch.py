@@ -52,11 +52,9 @@ def _without_java_s_greeting() -> Iterator[None]:
     if (grep := shutil.which("grep")) is None:
         yield
         return
-    _FILTERS.append(
-        subprocess.Popen(
-            [grep, "--line-buffered", "-v", GREETING], stdin=subprocess.PIPE, stdout=STDERR, start_new_session=True
-        )
-    )
+    # -a: a record in an error may hold any bytes, and after them grep would show no line.
+    command = [grep, "-a", "--line-buffered", "-v", GREETING]
+    _FILTERS.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=STDERR, start_new_session=True))
     into = _FILTERS[-1].stdin
     assert into is not None
     before = os.dup(STDERR)
