@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := infra/python/requirements.lock
 .DELETE_ON_ERROR:
-.PHONY: help setup lint format test test-all test-ui demo bench bench-peers lock airflow-setup clean test-airflow airflow jars lock-jars wheel quick-start components audit
+.PHONY: help setup lint format test test-all test-ui demo bench bench-peers lock airflow-setup clean test-airflow airflow jars lock-jars wheel docs docs-packages quick-start components audit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +37,16 @@ wheel: .venv/.installed ## the wheel, into build/wheel: pip installs it anywhere
 	@$(PIP) wheel --no-deps --no-build-isolation --wheel-dir build/wheel build/sources
 	@rm -rf build/sources && ls build/wheel
 
+# In a folder of their own: the environment that the tests run in does not grow. A copy of the lock is the stamp.
+docs-packages: .venv/.installed
+	@cmp -s infra/docs/requirements.lock .docs/installed.lock || { \
+		echo "docs: installing infra/docs/requirements.lock into .docs (150 MB)"; \
+		rm -rf .docs && $(PIP) install --root-user-action=ignore --no-compile --require-hashes --target .docs \
+			--requirement infra/docs/requirements.lock && cp infra/docs/requirements.lock .docs/installed.lock; }
+
+docs: docs-packages ## the docs as a site, build/docs/html; a warning is an error
+	@PYTHONPATH=.docs $(BIN)/python infra/docs/build.py
+
 quick-start: setup ## Java keeps Spark's classes ready on disk (220 MB): each start of Spark takes a fifth less
 	@$(BIN)/python -m lakehouse.run.job.class_archive
 
@@ -59,7 +69,7 @@ IN_TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 test: lint airflow-setup ## lint and the core tests
 	$(BIN)/python -m pytest $(IN_TWO)
 
-test-all: lint airflow-setup ## lint and every test but the browser's (make test-ui), the slow ones too
+test-all: lint airflow-setup docs-packages ## lint and every test but the browser's (make test-ui), the slow ones too
 	$(BIN)/python -m pytest -m "not ui" $(IN_TWO)
 
 # Debian's own browser and its driver; nothing else is needed, and nothing else is installed.
@@ -95,11 +105,15 @@ audit: .venv/.installed ## is anything known against a component? Fails where it
 	@$(BIN)/python infra/components.py audit
 
 # UPGRADE=--upgrade takes newer versions; without it only what pyproject.toml asks for changes.
-lock: ## write infra/python/requirements.lock anew from pyproject.toml
+lock: ## write infra/python/requirements.lock anew from pyproject.toml, and infra/docs/requirements.lock
 	@test -x .venv-lock/bin/pip-compile || { $(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet pip-tools; }
 	@CUSTOM_COMPILE_COMMAND="make lock" .venv-lock/bin/pip-compile --quiet $(UPGRADE) --generate-hashes --allow-unsafe \
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --strip-extras \
 		--constraint infra/python/constraints.txt --extra demo --extra dev --output-file $(LOCK) pyproject.toml
+	@mkdir -p build && grep -oE '^[A-Za-z0-9._-]+==[^ ]+' $(LOCK) > build/pins.txt
+	@CUSTOM_COMPILE_COMMAND="make lock" .venv-lock/bin/pip-compile --quiet $(UPGRADE) --generate-hashes --allow-unsafe \
+		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --strip-extras --constraint build/pins.txt \
+		--output-file infra/docs/requirements.lock infra/docs/requirements.in
 
 airflow-setup: setup ## an Airflow environment of its own
 	@$(BIN)/python -m lakehouse.setup.airflow
@@ -108,4 +122,4 @@ airflow: setup airflow-setup ## Airflow and its UI on this machine; lakehouse ai
 	$(BIN)/lakehouse airflow up
 
 clean: ## remove what make made
-	rm -rf .venv .venv-lock .venv-airflow .jars .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf .venv .venv-lock .venv-airflow .docs .jars .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info

@@ -21,7 +21,11 @@ from typing import Any
 
 INFRA = Path(__file__).resolve().parent
 SETUP = INFRA.parent / "lakehouse" / "setup"
-LOCKS = {"lakehouse": INFRA / "python" / "requirements.lock", "airflow": SETUP / "airflow.lock"}
+LOCKS = {
+    "lakehouse": INFRA / "python" / "requirements.lock",
+    "airflow": SETUP / "airflow.lock",
+    "docs": INFRA / "docs" / "requirements.lock",
+}
 CHECKSUMS = SETUP / "checksums.txt"
 PLOT = INFRA.parent / "plugins" / "lakehouse_page" / "static" / "vendor" / "uPlot.esm.js"
 LIST = INFRA / "components.json"

@@ -39,7 +39,11 @@ def test_the_list_equals_the_locks() -> None:
 def test_no_locked_component_is_missing_and_each_has_a_version_and_a_checksum() -> None:
     pinned = sum(
         len(re.findall(r"^[A-Za-z0-9._-]+==", lock.read_text(), re.MULTILINE))
-        for lock in (INFRA / "python" / "requirements.lock", SETUP / "airflow.lock")
+        for lock in (
+            INFRA / "python" / "requirements.lock",
+            SETUP / "airflow.lock",
+            INFRA / "docs" / "requirements.lock",
+        )
     )
     jars = len((SETUP / "checksums.txt").read_text().splitlines()) - 1
     assert len(LISTED["components"]) == pinned + jars + 1
