@@ -22,6 +22,8 @@ from lakehouse.setup import places
 
 PROJECT = Path(__file__).parents[2]
 MINUTES = 60
+# What takes the time is pip, in the fixture of whichever test is the first.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(30 * MINUTES)]
 TOLD = "error: Found no kafka jars in {}/kafka; they are fetched once. Run `lakehouse setup`.\n"
 
 
@@ -78,14 +80,12 @@ def elsewhere(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     place.run("lakehouse kafka down")
 
 
-@pytest.mark.slow
 def test_without_the_set_up_a_command_says_what_to_run(elsewhere: Elsewhere) -> None:
     done = elsewhere.run("lakehouse kafka up")
     assert done.returncode != 0
     assert (done.stdout, done.stderr) == ("", TOLD.format(place_of_jars(elsewhere)))
 
 
-@pytest.mark.slow
 def test_the_readme_s_example_runs_from_an_empty_folder(elsewhere: Elsewhere) -> None:
     target = place_of_jars(elsewhere)
     seeded = target / "ivy-cache"
@@ -110,7 +110,6 @@ def test_the_readme_s_example_runs_from_an_empty_folder(elsewhere: Elsewhere) ->
     assert "attic" in elsewhere.works("lakehouse past explain rooms --key attic --app app.py")
 
 
-@pytest.mark.slow
 def test_what_airflow_needs_is_in_the_wheel(elsewhere: Elsewhere) -> None:
     """Its lock, the DAGs and the page, where `lakehouse airflow up` looks for them. Nothing of Airflow is installed."""
     code = (
