@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lakehouse.lake.moment.rows_at import FoldRows
 
 Row = dict[str, Any]
+ROWS_A_READ = 10_000
 BOUNDS = {"WINDOWSTART": "window_start", "WINDOWEND": "window_end"}
 
 
@@ -128,7 +129,7 @@ def table_rows(of: Entry, layout: Layout, at: At | None, fold: FoldRows | None) 
     text = f"SELECT * FROM {quote(of.name)}"
     relation = reader.query(layout, text) if at is None else rows_at.query(layout, text, at, fold)
     kinds = {c.name.lower(): c.kind for c in of.columns}
-    for batch in relation.to_arrow_table().to_batches():
+    for batch in relation.to_arrow_reader(ROWS_A_READ):  # not all at once: a LIMIT wants a few
         for row in batch.to_pylist():
             yield {name.lower(): value_of(value, kinds.get(name.lower())) for name, value in row.items()}
 
