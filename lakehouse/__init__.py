@@ -30,7 +30,7 @@ from lakehouse.plan.aggregates import (
 )  # fmt: skip
 from lakehouse.plan.app import App, app
 from lakehouse.plan.build import stream
-from lakehouse.plan.evolution.text import describe
+from lakehouse.plan.evolution.picture import describe
 from lakehouse.plan.refused.near import near
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Changes, Grouped, Sink, Table

@@ -11,11 +11,14 @@ from lakehouse.errors import ConfigError, NotFound
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.repairs import Repairs
-from lakehouse.semantics.moment import At, ClockName, Offsets, moment_of
+from lakehouse.semantics.difference import Difference
+from lakehouse.semantics.moment import At, ClockName, Offsets, moment_of, parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from lakehouse.lake.moment.answer import Answered
+    from lakehouse.lake.moment.rows_at import FoldRows
     from lakehouse.run.audit.finding import Audit
     from lakehouse.run.explain.explanation import Explained
     from lakehouse.run.job.job import Part
@@ -94,6 +97,46 @@ class Lake(Repairs):
         frame = reading.read(self._lake.open(table), meant)
         return frame if hidden else frame.select(*[name for name in frame.columns if not name.startswith("_")])
 
+    def query(
+        self,
+        sql: str,
+        *,
+        at: At | str | datetime | date | None = None,
+        clock: ClockName = "event",
+        tick: int | None = None,
+        app: App | None = None,
+    ) -> Answered:
+        """Answered one SELECT of DuckDB's SQL over the lake, now or at a moment, without Spark.
+
+        Tables are named as `lakehouse query` names them: totals, bronze.orders, quarantine.orders. at, clock, tick: see
+        `read`. app: with it, Spark folds tables at moments between their versions. Raises ConfigError for SQL that
+        can't be answered, NotFound for a table, or a moment, that is not available.
+        """
+        from lakehouse.lake.moment.answer import ask
+
+        meant = at if isinstance(at, At) else moment_of(at, clock=clock, tick=tick)
+        return ask(self._layout, sql, meant, None if app is None else self._fold(app.table))
+
+    def diff(
+        self, table: Table, before: At | str, after: At | str = "now", *, key: str | None = None, limit: int = 100
+    ) -> Difference:
+        """Compare a table at two moments: the keys that were added, removed and changed, the first `limit` of them.
+
+        before, after: a moment, or its text as `lakehouse past diff` takes it: "tick:7", a version, a time, "now". key:
+        compares this key alone. Spark starts only for a moment between versions. Raises NotFound, ConfigError.
+        """
+        from lakehouse.lake.moment.rows_at import snapshot
+        from lakehouse.lake.row.difference import difference
+
+        self._check(table)
+        sides = (at if isinstance(at, At) else parsed(at) for at in (before, after))
+        first, second = (snapshot(self._layout, table.name, at, self._fold(lambda name: table)) for at in sides)
+        return difference(first, second, key=key, limit=limit)
+
+    def _fold(self, named: Callable[[str], Table]) -> FoldRows:
+        """How Spark folds a table at a moment between its versions."""
+        return lambda name, moment: self.read(named(name), at=moment, hidden=True).toArrow()
+
     def tick(self, *tables: Table) -> int:
         """Return the last tick that all of these tables have taken in."""
         from lakehouse.spark.table import travel
@@ -137,10 +180,10 @@ class Lake(Repairs):
         bronze were read. See `lakehouse.run.explain.explain`. Raises NotFound, ConfigError.
         """
         from lakehouse.run.explain.explain import explain
+        from lakehouse.run.explain.explanation import ExplainedRows
 
-        return explain(
-            lambda: self._lake, self._layout, table, key, at if isinstance(at, At) else moment_of(at), listen
-        )
+        meant = at if isinstance(at, At) else moment_of(at)
+        return ExplainedRows(explain(lambda: self._lake, self._layout, table, key, meant, listen))
 
     def audit(
         self, app: App, table: Table, *, deep: bool = False, listen: Callable[[str], None] = lambda part: None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
+from lakehouse.markup.text import InNotebook
+
 
 class Unlike(TypedDict):
     """A key whose rows differ: the visible rows, without the key; None for no row."""
@@ -16,7 +18,7 @@ class Unlike(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(InNotebook):
     """The numbers of keys added, removed and changed; and, if they were asked for, the first of these keys.
 
     versions: the versions that were compared; None for rows that are not a version.

@@ -107,7 +107,7 @@ def test_a_step_that_there_is_not_says_what_to_write_instead(use: Callable[[], o
 def test_a_missing_step_is_an_attribute_error_too() -> None:
     """So `hasattr`, copies and pickles of declarations work as of any value."""
     assert not hasattr(LAST, "rekey")
-    assert not hasattr(LAST, "_repr_html_")
+    assert not hasattr(LAST, "_repr_latex_")
     assert copy.deepcopy(LAST) == LAST == pickle.loads(pickle.dumps(LAST))
 
 

@@ -93,18 +93,10 @@ def _answer(
     layout: Layout, sql: str, cut: int | None, moment: At | None = None, fold: FoldRows | None = None
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The names of an answer's columns, and its rows."""
-    import duckdb
+    from lakehouse.lake.moment.answer import ask
 
-    from lakehouse.lake import reader
-    from lakehouse.lake.moment import rows_at
-
-    try:
-        relation = reader.query(layout, sql) if moment is None else rows_at.query(layout, sql, moment, fold)
-        # As Arrow: fetchall would need a package more for times with a zone.
-        found = (relation if cut is None else relation.limit(cut)).to_arrow_table()
-    except duckdb.Error as error:
-        raise ConfigError(f"query: {error}") from error
-    return found.column_names, list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+    found = ask(layout, sql, moment, fold, cut)
+    return found.columns, found.rows
 
 
 def _print(names: list[str], rows: list[tuple[Any, ...]], limit: int | None) -> None:

@@ -12,9 +12,7 @@ from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, 
 from lakehouse.errors import ConfigError, NotFound
 
 if TYPE_CHECKING:
-    from lakehouse.run.explain.explanation import Explained, RowStep
-
-COLUMNS = ("topic", "partition", "offset", "event time", "tick", "key", "value", "did", "row after")
+    from lakehouse.run.explain.explanation import Explained
 
 
 def explain(
@@ -88,31 +86,18 @@ def _in_window(found: list[Explained], table: str, start: str | None) -> list[Ex
 
 
 def _print(table: str, row: Explained, limit: int | None) -> None:
+    from lakehouse.run.explain import explanation
+
     steps = row.steps[-limit:] if limit else row.steps
     more = f"the last {len(steps):,} of {len(row.steps):,} records; --limit shows more"
-    lines = [(*_place(step), *_content(step), _did(step), show.pairs(step.row)) for step in steps]
-    show.table(f"{table}: {show.pairs(row.key)}", COLUMNS, lines, caption=more if len(steps) < len(row.steps) else None)
-    said = show.pairs(row.found) or "no row"
-    if row.agrees:
-        show.say(f"The table has the same: {said}." if row.note is None else f"The table has {said}: {row.note}.")
-    else:
-        show.say(f"NOT THE SAME. The table has {said}: {row.note}.")
-
-
-def _place(step: RowStep) -> tuple[Any, ...]:
-    if step.record is None:
-        return (None, None, None, None, step.position.tick)
-    time = None if step.event_ms is None else show.moment(step.event_ms, "milliseconds")
-    return (step.record.topic, step.record.partition, step.record.offset, time, step.position.tick)
-
-
-def _content(step: RowStep) -> tuple[str | None, str | None]:
-    """The record's key and value, as they are in it; an intervention has neither."""
-    return (None, None) if step.record is None else (show.value(step.record_key), show.value(step.record_value))
-
-
-def _did(step: RowStep) -> str:
-    return step.did if step.reason is None else f"{step.did}: {step.reason}"
+    lines = [step.cells() for step in steps]
+    show.table(
+        f"{table}: {show.pairs(row.key)}",
+        explanation.COLUMNS,
+        lines,
+        caption=more if len(steps) < len(row.steps) else None,
+    )
+    show.say(row.verdict())
 
 
 def _as_json(row: Explained, limit: int | None) -> dict[str, Any]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import astuple
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,16 +13,7 @@ from lakehouse.cli.terminal.failure import FAILED
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
 
 if TYPE_CHECKING:
-    from lakehouse.run.audit.finding import Audit, PartitionAudit
-
-MISSING = (
-    "in gaps",
-    "expired",
-    "aborted",
-    "Kafka's own",
-    "lost by bronze",
-    "unknown",
-)  # as the fields of `audited.Missing`
+    from lakehouse.run.audit.finding import Audit
 
 
 def audit(
@@ -76,21 +66,7 @@ def _progress(stack: ExitStack) -> Callable[[str], None]:
 
 
 def _print(found: Audit) -> None:
-    rows = []
-    fates = list(found.fates)
-    partly = ["partly late"] if any(partition.partly_late for partition in found.partitions) else []
-    missing = [name for name in MISSING if any(_missing(partition)[name] for partition in found.partitions)]
-    # A topic that was deleted and made recreated is there twice.
-    recreated = len({item.topic_id for item in found.partitions}) > len({item.topic for item in found.partitions})
-    for item in found.partitions:
-        values: dict[str, Any] = {**item.fates, "partly late": item.partly_late, **_missing(item)}
-        offsets = f"0 to {item.next - 1:,}" if item.next else "none"
-        row = [item.topic, *([item.topic_id] if recreated else []), item.partition, offsets, item.offsets]
-        rows.append([*row, *[values[name] for name in (*fates, *partly, *missing)]])
-    columns = ["topic", *(["topic id"] if recreated else []), "partition", "offsets", "in bronze"]
-    columns += [name.replace("_", " ") for name in (*fates, *partly, *missing)]
-    waiting = f"; {found.waiting:,} records wait" if found.waiting else ""
-    title = f"{found.table}: {found.rows:,} rows at tick {found.tick} (bronze: {found.bronze_tick}{waiting})"
+    title, columns, rows = found.counted()
     if rows:
         show.table(title, columns, rows)
     else:
@@ -103,8 +79,3 @@ def _print(found: Audit) -> None:
     if found.ok:
         said = [f"{total:,} offsets, each accounted for"] if found.partitions else []
         show.say(f"ok: {', '.join([*said, *(['rows as a refold gives'] if found.deep else [])])}.")
-
-
-def _missing(partition: PartitionAudit) -> dict[str, int]:
-    """How many offsets have no row in bronze, by what explains them."""
-    return dict(zip(MISSING, astuple(partition.missing), strict=True))

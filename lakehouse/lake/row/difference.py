@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from lakehouse.errors import NotFound, StorageError
+from lakehouse.formats.shown import pairs, value
 from lakehouse.lake import reader
 from lakehouse.lake.bounded import scanned, taken
 from lakehouse.lake.keys import key_condition
@@ -14,11 +15,14 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.history import History
 from lakehouse.lake.moment.rows_at import Snapshot
 from lakehouse.lake.sql import engine, quote, visible
+from lakehouse.markup.text import as_html, line
+from lakehouse.markup.text import table as as_table
 from lakehouse.semantics.difference import Difference, Unlike
 
 if TYPE_CHECKING:
     from lakehouse.lake.bounded import Rows
 
+COLUMNS = ("change", "key", "before", "after")
 SIDES = (("update_preimage", "delete"), ("insert", "update_postimage"))  # of the change data feed: before and after
 
 
@@ -115,3 +119,25 @@ def _change(keys: tuple[str, ...], row: dict[str, Any]) -> Unlike:
         for side in ("before", "after")
     )
     return {"change": row["change"], "key": {name: whole[name] for name in keys}, "before": before, "after": after}
+
+
+def cells(of: Unlike) -> tuple[Any, ...]:
+    """Return a key that differs as a line of a table; of a changed row only the columns that differ."""
+    return (of["change"], pairs(of["key"]), *map(pairs, _only_unlike(of)))
+
+
+@as_html.register
+def _difference(found: Difference) -> str:
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in found.counts().items())
+    rows = as_table(COLUMNS, map(cells, found.changes), value) if found.changes else ""
+    return rows + line("No row differs." if found.equal else f"{counts}.")
+
+
+def _only_unlike(change: Unlike) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    before, after = change["before"], change["after"]
+    if before is None or after is None:
+        return before, after
+    names = list(dict.fromkeys([*before, *after]))
+    unlike = [name for name in names if name not in before or name not in after or before[name] != after[name]]
+    sides = ({name: side[name] for name in unlike if name in side} for side in (before, after))
+    return next(sides), next(sides)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from lakehouse.errors import NoSuchStep
+from lakehouse.markup.text import InNotebook
 from lakehouse.plan.refused.near import near
 
 REPR_MAX = 80
@@ -116,7 +117,7 @@ INSTEAD: dict[str, dict[str, str]] = {
 }  # fmt: skip
 
 
-class Declaration:
+class Declaration(InNotebook):
     """The base of declarations: a short text of themselves, and advice where they have no such step."""
 
     __slots__ = ()

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from lakehouse.formats.shown import cell
+from lakehouse.markup.text import InNotebook, as_html, line
+from lakehouse.markup.text import table as as_table
+
 REBUILD = (
     "Rebuild the table: stop the job, remove silver/{table} (and state/{table}, late/{table} where they exist) from "
     "the lake, and run the application."
@@ -55,6 +59,13 @@ TEXTS = {
     "quarantined_without_row": ("{n} records are in the quarantine and not in bronze", "both", BACKUP),
     "late_without_row": ("{n} records are in late/{table} and not in bronze", "both", BACKUP),
     "shown_without_row": ("{n} records are shown by rows and are not in bronze", "both", BACKUP),
+}  # fmt: skip
+
+
+# What explains an offset without a row in bronze (`Missing`), as a table names it.
+MISSING = {
+    "noted": "in gaps", "expired": "expired", "aborted": "aborted", "own": "Kafka's own", "lost": "lost by bronze",
+    "unknown": "unknown",
 }  # fmt: skip
 
 
@@ -110,7 +121,7 @@ class PartitionAudit:
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(InNotebook):
     """The result of a table's audit: `ok` if every offset is accounted for, and the sums agree.
 
     tick: the last one that the table has taken in; bronze_tick: bronze's last complete one; waiting: the records in
@@ -138,9 +149,42 @@ class Audit:
         counts = {name: sum(partition.fates[name] for partition in self.partitions) for name in names}
         return {name: count for name, count in counts.items() if count}
 
+    def counted(self) -> tuple[str, list[str], list[list[Any]]]:
+        """Return it as a table for people: a title, the columns, and a row for each partition; empty fates left out."""
+        fates = list(self.fates)
+        partly = any(partition.partly_late for partition in self.partitions)
+        missing = [name for name in MISSING if any(getattr(item.missing, name) for item in self.partitions)]
+        # A topic that was deleted and made again is there twice.
+        recreated = len({item.topic_id for item in self.partitions}) > len({item.topic for item in self.partitions})
+        rows = [
+            [
+                *(item.topic, *([item.topic_id] if recreated else []), item.partition),
+                *(f"0 to {item.next - 1:,}" if item.next else "none", item.offsets),
+                *(item.fates[name] for name in fates),
+                *([item.partly_late] if partly else []),
+                *(getattr(item.missing, name) for name in missing),
+            ]
+            for item in self.partitions
+        ]
+        columns = ["topic", *(["topic id"] if recreated else []), "partition", "offsets", "in bronze"]
+        columns += [name.replace("_", " ") for name in fates]
+        columns += [*(["partly late"] if partly else []), *(MISSING[name] for name in missing)]
+        waiting = f"; {self.waiting:,} records wait" if self.waiting else ""
+        title = f"{self.table}: {self.rows:,} rows at tick {self.tick} (bronze: {self.bronze_tick}{waiting})"
+        return title, columns, rows
+
     def plain(self) -> dict[str, Any]:
         """Return it as plain values, for JSON."""
         return {"ok": self.ok, "fates": self.fates, **asdict(self)}
+
+
+@as_html.register
+def _audit(found: Audit) -> str:
+    title, columns, rows = found.counted()
+    said = [f"note: {note}." for note in found.notes]
+    said += [f"problem {number}: {problem}" for number, problem in enumerate(found.problems, 1)]
+    said += ["ok: each offset is accounted for."] if found.ok else []
+    return as_table(columns, rows, cell, title=title) + "".join(map(line, said))
 
 
 def faults(table: str, where: str, found: Mapping[str, tuple[int, int]]) -> list[Problem]:

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
+from lakehouse.formats.shown import moment, number, pairs, value
 from lakehouse.formats.unfit import Unfit
 from lakehouse.formats.written import written_key, written_value
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
+from lakehouse.markup.text import InNotebook, as_html, line
+from lakehouse.markup.text import table as as_table
 from lakehouse.model.event import key_of, unhashable
 from lakehouse.plan.operator import Expire, Final, Operator
 from lakehouse.plan.table import Table
@@ -24,6 +27,9 @@ from lakehouse.semantics.window import Span
 
 if TYPE_CHECKING:
     from lakehouse.spark.open_lake import OpenLake
+
+
+COLUMNS = ("topic", "partition", "offset", "event time", "tick", "key", "value", "did", "row after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +50,18 @@ class RowStep:
     record_value: Any = None
     reason: str | None = None
 
+    def cells(self) -> tuple[Any, ...]:
+        """Return it as a line of a table, by COLUMNS; an intervention has no place in a topic, no key and no value."""
+        did = self.did if self.reason is None else f"{self.did}: {self.reason}"
+        if self.record is None:
+            return (None, None, None, None, self.position.tick, None, None, did, pairs(self.row))
+        time = None if self.event_ms is None else moment(self.event_ms, "milliseconds")
+        place = (self.record.topic, self.record.partition, self.record.offset, time, self.position.tick)
+        return (*place, value(self.record_key), value(self.record_value), did, pairs(self.row))
+
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class Explained(InNotebook):
     """One row: its key (with the window, if there is one), its steps in order, and the table's own row at the moment.
 
     found: the row's values in the table. agrees: they equal the result of the steps. note: why the table does not show
@@ -63,6 +78,26 @@ class Explained:
     def row(self) -> dict[str, Any] | None:
         """The result of the steps."""
         return self.steps[-1].row
+
+    def verdict(self) -> str:
+        """Return a sentence: whether the table has what the steps lead to."""
+        said = pairs(self.found) or "no row"
+        if self.agrees:
+            return f"The table has the same: {said}." if self.note is None else f"The table has {said}: {self.note}."
+        return f"NOT THE SAME. The table has {said}: {self.note}."
+
+
+class ExplainedRows(list[Explained]):
+    """The rows of a key, which a notebook shows one below the other."""
+
+    def _repr_html_(self) -> str:
+        return "".join(map(as_html, self))
+
+
+@as_html.register
+def _explained(row: Explained) -> str:
+    steps = [step.cells() for step in row.steps]
+    return as_table(COLUMNS, steps, number, title=str(pairs(row.key))) + line(row.verdict())
 
 
 def rows_of_key(

@@ -1,0 +1,64 @@
+"""The answer to an SQL query, without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from lakehouse.errors import ConfigError
+from lakehouse.formats.shown import value
+from lakehouse.lake import reader
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment import rows_at
+from lakehouse.markup.text import InNotebook, as_html, table
+from lakehouse.semantics.moment import At
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakehouse.lake.moment.rows_at import FoldRows
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Answered(InNotebook):
+    """An answer: its rows in Arrow's form. Iterating gives each as a dict."""
+
+    arrow: pa.Table
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.arrow.column_names)
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The rows, their values in the order of the columns."""
+        return list(zip(*(column.to_pylist() for column in self.arrow.columns), strict=True))
+
+    def __len__(self) -> int:
+        return int(self.arrow.num_rows)
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} rows: {', '.join(self.columns)}>"
+
+
+@as_html.register
+def _answer(found: Answered) -> str:
+    return table(found.columns, found.rows, value)
+
+
+def ask(
+    layout: Layout, sql: str, moment: At | None = None, fold: FoldRows | None = None, limit: int | None = None
+) -> Answered:
+    """Answered one SELECT of DuckDB's SQL, now or at a moment, the first `limit` rows.
+
+    Raises ConfigError for SQL that can't be answered, NotFound for a moment that can't be read without `fold`.
+    """
+    try:
+        relation = reader.query(layout, sql) if moment is None else rows_at.query(layout, sql, moment, fold)
+        # As Arrow: fetchall would need a package more for times with a zone.
+        return Answered((relation if limit is None else relation.limit(limit)).to_arrow_table())
+    except duckdb.Error as error:
+        raise ConfigError(f"query: {error}") from error

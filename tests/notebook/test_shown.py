@@ -1,0 +1,137 @@
+"""What a notebook shows: tables and a picture, in which nothing of a record acts or hides."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+
+import pyarrow as pa
+import pytest
+
+import lakehouse as lh
+from lakehouse.lake.moment.answer import Answered
+from lakehouse.lake.row.difference import difference  # registers how a difference is shown
+from lakehouse.markup.text import ROWS_SHOWN, safe, table
+from lakehouse.run.audit.finding import Audit, Missing, PartitionAudit, Problem
+from lakehouse.run.explain.explanation import Explained, ExplainedRows, RowStep
+from lakehouse.semantics.difference import Difference
+from lakehouse.semantics.position import Position
+from lakehouse.semantics.record import Record
+
+HOSTILE = "<script>alert('x')</script><img src=x onerror=\"y\">\u202e\x1b[2J&amp;"
+ALLOWED = {"table", "thead", "tbody", "tr", "th", "td", "p", "b", "pre", "svg", "g", "title", "rect", "text", "path"}
+
+orders = lh.stream("orders", key="id string", schema="customer string, amount bigint", name="orders")
+current = orders.latest("current")
+totals = orders.group_by("customer").agg(total=lh.sum("amount")).table("totals")
+app = lh.app(current, totals, totals.changes().to_topic("totals-changelog"))
+
+
+class Tags(HTMLParser):
+    """Collects what a browser would see as tags and their handlers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.handlers: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.handlers += [name for name, _ in attrs if name.startswith("on") or name in ("src", "href")]
+
+
+def harmless(html: str) -> bool:
+    seen = Tags()
+    seen.feed(html)
+    return seen.tags <= ALLOWED and not seen.handlers and not any(c in html for c in "\u202e\x1b")
+
+
+def record(text: str) -> Record:
+    return Record("orders", "i", 0, 7, 0, b"k", text.encode(), 1, 0)
+
+
+STEP = RowStep(Position(1, 0, "orders", 0, 7), "inserted", {"v": HOSTILE}, 0, record(HOSTILE), HOSTILE, HOSTILE)
+EVERY = {
+    "answer": Answered(pa.table({HOSTILE: [HOSTILE, None], "n": [1999, 2]})),
+    "difference": Difference(
+        added=1, changes=[{"change": "added", "key": {"id": HOSTILE}, "before": None, "after": {HOSTILE: HOSTILE}}]
+    ),
+    "explanation": ExplainedRows(
+        [
+            Explained(
+                {"id": HOSTILE},
+                (STEP,),
+                {"v": HOSTILE}, False, HOSTILE,
+            )
+        ]
+    ),
+    "audit": Audit(
+        HOSTILE, 1, 1, 0, 2, False, [PartitionAudit(HOSTILE, "i", 0, 0, 2, 2, 2, {"row": 2}, 0, Missing(lost=1))],
+        [Problem(HOSTILE, HOSTILE, HOSTILE)], [HOSTILE],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_record_does_nothing_in_a_browser(name: str) -> None:
+    html = EVERY[name]._repr_html_()
+    assert "&lt;script&gt;" in html
+    assert "\\u202e" in html
+    assert harmless(html)
+
+
+def test_values_are_shown_as_they_are() -> None:
+    html = Answered(pa.table({"year": [1999], "ok": [True], "none": pa.array([None], pa.string())}))._repr_html_()
+    assert ">1999</td>" in html
+    assert ">true</td>" in html
+    assert ">null</td>" in html
+
+
+def test_a_long_answer_is_cut_and_says_so() -> None:
+    html = table(["n"], [[n] for n in range(ROWS_SHOWN + 1)], str)
+    assert html.count("<tr>") == ROWS_SHOWN + 1
+    assert f"the first {ROWS_SHOWN} of {ROWS_SHOWN + 1} rows" in html
+
+
+def test_a_difference_shows_only_what_differs() -> None:
+    assert difference is not None
+    changed = {"change": "changed", "key": {"id": 1}, "before": {"a": 1, "b": 2}, "after": {"a": 1, "b": 3}}
+    html = Difference(changed=1, changes=[changed])._repr_html_()
+    assert ">b=2</td>" in html
+    assert ">b=3</td>" in html
+    assert "a=1" not in html
+    assert "No row differs." in Difference()._repr_html_()
+
+
+def test_what_became_of_offsets_and_what_explains_missing_ones_are_columns_of_their_own() -> None:
+    """Both know a "lost": of offsets that bronze has, and of those that it has not."""
+    part = PartitionAudit("orders", "i", 0, 0, 9, 7, 7, {"lost": 5, "null_key": 2, "late": 0}, 3, Missing(lost=2))
+    title, columns, rows = Audit("t", 1, 2, 4, 6, False, [part]).counted()
+    assert title == "t: 6 rows at tick 1 (bronze: 2; 4 records wait)"
+    assert dict(zip(columns, rows[0], strict=True)) == {
+        "topic": "orders", "partition": 0, "offsets": "0 to 8", "in bronze": 7, "lost": 5, "null key": 2,
+        "partly late": 3, "lost by bronze": 2,
+    }  # fmt: skip
+
+
+def test_an_application_is_a_picture_with_its_text() -> None:
+    html = app._repr_html_()
+    assert harmless(html)
+    drawn = ET.fromstring(html[: html.index("</svg>") + 6])
+    space = "{http://www.w3.org/2000/svg}"
+    assert [text.text for text in drawn.iter(f"{space}text")] == ["orders", "current", "totals", "totals-changelog"]
+    assert len([path for path in drawn.iter(f"{space}path") if path.get("fill") == "none"]) == 3, "lines between them"
+    assert "TABLE totals (key customer)" in html
+    assert "<svg" in totals._repr_html_()
+    assert "<pre" in orders._repr_html_()
+
+
+def test_describe_is_a_text_with_a_picture() -> None:
+    described = lh.describe(app)
+    assert described.startswith("TABLE current (key id)")
+    assert described._repr_html_() == app._repr_html_()
+
+
+def test_other_declarations_are_shown_by_their_text() -> None:
+    grouped = orders.group_by("customer")
+    assert safe(repr(grouped)) in grouped._repr_html_()
