@@ -128,6 +128,12 @@ def test_a_file_and_a_pipe(lakehouse: Command, lake: Path, monkeypatch: pytest.M
     assert "expected a file of SQL" in lakehouse("sql", "--app", "app.py", "-e", "SHOW TABLES").err
 
 
+def test_an_error_in_the_application_names_its_file(lakehouse: Command, lake: Path) -> None:
+    (lake / "app.sql").write_text(APP + "CREATE TABLE per_city AS SELECT 1 FROM nothing;")
+    done = lakehouse("sql", "--app", "app.sql", "-e", "SHOW TABLES")
+    assert (done.code, "app.sql: line 6, column 1: " in done.err) == (2, True), done.err
+
+
 def test_push_queries_give_what_comes(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a table, the changed rows of each version; of a stream, the records of each tick."""
     session = SqlSession(Lake(str(lake / "lake")).settings)

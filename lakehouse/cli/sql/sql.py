@@ -10,7 +10,7 @@ import typer
 
 from lakehouse.cli.sql.answer import run
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, settings_of
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, PlanError
 
 
 def sql(
@@ -41,7 +41,10 @@ def sql(
     if app is not None and not app.endswith(".sql"):
         raise ConfigError(f"--app {app}: expected a file of SQL (app.sql). For Python applications: `lakehouse query`.")
     if known is not None and known.endswith(".sql"):
-        session.script.run(_read(Path(known)))
+        try:
+            session.script.run(_read(Path(known)))
+        except PlanError as error:
+            raise PlanError(f"{known}: {error}") from error
     texts = [*([_read(file)] if file is not None else []), *(execute or [])]
     if not texts and sys.stdin.isatty():
         from lakehouse.cli.sql.shell import shell
