@@ -15,7 +15,7 @@ from lakehouse.semantics.record import Record
 _DECODERS: dict[str, Callable[[bytes, tuple[Column, ...]], dict[str, Any] | None]] = {
     "json": json_value.decode,
     "json_any_case": json_value.decode_any_case,
-    "delimited": delimited.decode,
+    "json_bare": json_value.decode_bare,
     "kafka": primitive.decode,
     "none": lambda data, columns: None,
 }
@@ -23,7 +23,10 @@ _DECODERS: dict[str, Callable[[bytes, tuple[Column, ...]], dict[str, Any] | None
 
 def decode_columns(format: str, columns: tuple[Column, ...], data: bytes | None) -> dict[str, Any] | None:
     """Return the row in the bytes of a key or a value; None for a null. Raises Unfit, with the reason."""
-    return None if data is None else _DECODERS[format](data, columns)
+    if data is None:
+        return None
+    by = delimited.delimiter(format)
+    return _DECODERS[format](data, columns) if by is None else delimited.decode(data, columns, by)
 
 
 def decode(source: Source, record: Record) -> Decoded | Bad:

@@ -1,5 +1,7 @@
 """Delimited text (CSV) to a row and back: one line, commas, double quotes.
 
+In SQL another character may stand for the comma: it is the end of the format's name, "delimited|".
+
 A record is one line in the columns' order. An empty field is null, so an empty string comes back as null.
 Quotes are doubled inside quotes, which may also contain commas and line ends. A line end at the record's end
 makes no difference.
@@ -23,11 +25,16 @@ from lakehouse.plan.schema import Column
 csv.field_size_limit(2**31 - 1)
 
 
-def decode(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
+def delimiter(format: str) -> str | None:
+    """Return what stands between fields in a format; None for a format that is not delimited."""
+    return (format.removeprefix("delimited") or ",") if format.startswith("delimited") else None
+
+
+def decode(data: bytes, columns: tuple[Column, ...], by: str = ",") -> dict[str, Any] | None:
     """Return the row in a line. A line is never the null value. Unfit if the fields do not fit."""
     line = utf8(data).rstrip("\r\n")
     try:
-        rows = list(csv.reader([line], strict=True))
+        rows = list(csv.reader([line], strict=True, delimiter=by))
     except csv.Error as error:
         raise Unfit(f"expected one line of CSV: {error}; found {clipped(repr(line))}") from error
     fields = rows[0] if rows and rows[0] else [""]
@@ -42,11 +49,11 @@ def decode(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
     return row
 
 
-def encode(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
+def encode(row: dict[str, Any], columns: tuple[Column, ...], by: str = ",") -> bytes:
     """Return a row as one line without a line end; null is an empty field."""
     line = io.StringIO()
     # The terminator tells the writer which characters need quotes; it is removed again.
-    csv.writer(line, lineterminator="\r\n").writerow([_field(row.get(column.name)) for column in columns])
+    csv.writer(line, delimiter=by, lineterminator="\r\n").writerow([_field(row.get(column.name)) for column in columns])
     text = line.getvalue().removesuffix("\r\n")
     # The csv module quotes a lone empty field, so that no line is empty; here an empty line means the same.
     return b"" if text == '""' else text.encode("utf-8")

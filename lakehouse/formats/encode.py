@@ -11,7 +11,7 @@ from lakehouse.plan.schema import Column
 _ENCODERS: dict[str, Callable[[dict[str, Any], tuple[Column, ...]], bytes]] = {
     "json": json_value.encode,
     "json_any_case": json_value.encode,
-    "delimited": delimited.encode,
+    "json_bare": json_value.encode_bare,
     "kafka": primitive.encode,
 }
 
@@ -23,7 +23,8 @@ def encode_key(format: str, columns: tuple[Column, ...], values: dict[str, Any] 
     """
     if values is None or (format == "kafka" and values.get(columns[0].name) is None):
         return None
-    return _ENCODERS[format](values, columns)
+    by = delimited.delimiter(format)
+    return _ENCODERS[format](values, columns) if by is None else delimited.encode(values, columns, by)
 
 
 def encode_value(format: str, columns: tuple[Column, ...], values: dict[str, Any] | None) -> bytes | None:

@@ -66,10 +66,24 @@ def parse(text: str) -> Any:
         raise Unfit(f"expected a JSON object, found {clipped(stripped) or 'nothing'}")
     if not stripped.endswith("}"):
         raise Unfit(f"expected a JSON object that ends with }}, found {clipped(stripped)}")
+    return _decoded(stripped)[0]
+
+
+def parse_value(text: str) -> Any:
+    """Return any JSON value; None for the literal null. Unfit for what is not one value and nothing else."""
+    stripped = text.strip(BLANKS)
+    value, end = _decoded(stripped)
+    if end != len(stripped):
+        raise Unfit(f"expected one JSON value, found {clipped(stripped)}")
+    return value
+
+
+def _decoded(stripped: str) -> tuple[Any, int]:
+    """The first value in a text, and where it ends."""
     _check_depth(stripped)
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))
     try:
-        return _DECODER.raw_decode(stripped)[0]
+        return _DECODER.raw_decode(stripped)
     except Unfit:
         raise
     except json.JSONDecodeError as error:

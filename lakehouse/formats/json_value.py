@@ -28,7 +28,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from lakehouse.formats.json_text import Members, no_surrogates, parse, write, write_parsed
+from lakehouse.formats.json_text import Members, no_surrogates, parse, parse_value, write, write_parsed
 from lakehouse.formats.text_value import (
     INTEGER_BITS,
     NOT_FINITE,
@@ -67,6 +67,22 @@ def decode_any_case(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] 
     names = {column.name.upper(): column.name for column in columns}
     row = _object(_upper(parsed), {column.name.upper(): reader(column.type, any_case=True) for column in columns})
     return {names[name]: value for name, value in row.items()}
+
+
+def decode_bare(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
+    """Return the row of a JSON value that is the one column's, without an object around it. As `decode_any_case`."""
+    parsed, (column,) = parse_value(utf8(data)), columns
+    if parsed is None:
+        return None
+    try:
+        return {column.name: reader(column.type, any_case=True)(parsed)}
+    except Unfit as error:
+        raise Unfit(f"{column.name}: {error}") from error
+
+
+def encode_bare(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
+    """Return the one column's value as compact JSON."""
+    return write(row.get(columns[0].name)).encode("utf-8")
 
 
 def encode(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:

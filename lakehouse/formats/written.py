@@ -3,6 +3,7 @@
 | format    | a key                                                 | a value                                |
 |-----------|-------------------------------------------------------|----------------------------------------|
 | json      | the column's value; an object of several columns      | any JSON value, unchanged              |
+| json_bare | the column's value                                    | any JSON value, unchanged              |
 | delimited | the line itself, or as json                           | the line itself, or an object          |
 | kafka     | the value itself                                      | the value itself, or an object of one  |
 | none      | any text: it is not read                              |                                        |
@@ -20,6 +21,7 @@ from decimal import Decimal
 from typing import Any
 
 from lakehouse.formats.decode import decode_columns
+from lakehouse.formats.delimited import delimiter
 from lakehouse.formats.encode import encode_key
 from lakehouse.formats.json_text import write
 from lakehouse.formats.text_value import parse_binary
@@ -43,7 +45,7 @@ def key_bytes(source: Source, key: Any) -> bytes | None:
         return None
     if source.key_format == "none":
         return key.encode("utf-8") if isinstance(key, str) else write(key).encode("utf-8")
-    if source.key_format == "delimited" and isinstance(key, str):
+    if delimiter(source.key_format) and isinstance(key, str):
         return key.encode("utf-8")
     columns = source.key
     if len(columns) == 1:
@@ -57,12 +59,12 @@ def value_bytes(source: Source, value: Any) -> bytes | None:
     """Return the bytes of a value. Raises Unfit for a value that the format can't hold."""
     if value is None:
         return None
-    if source.value_format in JSON_FORMATS:
+    if source.value_format in (*JSON_FORMATS, "json_bare"):
         try:
             return write(value).encode("utf-8")
         except (TypeError, ValueError) as error:
             raise Unfit(str(error)) from error
-    if source.value_format == "delimited" and not isinstance(value, Mapping):
+    if delimiter(source.value_format) and not isinstance(value, Mapping):
         return str(value).encode("utf-8")
     if source.value_format == "kafka" and not isinstance(value, Mapping):
         value = {source.value[0].name: value}
@@ -96,13 +98,13 @@ def written_key(source: Source, data: bytes | None) -> Any:
     """Return the written form of a key. Raises Unfit for bytes that have none: show them in hex."""
     if data is None:
         return None
-    if source.key_format in ("delimited", "none"):
+    if delimiter(source.key_format) or source.key_format == "none":
         key: Any = utf8(data)
     elif source.key_format == "kafka":
         key = _shown(data, source.key)
     else:
         key = _parsed(data)
-        if key is not None and len(source.key) == 1:
+        if key is not None and len(source.key) == 1 and source.key_format != "json_bare":
             key = key.get(source.key[0].name) if isinstance(key, dict) else None
     return _same(source.key_format, source.key, data, key_bytes(source, key), key)
 
@@ -111,7 +113,7 @@ def written_value(source: Source, data: bytes | None) -> Any:
     """Return the written form of a value. Raises Unfit for bytes that have none: show them in hex."""
     if data is None:
         return None
-    if source.value_format == "delimited":
+    if delimiter(source.value_format):
         value: Any = utf8(data)
     else:
         value = _shown(data, source.value) if source.value_format == "kafka" else _parsed(data)

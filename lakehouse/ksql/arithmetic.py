@@ -35,13 +35,26 @@ def arithmetic(sign: str, left: Kind, right: Kind) -> Kind:
     return k.decimal(min(p - s, q - r) + max(s, r), max(s, r))
 
 
-def common(items: list[Sql], what: str, at: int) -> Kind:
-    """Return the type that values have together; SqlError if there is none."""
-    kind = k.common([of.kind for of in items])
-    if kind is None or not items:
-        kinds = ", ".join(dict.fromkeys(str(of.kind) for of in items)) or "nothing"
-        raise SqlError(f"{what} needs values of one type, found {kinds}", at)
-    return kind
+def computed(sign: str, left: Sql, right: Sql, at: int) -> Sql:
+    """Return left + right, and so on; + joins texts. Raises SqlError for types that have no arithmetic."""
+    if left.kind.is_null or right.kind.is_null:
+        other = right.kind if left.kind.is_null else left.kind
+        return Sql(f"cast(NULL AS {other.spark})", other)
+    if left.kind == k.STRING and right.kind == k.STRING and sign == "+":
+        return Sql(f"concat({left.text}, {right.text})", k.STRING)
+    if not (left.kind.is_number and right.kind.is_number):
+        raise SqlError(f"unsupported arithmetic types {left.kind} and {right.kind} for {sign}", at)
+    kind = arithmetic(sign, left.kind, right.kind)
+    if sign == "/" and kind.is_whole:
+        return Sql(f"cast({left.text} div {right.text} AS {kind.spark})", kind)
+    made = f"({left.text} {sign} {right.text})"
+    if kind.name == "DECIMAL":
+        return Sql(f"cast({made} AS {kind.spark})", kind)
+    if sign in "/%" and kind == k.DOUBLE and (right.literal is None or not float(right.literal)):
+        # Spark's is null. In Java a number by zero is infinite, and zero by zero, or what is left over, is no number.
+        word = "Infinity" if sign == "/" else "NaN"
+        made = f"coalesce({made}, CASE WHEN {right.text} = 0 THEN {left.text} * cast('{word}' AS double) END)"
+    return Sql(made, kind)
 
 
 def like_pattern(pattern: str, escape: str | None, at: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, time
 
 from lakehouse.errors import SqlError
+from lakehouse.ksql.function.moment import time_text
 from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
@@ -31,7 +32,7 @@ def cast(of: Sql, to: Kind, at: int) -> Sql:
         case ("TIMESTAMP", "STRING"):
             return Sql(f"date_format({text}, '{ISO}')", to)
         case ("TIME", "STRING"):
-            return Sql(f"date_format(timestamp_millis({text}), 'HH:mm:ss')", to)
+            return Sql(time_text(text), to)
         case ("STRING", "TIME"):
             return Sql(f"cast(unix_millis(cast(concat('1970-01-01 ', {text}) AS timestamp)) AS int)", to)
         case ("TIMESTAMP", "TIME"):
@@ -41,12 +42,37 @@ def cast(of: Sql, to: Kind, at: int) -> Sql:
         case ("STRING", "DATE" | "TIMESTAMP" | "INTEGER" | "BIGINT" | "DOUBLE" | "DECIMAL"):
             if of.literal is not None and to.name in k.MOMENTS:
                 return moment_literal(of.literal, to, at)
+            if to.is_whole:
+                # Spark cuts '1.5' off.
+                return Sql(f"CASE WHEN {text} NOT LIKE '%.%' THEN {plain.text} END", to)
             return plain
     if of.kind.is_number and (to.is_number or to == k.STRING):
         return plain
     if to == k.STRING and name in ("ARRAY", "MAP", "STRUCT"):
-        return Sql(f"to_json({text})", to)
+        return Sql(_written(text, of.kind), to)
     raise SqlError(f"cast of {of.kind} to {to} is not supported", at)
+
+
+def _written(text: str, kind: Kind, depth: int = 0) -> str:
+    """An array, a map or a struct as Java writes it: [1, null], {a=1}, Struct{A=1}."""
+    item = f"item{depth}"
+    match kind.name:
+        case "ARRAY":
+            inner = _written(item, kind.inner[0], depth + 1)
+            return f"concat('[', array_join(transform({text}, {item} -> {inner}), ', ', 'null'), ']')"
+        case "MAP":
+            value = f"coalesce({_written(f'{item}.value', kind.inner[1], depth + 1)}, 'null')"
+            pairs = f"transform(map_entries({text}), {item} -> concat({item}.key, '=', {value}))"
+            return f"concat('{{', array_join({pairs}, ', '), '}}')"
+        case "STRUCT":
+            members = [
+                f"concat('{name}=', {_written(f'{text}.`{name}`', of, depth)})"
+                for name, of in zip(kind.names, kind.inner, strict=True)
+            ]
+            return (
+                f"CASE WHEN {text} IS NOT NULL THEN concat('Struct{{', concat_ws(',', {', '.join(members)}), '}}') END"
+            )
+    return cast(Sql(text, kind), k.STRING, 0).text
 
 
 def _members(text: str, to: Kind) -> list[str]:

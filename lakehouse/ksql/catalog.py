@@ -44,7 +44,8 @@ class Entry:
     """A stream or a table of the catalog.
 
     topic: what it reads, or what its query writes. statement: its text. query: what makes it; inserts: the queries of
-    INSERT INTO, with their names. formats: of its key and its value.
+    INSERT INTO, with their names. formats: of its key and its value. is_wrapped: whether a single value in JSON has an
+    object around it. delimiter: of values that are delimited text.
     """
 
     kind: str
@@ -59,6 +60,8 @@ class Entry:
     is_source: bool = False
     is_windowed: bool = False
     query_name: str = ""
+    is_wrapped: bool = True
+    delimiter: str = ","
 
     @property
     def columns(self) -> tuple[SqlColumn, ...]:

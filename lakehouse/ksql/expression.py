@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.arithmetic import arithmetic, common, element_at, like_pattern
+from lakehouse.ksql.arithmetic import computed, element_at, like_pattern
 from lakehouse.ksql.cast import cast, moment_literal
+from lakehouse.ksql.coerced import coerced, common, comparable, has_map_inside
 from lakehouse.ksql.function import call
 from lakehouse.ksql.function.moment import WITH_UNIT
 from lakehouse.ksql.function.record import LambdaSql
-from lakehouse.ksql.function.sql import Sql, column, literal, text
+from lakehouse.ksql.function.sql import Sql, column, condition, literal, text
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.kind import Kind
@@ -56,11 +57,15 @@ class Visible:
         return make(node)
 
     def predicate(self, node: t.Expr, clause: str) -> str:
-        """Return a condition as Spark SQL."""
+        """Return a condition as Spark SQL, for a place where null is as good as false."""
+        made = self._condition(node, clause)
+        return made.loose or made.text
+
+    def _condition(self, node: t.Expr, clause: str) -> Sql:
         made = self.sql(node)
         if made.kind not in (k.BOOLEAN, k.NULL):
             raise SqlError(f"{clause} takes a condition", node.at, found=f"a value of type {made.kind}")
-        return made.text
+        return made
 
     def within(self, names: dict[str, Sql]) -> Visible:
         """Return the scope of a lambda's body."""
@@ -107,25 +112,15 @@ class Visible:
         left, right = self.sql(node.left), self.sql(node.right)
         if node.sign in COMPARED:
             left, right = self._pair(left, right, node.sign, node.at)
-            return Sql(f"({left.text} {node.sign} {right.text})", k.BOOLEAN)
-        if left.kind.is_null or right.kind.is_null:
-            other = right.kind if left.kind.is_null else left.kind
-            return Sql(f"cast(NULL AS {other.spark})", other)
-        is_text = left.kind == k.STRING and right.kind == k.STRING
-        if is_text and node.sign in ("+", "||"):
-            return Sql(f"concat({left.text}, {right.text})", k.STRING)
-        if not (left.kind.is_number and right.kind.is_number) or node.sign == "||":
-            raise SqlError(f"unsupported arithmetic types {left.kind} and {right.kind} for {node.sign}", node.at)
-        kind = arithmetic(node.sign, left.kind, right.kind)
-        if node.sign == "/" and kind.is_whole:
-            return Sql(f"cast({left.text} div {right.text} AS {kind.spark})", kind)
-        made = f"({left.text} {node.sign} {right.text})"
-        if "DECIMAL" in (left.kind.name, right.kind.name) and kind.name == "DECIMAL":
-            made = f"cast({made} AS {kind.spark})"
-        return Sql(made, kind)
+            return condition(f"({left.text} {node.sign} {right.text})")
+        if node.sign == "||":
+            return call.made("CONCAT", [left, right], node.at)
+        return computed(node.sign, left, right, node.at)
 
     def _pair(self, left: Sql, right: Sql, sign: str, at: int) -> tuple[Sql, Sql]:
         """Two values as they are compared: a text beside a moment is one, too. SqlError if they never can be."""
+        if (left.kind.is_null or right.kind.is_null) and sign in COMPARED:
+            raise SqlError(f"comparison with NULL is not supported: {sign}. Write IS NULL or IS NOT NULL", at)
         for one, other in ((left, right), (right, left)):
             if one.kind.name in k.MOMENTS and other.kind == k.STRING and other.literal is not None:
                 read = moment_literal(other.literal, one.kind, at)
@@ -133,25 +128,30 @@ class Visible:
         kinds = {left.kind, right.kind}
         same = left.kind == right.kind or any(of.is_null for of in kinds) or all(of.is_number for of in kinds)
         same = same or {of.name for of in kinds} == {"DATE", "TIMESTAMP"}
-        if not same or (sign not in ("=", "<>") and kinds & {k.BOOLEAN}) or any(of.name == "MAP" for of in kinds):
+        unordered = {of.name for of in kinds} & {"BOOLEAN", "ARRAY", "MAP", "STRUCT"}
+        if not same or (unordered and sign in ("<", "<=", ">", ">=")) or any(map(has_map_inside, kinds)):
             raise SqlError(
                 f"operator {COMPARED.get(sign, sign)} cannot be used to compare {left.kind} and {right.kind}", at
             )
-        return left, right
+        return comparable(left), comparable(right)
 
     # ---- conditions
 
     def _junction(self, node: t.Junction) -> Sql:
-        return Sql(f"({f' {node.word} '.join(self.predicate(of, node.word) for of in node.items)})", k.BOOLEAN)
+        items = [self._condition(of, node.word) for of in node.items]
+        exact, loose = (
+            f" {node.word} ".join(texts) for texts in zip(*((i.text, i.loose or i.text) for i in items), strict=True)
+        )
+        return Sql(f"({exact})", k.BOOLEAN, loose=f"({loose})")
 
     def _not(self, node: t.Not) -> Sql:
-        return Sql(f"(NOT {self.predicate(node.of, 'NOT')})", k.BOOLEAN)
+        return Sql(f"(NOT {self._condition(node.of, 'NOT').text})", k.BOOLEAN)
 
     def _isnull(self, node: t.IsNull) -> Sql:
         return Sql(f"({self.sql(node.of).text} IS {'NOT ' if node.negated else ''}NULL)", k.BOOLEAN)
 
     def _distinct(self, node: t.Distinct) -> Sql:
-        left, right = self._pair(self.sql(node.left), self.sql(node.right), "=", node.at)
+        left, right = self._pair(self.sql(node.left), self.sql(node.right), "IS DISTINCT FROM", node.at)
         same = f"({left.text} <=> {right.text})"
         return Sql(same if node.negated else f"(NOT {same})", k.BOOLEAN)
 
@@ -159,14 +159,16 @@ class Visible:
         of = self.sql(node.of)
         low = self._pair(of, self.sql(node.low), ">=", node.low.at)[1]
         high = self._pair(of, self.sql(node.high), "<=", node.high.at)[1]
-        made = f"({of.text} >= {low.text} AND {of.text} <= {high.text})"
-        return Sql(f"(NOT {made})" if node.negated else made, k.BOOLEAN)
+        return _negated(condition(f"({of.text} >= {low.text} AND {of.text} <= {high.text})"), node.negated)
 
     def _in(self, node: t.In) -> Sql:
-        of = self.sql(node.of)
-        items = [self._pair(of, self.sql(item), "=", item.at)[1].text for item in node.items]
-        made = f"{of.text} {'NOT ' if node.negated else ''}IN ({', '.join(items)})"
-        return Sql(f"({made})", k.BOOLEAN)
+        items = [made for made in map(self.sql, node.items) if not made.kind.is_null]
+        of, *items = coerced([self.sql(node.of), *items], node.at)
+        pairs = [self._pair(of, item, "=", node.at) for item in items]
+        if not pairs:
+            return Sql("true" if node.negated else "false", k.BOOLEAN)
+        made = condition(f"({pairs[0][0].text} IN ({', '.join(item.text for _, item in pairs)}))")
+        return _negated(made, node.negated)
 
     def _like(self, node: t.Like) -> Sql:
         of, pattern = self.sql(node.of), self.sql(node.pattern)
@@ -193,6 +195,9 @@ class Visible:
         if kind is None:
             kinds = " and ".join(dict.fromkeys(str(one.kind) for one in made))
             raise SqlError(f"all values of a CASE have one type, found {kinds}", node.at)
+        if kind.is_null:
+            raise SqlError("all values of this CASE are NULL, and have no type. Give one a type: CAST(NULL AS ...)",
+                           node.at)  # fmt: skip
         whens = [f"WHEN {when} THEN {self.sql(then).text}" for when, then in branches]
         default = [f"ELSE {made[-1].text}"] if node.default is not None else []
         return Sql(f"CASE {' '.join([*whens, *default])} END", kind)
@@ -225,16 +230,19 @@ class Visible:
         return Sql(element_at(of.text, index), of.kind.inner[0])
 
     def _arrayof(self, node: t.ArrayOf) -> Sql:
-        items = [self.sql(item) for item in node.items]
+        items = coerced([self.sql(item) for item in node.items], node.at)
         return Sql(f"array({', '.join(of.text for of in items)})", k.array(common(items, "an ARRAY", node.at)))
 
     def _mapof(self, node: t.MapOf) -> Sql:
         keys, values = ([self.sql(pair[n]) for pair in node.pairs] for n in (0, 1))
+        values = coerced(values, node.at)
         kind = k.map_of(common(keys, "the keys of a MAP", node.at), common(values, "the values of a MAP", node.at))
         pairs = [f"{key.text}, {value.text}" for key, value in zip(keys, values, strict=True)]
         return Sql(f"map({', '.join(pairs)})", kind)
 
     def _structof(self, node: t.StructOf) -> Sql:
+        if not node.members:
+            raise SqlError("a STRUCT needs a field: STRUCT(name := value)", node.at)
         members = {name: self.sql(value) for name, value in node.members}
         made = [f"{text(name)}, {of.text}" for name, of in members.items()]
         return Sql(f"named_struct({', '.join(made)})", k.struct({name: of.kind for name, of in members.items()}))
@@ -266,3 +274,7 @@ class Visible:
 
     def _lambda(self, node: t.Lambda) -> Sql:
         raise SqlError("=> stands in TRANSFORM, FILTER and REDUCE only", node.at)
+
+
+def _negated(made: Sql, negated: bool) -> Sql:
+    return Sql(f"(NOT {made.text})", k.BOOLEAN) if negated else made

@@ -10,6 +10,8 @@ from lakehouse.ksql.syntax.tree import Name, Value
 from lakehouse.plan.refused.near import near
 
 FORMATS = ("JSON", "DELIMITED", "KAFKA", "NONE")
+# What stands for a character that can't be seen.
+DELIMITERS = {"TAB": "\t", "SPACE": " "}
 LATER = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR", "JSON_SR")
 OF_SOURCE = (
     "KAFKA_TOPIC", "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "PARTITIONS", "REPLICAS", "TIMESTAMP", "TIMESTAMP_FORMAT",
@@ -37,6 +39,9 @@ class With:
     timestamp_format: str | None
     key: str | None
     at: int
+    is_wrapped: bool = True
+    key_delimiter: str = ","
+    value_delimiter: str = ","
 
 
 def of_source(statement: CreateSource) -> With:
@@ -57,8 +62,8 @@ def of_source(statement: CreateSource) -> With:
     return _given(given, topic, _format(given, "KEY_FORMAT") or both or "KAFKA", value_format, statement.at)
 
 
-def of_query(statement: CreateAs, formats: tuple[str, str]) -> With:
-    """Return the properties of CREATE ... AS; formats: those of what it reads."""
+def of_query(statement: CreateAs, formats: tuple[str, str], delimiter: str) -> With:
+    """Return the properties of CREATE ... AS; formats: those of what it reads, and its delimiter."""
     given = statement.properties
     _check(given, OF_QUERY, statement.at)
     both = _format(given, "FORMAT")
@@ -71,13 +76,14 @@ def of_query(statement: CreateAs, formats: tuple[str, str]) -> With:
             given["TIMESTAMP"].at,
         )
     topic = _text(given, "KAFKA_TOPIC") or statement.name
-    return _given(given, topic, key or formats[0], value or formats[1], statement.at)
+    return _given(given, topic, key or formats[0], value or formats[1], statement.at, delimiter)
 
 
-def _given(given: Properties, topic: str, key_format: str, value_format: str, at: int) -> With:
+def _given(given: Properties, topic: str, key_format: str, value_format: str, at: int, delimiter: str = ",") -> With:
     return With(
         topic, key_format, value_format, _number(given, "PARTITIONS"), _name(given, "TIMESTAMP"),
-        _text(given, "TIMESTAMP_FORMAT"), _name(given, "KEY"), at,
+        _text(given, "TIMESTAMP_FORMAT"), _name(given, "KEY"), at, _is_wrapped(given, value_format),
+        _delimiter(given, "KEY_DELIMITER") or ",", _delimiter(given, "VALUE_DELIMITER") or delimiter,
     )  # fmt: skip
 
 
@@ -88,14 +94,29 @@ def _check(given: Properties, known: tuple[str, ...], at: int) -> None:
                            expected=", ".join(known))  # fmt: skip
         if name in REFUSED:
             raise SqlError(f"{name}: {REFUSED[name]}", value.at)
-    delimiters = [given[name] for name in ("VALUE_DELIMITER", "KEY_DELIMITER") if name in given]
-    for value in delimiters:
-        if _shown(value) != ",":
-            raise SqlError("delimited text has commas here", value.at, found=_shown(value), expected="','")
-    wrapped = given.get("WRAP_SINGLE_VALUE")
-    if wrapped is not None and _shown(wrapped).upper() != "TRUE":
-        raise SqlError('a single value is an object here, too: {"NAME": ...}. Leave it out', wrapped.at)
     _number(given, "REPLICAS")
+
+
+def _delimiter(given: Properties, name: str) -> str | None:
+    text = _text(given, name)
+    if text is None or text.upper() in DELIMITERS:
+        return DELIMITERS.get((text or "").upper())
+    if len(text) != 1 or text.isspace() or text in ('"', "\\"):
+        raise SqlError(f"{name} takes one character, or {' or '.join(DELIMITERS)}", given[name].at, found=repr(text))
+    return text
+
+
+def _is_wrapped(given: Properties, value_format: str) -> bool:
+    """Say whether a single value has an object around it: {"NAME": ...}."""
+    value = given.get("WRAP_SINGLE_VALUE")
+    if value is None:
+        return True
+    shown = _shown(value).upper()
+    if shown not in ("TRUE", "FALSE"):
+        raise SqlError("WRAP_SINGLE_VALUE is true or false", value.at, found=_shown(value))
+    if shown == "TRUE" and value_format != "JSON":
+        raise SqlError(f"format {value_format} does not support WRAP_SINGLE_VALUE=true", value.at)
+    return shown == "TRUE" or value_format != "JSON"
 
 
 def _shown(value: Value | Name) -> str:

@@ -163,14 +163,15 @@ class Script:
         if statement.name in self._reached(query):
             raise SqlError(f"{statement.name} would be made of itself", query.relation.at)
         first = self.catalog.get(query.relation.name, query.relation.at)
-        given = of_query(statement, first.formats)
+        given = of_query(statement, first.formats, first.delimiter)
         made = compiled(query, self.find, QueryTarget(statement.kind, statement.name, statement.at))
-        check_format(made, given.value_format, statement.at)
+        check_format(made, given.value_format, statement.at, is_wrapped=given.is_wrapped)
         prefix = f"C{statement.kind[0]}AS_{statement.name}"
         return Entry(
             statement.kind, statement.name, given.topic, (given.key_format, given.value_format), made, text, query,
             partitions=given.partitions, is_windowed=query.window is not None,
-            query_name=self.catalog.next_query(prefix),
+            query_name=self.catalog.next_query(prefix), is_wrapped=given.is_wrapped,
+            delimiter=given.value_delimiter,
         )  # fmt: skip
 
     def _reached(self, query: s.Query) -> set[str]:

@@ -25,12 +25,17 @@ def as_written(of: Relational) -> Stream:
 
 def sink_of(of: Stream | Changes, entry: Entry) -> Sink:
     """Return the sink of an entry's topic, in its format."""
-    return replace(of.to_topic(entry.topic, partitions=entry.partitions), format=entry.formats[1].lower())
+    format = entry.formats[1].lower() if entry.is_wrapped else "json_bare"
+    if format == "delimited" and entry.delimiter != ",":
+        format += entry.delimiter
+    return replace(of.to_topic(entry.topic, partitions=entry.partitions), format=format)
 
 
-def check_format(made: Relational, format: str, at: int) -> None:
+def check_format(made: Relational, format: str, at: int, *, is_wrapped: bool = True) -> None:
     """Raise SqlError for a value that a format can't hold."""
     values = [c for c in made.columns if not c.is_key]
+    if not is_wrapped and len(values) > 1:
+        raise SqlError("WRAP_SINGLE_VALUE=false is for a query that gives one value column", at)
     if format == "KAFKA" and (len(values) != 1 or values[0].kind.name not in KEY_KINDS):
         raise SqlError(
             f"VALUE_FORMAT='KAFKA' holds one column of {', '.join(KEY_KINDS)}, and there are: "

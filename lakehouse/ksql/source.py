@@ -18,7 +18,6 @@ from lakehouse.plan.origin import Source
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 
-ANY_CASE = {"json": "json_any_case"}
 KEY_KINDS = ("INTEGER", "BIGINT", "DOUBLE", "STRING", "BYTES")
 
 
@@ -45,6 +44,7 @@ def declared(statement: CreateSource, text: str) -> Entry:
     return Entry(
         statement.kind, statement.name, given.topic, (given.key_format, given.value_format),
         Relational(node, tuple(shown)), text, partitions=given.partitions, is_source=statement.is_source,
+        is_wrapped=given.is_wrapped, delimiter=given.value_delimiter,
     )  # fmt: skip
 
 
@@ -72,6 +72,8 @@ def _columns(statement: CreateSource, given: With) -> _Columns:
             "tables require a PRIMARY KEY. Please define the PRIMARY KEY: (ID VARCHAR PRIMARY KEY, ...)", statement.at
         )
     value = tuple(element for element in elements if element not in key)
+    if not given.is_wrapped and len(value) > 1:
+        raise SqlError("WRAP_SINGLE_VALUE=false is for a schema with one value column", statement.at)
     if not value:
         raise SqlError("the schema has no value columns. Name at least one beside the key", statement.at)
     return _Columns(key, value)
@@ -111,8 +113,10 @@ def _stream(statement: CreateSource, columns: _Columns, given: With) -> Stream:
     assert isinstance(made.source, Source)
     source = replace(
         made.source,
-        key_format=ANY_CASE.get(made.source.key_format, made.source.key_format) if columns.key else "none",
-        value_format=ANY_CASE.get(made.source.value_format, made.source.value_format),
+        key_format=_format(made.source.key_format, len(columns.key) == 1, given.key_delimiter)
+        if columns.key
+        else "none",
+        value_format=_format(made.source.value_format, not given.is_wrapped, given.value_delimiter),
         event_time=_event_time(made, columns, given),
     )
     made = replace(made, source=source)
@@ -121,6 +125,13 @@ def _stream(statement: CreateSource, columns: _Columns, given: With) -> Stream:
     texts = [f"{arrived(name_text(e.name), e.kind)} AS `{e.name}`" for e in columns.value if has_moment(e.kind)]
     plain = {e.name: name_text(e.name) for e in columns.value if not has_moment(e.kind)}
     return made.select(*texts, **plain)
+
+
+def _format(name: str, is_bare: bool, delimiter: str) -> str:
+    """A format as ksqlDB reads it. is_bare: a single value in JSON has no object around it; a single key has none."""
+    if name == "delimited" and delimiter != ",":
+        return f"delimited{delimiter}"
+    return name if name != "json" else "json_bare" if is_bare else "json_any_case"
 
 
 def _schema(columns: list[tuple[str, str]]) -> str:

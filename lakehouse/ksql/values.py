@@ -45,7 +45,7 @@ def record(statement: InsertValues, target: Entry) -> dict[str, Any]:
     if target.kind == "TABLE" and None in key:
         raise SqlError(f"a table's row needs its key: {', '.join(target.made.key)}", statement.at)
     row = {column.name: values.get(column.name) for column in columns}
-    shown_value = row[columns[0].name] if target.formats[1] == "KAFKA" else row
+    shown_value = row[columns[0].name] if target.formats[1] == "KAFKA" or not target.is_wrapped else row
     shown = None if not key else key[0] if len(key) == 1 else dict(zip(target.made.key, key, strict=True))
     return {"topic": target.topic, "key": shown, "value": shown_value, **time}
 

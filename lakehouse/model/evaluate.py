@@ -11,6 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from lakehouse.errors import NeedsSpark
+from lakehouse.model.decimals import DECIMALS, to_decimal
 from lakehouse.model.functions import STRICT, WITH_NULLS, plain_call
 from lakehouse.model.scalar import (
     CASTS,
@@ -21,10 +22,12 @@ from lakehouse.model.scalar import (
     like,
     modulo,
     negated,
+    other_cast,
     substring,
     to_string,
     whole_division,
 )
+from lakehouse.plan.aggregation import decimal_digits
 from lakehouse.plan.expression import Expression
 
 ColumnValues = Mapping[str, Any]
@@ -86,7 +89,9 @@ def _dot(node: exp.Expression) -> Evaluator:
 
 
 def _bracket(node: exp.Expression) -> Evaluator:
-    """try_element_at(of, key), in sqlglot's form."""
+    """try_element_at(of, key), in sqlglot's form; of[place], counted from 0."""
+    if not node.args.get("offset") and not node.args.get("safe"):
+        return _strict(STRICT["get"], _compile(node.this), _compile(node.expressions[0]))
     if node.args.get("offset") != 1 or not node.args.get("safe"):
         raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
     return _strict(STRICT["try_element_at"], _compile(node.this), _compile(node.expressions[0]))
@@ -210,9 +215,15 @@ def _struct(node: exp.Expression) -> Evaluator:
 
 def _cast(node: exp.Expression) -> Evaluator:
     kind = node.args["to"].sql("spark").lower()
-    if kind not in CASTS:
-        raise NeedsSpark(f"{node.sql('spark')!r}: the model has no such cast; run this on Spark.")
-    return _strict(CASTS[kind], _compile(node.this))
+    if kind.startswith("decimal("):
+        return _strict(to_decimal(*decimal_digits(kind)), _exact(node.this))
+    return _strict(CASTS.get(kind) or other_cast(kind), _compile(node.this))
+
+
+def _exact(node: exp.Expression) -> Evaluator:
+    inner = node.this if isinstance(node, exp.Paren) else node
+    work = DECIMALS.get(type(inner))
+    return _compile(node) if work is None else _strict(work, _compile(inner.this), _compile(inner.expression))
 
 
 def _between(node: exp.Expression) -> Evaluator:
@@ -280,10 +291,10 @@ _BUILDERS: dict[type[exp.Expression], Callable[[exp.Expression], Evaluator]] = {
     exp.Lower: lambda node: _strict(str.lower, _compile(node.this)),
     exp.Trim: _trim,
     exp.Length: lambda node: _strict(len, _compile(node.this)),
+    exp.RegexpLike: lambda node: _strict(STRICT["rlike"], _compile(node.this), _compile(node.expression)),
+    exp.LowerHex: lambda node: _strict(lambda value: STRICT["hex"](value).lower(), _compile(node.this)),
     exp.UnixDate: lambda node: _strict(STRICT["unix_date"], _compile(node.this)),
     exp.Abs: lambda node: _strict(lambda value: negated(value) if value < 0 else value, _compile(node.this)),
     exp.Substring: _substring,
-    exp.Concat: lambda node: _strict(
-        lambda *texts: "".join(map(to_string, texts)), *[_compile(item) for item in node.expressions]
-    ),
+    exp.Concat: lambda node: _strict(STRICT["concat"], *[_compile(item) for item in node.expressions]),
 }  # fmt: skip

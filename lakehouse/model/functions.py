@@ -18,8 +18,8 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 
 from lakehouse.errors import NeedsSpark
+from lakehouse.model import moment_functions, number_functions, text_functions
 from lakehouse.model.scalar import modulo, to_string
-from lakehouse.semantics.aggregate.aggregate import LONG_MAX, LONG_MIN
 from lakehouse.semantics.moment import milliseconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -135,28 +135,30 @@ def _reduced(items: list[Any], start: Any, merge: Lambda) -> Any:
     return start
 
 
+def _ordered(items: list[Any]) -> list[Any]:
+    """Values, or the entries of a map, in order; nulls come last."""
+
+    def key(item: Any) -> Any:
+        if isinstance(item, Mapping):
+            return tuple((part is None, _known(part)) for part in item.values() if not isinstance(part, list | Mapping))
+        return _known(item)
+
+    known = [item for item in items if item is not None]
+    try:
+        return sorted(known, key=key) + [None] * (len(items) - len(known))
+    except TypeError as error:
+        raise NeedsSpark(f"the model has no order of {items!r:.60}; run this on Spark.") from error
+
+
+def _sorted_array(items: list[Any], ascending: bool = True) -> list[Any]:
+    known = _ordered([item for item in items if item is not None])
+    nulls = [None] * (len(items) - len(known))
+    return [*nulls, *known] if ascending else [*known[::-1], *nulls]
+
+
 def _contains(items: list[Any], wanted: Any) -> bool | None:
     found = any(item is not None and _known(item) == _known(wanted) for item in items)
     return True if found else None if None in items else False
-
-
-def _whole(work: Callable[[Any], int]) -> Callable[[Any], int]:
-    def run(value: Any) -> int:
-        if isinstance(value, Decimal) or (isinstance(value, float) and not math.isfinite(value)):
-            raise NeedsSpark(f"the model does not round {value!r} as Spark does; run this on Spark.")
-        return max(LONG_MIN, min(LONG_MAX, work(value)))  # a BIGINT, cut off as in Java
-
-    return run
-
-
-def _number(work: Callable[[float], float]) -> Callable[[Any], float]:
-    def run(value: Any) -> float:
-        try:
-            return work(float(value))
-        except (ValueError, OverflowError) as error:
-            raise NeedsSpark(f"the model does not compute this of {value!r}; run this on Spark.") from error
-
-    return run
 
 
 def _extreme(work: Callable[..., Any]) -> Callable[..., Any]:
@@ -167,11 +169,29 @@ def _extreme(work: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _split(text: str, pattern: str, limit: int = -1) -> list[str]:
-    literal = pattern[2:-2]
-    if not (pattern.startswith("\\Q") and pattern.endswith("\\E")) or "\\E" in literal or not literal:
-        raise NeedsSpark("the model splits by a plain text (\\Q...\\E) only; run this on Spark.")
-    return text.split(literal, limit - 1 if limit > 0 else -1)
+def _concat(*parts: Any) -> Any:
+    if isinstance(parts[0], list):
+        return [item for part in parts for item in part]
+    return b"".join(parts) if isinstance(parts[0], bytes) else "".join(map(to_string, parts))
+
+
+def _largest(work: Callable[..., Any]) -> Callable[[list[Any]], Any]:
+    return lambda items: _extreme(work)(*items)
+
+
+def _joined(items: list[Any], by: str, null: str | None = None) -> str:
+    return by.join(item if item is not None else str(null) for item in items if item is not None or null is not None)
+
+
+def _united(*maps: Mapping[Any, Any]) -> dict[Any, Any]:
+    made = {name: value for of in maps for name, value in of.items()}
+    if len(made) < sum(map(len, maps)):
+        raise NeedsSpark("a name that is in two maps fails in Spark; run this there.")
+    return made
+
+
+def _of_pairs(pairs: list[Mapping[str, Any]]) -> dict[Any, Any]:
+    return _united(*({key: value} for key, value in (pair.values() for pair in pairs)))
 
 
 STRICT: dict[str, Callable[..., Any]] = {
@@ -180,9 +200,22 @@ STRICT: dict[str, Callable[..., Any]] = {
     "date_from_unix_date": lambda days: _DAY + timedelta(days=days),
     "unix_date": lambda day: (day - _DAY).days,
     "get": _get,
-    "split": _split,
+    **text_functions.STRICT,
+    **moment_functions.STRICT,
+    **number_functions.STRICT,
+    "concat": _concat,
+    "array_max": _largest(max),
+    "array_min": _largest(min),
+    "array_join": _joined,
+    "sort_array": _sorted_array,
+    "map_concat": _united,
+    "map_from_entries": _of_pairs,
+    "zip_with": lambda one, other, work: [work(a, b) for a, b in zip(one, other, strict=True)],
+    "forall": lambda items, holds: all(holds(item) is True for item in items),
     "try_element_at": _element_at,
     "map_keys": list,
+    "map_entries": lambda of: [{"key": key, "value": value} for key, value in of.items()],
+    "array_sort": _ordered,
     "map_values": lambda of: list(of.values()),
     "map_contains_key": lambda of, key: key in of,
     "array_distinct": _distinct,
@@ -197,7 +230,6 @@ STRICT: dict[str, Callable[..., Any]] = {
     "transform": lambda items, work: [work(item) for item in items],
     "filter": lambda items, keep: [item for item in items if keep(item) is True],
     "exists": _exists,
-    "aggregate": _reduced,
     "map_filter": lambda of, keep: {k: v for k, v in of.items() if keep(k, v) is True},
     "transform_values": lambda of, work: {k: work(k, v) for k, v in of.items()},
     "replace": lambda text, old, new: text.replace(old, new) if old else text,
@@ -206,20 +238,6 @@ STRICT: dict[str, Callable[..., Any]] = {
     "instr": lambda text, part: text.find(part) + 1,
     "repeat": lambda text, times: text * times,
     "chr": lambda code: chr(code % 256) if code >= 0 else "",
-    "floor": _whole(math.floor),
-    "ceil": _whole(math.ceil),
-    "sqrt": _number(math.sqrt),
-    "exp": _number(math.exp),
-    "cbrt": _number(math.cbrt),
-    "sin": _number(math.sin),
-    "cos": _number(math.cos),
-    "tan": _number(math.tan),
-    "atan": _number(math.atan),
-    "sinh": _number(math.sinh),
-    "cosh": _number(math.cosh),
-    "tanh": _number(math.tanh),
-    "degrees": _number(math.degrees),
-    "radians": _number(math.radians),
     "pmod": _positive_rest,
 }
 WITH_NULLS: dict[str, Callable[..., Any]] = {
@@ -230,6 +248,10 @@ WITH_NULLS: dict[str, Callable[..., Any]] = {
     "least": _extreme(min),
     "map": lambda *parts: dict(zip(parts[::2], parts[1::2], strict=True)),
     "size": lambda of: -1 if of is None else len(of),
+    **text_functions.WITH_NULLS,
+    "aggregate": lambda items, start, merge: None if items is None else _reduced(items, start, merge),
+    "pi": lambda: math.pi,
+    "struct": lambda *parts: {f"col{number}": part for number, part in enumerate(parts, 1)},
     "isnull": lambda value: value is None,
     "isnotnull": lambda value: value is not None,
 }  # fmt: skip

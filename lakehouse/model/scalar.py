@@ -19,8 +19,8 @@ from lakehouse.errors import NeedsSpark
 T = TypeVar("T")
 _NUMBER = (int, float, Decimal)
 _INTEGER_TEXT = re.compile(r"(?P<sign>[+-]?)(?=\.?[0-9])(?P<whole>[0-9]*)(?:\.[0-9]*)?")
-_DOUBLE_TEXT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_BLANKS = "".join(map(chr, range(33)))  # the characters that Spark trims from a text before a cast
+DOUBLE_TEXT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+BLANKS = "".join(map(chr, range(33)))  # the characters that Spark trims from a text before a cast
 _INT, _BIGINT = 32, 64
 
 
@@ -39,7 +39,7 @@ def _to_integer(bits: int) -> Callable[[Any], int | None]:
     def cast(value: Any) -> int | None:
         limit = 1 << (bits - 1)
         if isinstance(value, str):
-            text = value.strip(_BLANKS)
+            text = value.strip(BLANKS)
             found = _INTEGER_TEXT.fullmatch(text)
             whole = int(found["sign"] + (found["whole"] or "0")) if found else None
             return whole if whole is not None and -limit <= whole < limit else None
@@ -55,8 +55,10 @@ def _to_integer(bits: int) -> Callable[[Any], int | None]:
 def _to_double(value: Any) -> float | None:
     if isinstance(value, int | float | Decimal):
         return float(value)
-    text = str(value).strip(_BLANKS)
-    if _DOUBLE_TEXT.fullmatch(text):
+    text = str(value).strip(BLANKS)
+    if DOUBLE_TEXT.fullmatch(text):
+        return float(text)
+    if text in ("NaN", "Infinity", "-Infinity"):
         return float(text)
     if re.search("[0-9]", text) or re.fullmatch("[+-]?(nan|inf|infinity)", text.lower()):
         raise NeedsSpark(f"the model does not cast {value!r} to a double; run this on Spark.")
@@ -99,6 +101,23 @@ CASTS: dict[str, Callable[[Any], Any]] = {
     "date": _to_date, "timestamp": _to_timestamp, "boolean": _to_boolean,
     "string": to_string, "int": _to_integer(_INT), "bigint": _to_integer(_BIGINT), "double": _to_double,
 }  # fmt: skip
+
+
+def other_cast(kind: str) -> Callable[[Any], Any]:
+    """Return a cast to a type that the model has no cast to; it knows those of empty arrays and maps, and of bytes."""
+
+    def cast(value: Any) -> Any:
+        if value in ([], {}) or (isinstance(value, bytes) and kind == "binary"):
+            return value
+        if kind == "binary" and isinstance(value, str):
+            return value.encode()
+        if kind.startswith("array<") and isinstance(value, list):
+            inner = kind.removeprefix("array<").removesuffix(">")
+            work = CASTS.get(inner) or other_cast(inner)
+            return [None if item is None else work(item) for item in value]
+        raise NeedsSpark(f"the model does not cast {value!r:.60} to {kind}; run this on Spark.")
+
+    return cast
 
 
 def _comparable(a: Any, b: Any) -> tuple[Any, Any]:

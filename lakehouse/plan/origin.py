@@ -91,7 +91,8 @@ class Source(Node):
     """A topic read through a schema. Key and value columns come from the record's key and value bytes.
 
     Formats that only SQL asks for: "json_any_case" finds a field in whatever case its name is, the last one of a name
-    counts; a key of format "none" is not read, and is null.
+    counts; "json_bare" is the value of the one column, without an object around it; a key of format "none" is not read,
+    and is null.
     """
 
     name: str

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lakehouse.errors import SqlError
+from lakehouse.ksql.function.basic import of_all
 from lakehouse.ksql.function.record import Function, LambdaSql, Signature, function
 from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.syntax import kind as k
@@ -26,7 +27,7 @@ def _sorted(of: Sql, order: Sql | None = None) -> str:
 
 
 def _has(of: Sql, one: Sql) -> str:
-    return f"coalesce(size(filter({of.text}, item -> item <=> {one.text})) > 0, false)"
+    return f"coalesce(size(filter({of.text}, _item -> _item <=> {one.text})) > 0, false)"
 
 
 def _concat(of: Sql, other: Sql) -> str:
@@ -35,7 +36,7 @@ def _concat(of: Sql, other: Sql) -> str:
 
 
 def _joined(of: Sql, by: Sql | None = None) -> str:
-    between = by.text if by is not None else "','"
+    between = "','" if by is None else f"coalesce({by.text}, '')"
     return f"array_join(cast({of.text} AS array<string>), {between}, 'null')"
 
 
@@ -50,7 +51,7 @@ def _entry(arguments: Sequence[Any]) -> Kind:
 
 
 def _entries(of: Sql, in_order: Sql) -> str:
-    made = f"transform(map_entries({of.text}), pair -> named_struct('K', pair.key, 'V', pair.value))"
+    made = f"transform(map_entries({of.text}), _pair -> named_struct('K', _pair.key, 'V', _pair.value))"
     return f"CASE WHEN {in_order.text} THEN array_sort({made}) ELSE {made} END"
 
 
@@ -58,9 +59,15 @@ def _transform(of: Sql, work: LambdaSql) -> str:
     return f"transform({of.text}, {work.text(of.kind.inner[0])})"
 
 
+def _pair(work: LambdaSql) -> str:
+    """The name of an entry of a map, for the names of a lambda: those of a lambda around it are others."""
+    return f"_pair_{'_'.join(work.names).lower()}"
+
+
 def _transform_map(of: Sql, key: LambdaSql, value: LambdaSql) -> str:
-    parts = [work.body(of.kind.inner, ("pair.key", "pair.value")).text for work in (key, value)]
-    return f"map_from_entries(transform(map_entries({of.text}), pair -> struct({parts[0]}, {parts[1]})))"
+    pairs = f"map_entries({of.text})"
+    parts = [work.body(of.kind.inner, (f"{_pair(key)}.key", f"{_pair(key)}.value")).text for work in (key, value)]
+    return f"map_from_entries(transform({pairs}, {_pair(key)} -> struct({parts[0]}, {parts[1]})))"
 
 
 def _kept(of: Sql, keep: LambdaSql) -> str:
@@ -73,15 +80,52 @@ def _reduce(of: Sql, start: Sql, merge: LambdaSql) -> str:
     if of.kind.name == "ARRAY":
         body = merge.body((kind, of.kind.inner[0])).text
         names = ", ".join(f"`{name}`" for name in merge.names)
-        return f"aggregate({of.text}, {first}, ({names}) -> cast({body} AS {kind.spark}))"
-    body = merge.body((kind, *of.kind.inner), (f"`{merge.names[0]}`", "pair.key", "pair.value")).text
-    return f"aggregate(map_entries({of.text}), {first}, (`{merge.names[0]}`, pair) -> cast({body} AS {kind.spark}))"
+        made = f"aggregate({of.text}, {first}, ({names}) -> cast({body} AS {kind.spark}))"
+        return _or_start(of, first, made)
+    so_far, pair = f"`{merge.names[0]}`", _pair(merge)
+    body = merge.body((kind, *of.kind.inner), (so_far, f"{pair}.key", f"{pair}.value")).text
+    made = f"aggregate(map_entries({of.text}), {first}, ({so_far}, {pair}) -> cast({body} AS {kind.spark}))"
+    return _or_start(of, first, made)
+
+
+def _or_start(of: Sql, first: str, made: str) -> str:
+    """What is reduced of nothing is the start."""
+    return f"CASE WHEN {of.text} IS NULL THEN {first} WHEN {first} IS NOT NULL THEN {made} END"
+
+
+def _sliced(of: Sql, start: Sql, end: Sql) -> str:
+    """From the first place to the second; null if one of them is outside."""
+    first = f"coalesce({start.text}, 1)"
+    last = f"coalesce({end.text}, size({of.text}))"
+    inside = f"{first} >= 1 AND {last} <= size({of.text}) AND {first} <= {last} + 1"
+    return f"CASE WHEN {inside} THEN slice({of.text}, {first}, {last} - {first} + 1) END"
+
+
+def _as_map(keys: Sql, values: Sql) -> str:
+    """A key that has no value has null; of a key that is there twice the later value counts."""
+    kind = k.map_of(keys.kind.inner[0], values.kind.inner[0]).spark
+    pair = f"map(get({keys.text}, _place), get({values.text}, _place))"
+    others = f"map_filter(_made, (_name, _value) -> _name <> get({keys.text}, _place))"
+    step = f"(_made, _place) -> map_concat({others}, {pair})"
+    places = f"sequence(0, size({keys.text}) - 1)"
+    some = f"aggregate({places}, cast(map() AS {kind}), {step})"
+    made = f"CASE WHEN size({keys.text}) > 0 THEN {some} ELSE cast(map() AS {kind}) END"
+    return f"CASE WHEN {keys.text} IS NOT NULL AND {values.text} IS NOT NULL THEN {made} END"
+
+
+def _union(of: Sql, other: Sql) -> str:
+    if of.kind.is_null or other.kind.is_null:
+        return other.text if of.kind.is_null else of.text
+    alone = f"map_filter({of.text}, (_name, _value) -> NOT map_contains_key({other.text}, _name))"
+    both = f"map_concat({alone}, {other.text})"
+    return f"CASE WHEN {of.text} IS NULL THEN {other.text} WHEN {other.text} IS NULL THEN {of.text} ELSE {both} END"
 
 
 _M = "MAP('a' := 1, 'b' := 2)"
 FUNCTIONS: tuple[Function, ...] = (
     function(
-        "ARRAY_LENGTH", _FAMILY, "array", "array_size({0})", k.INTEGER, ("ARRAY_LENGTH(ARRAY[1, 2])", 2),
+        "ARRAY_LENGTH", _FAMILY, "array", "CASE WHEN {0} IS NOT NULL THEN size({0}) END",
+        k.INTEGER, ("ARRAY_LENGTH(ARRAY[1, 2])", 2),
         ("ARRAY_LENGTH(CAST(NULL AS ARRAY<INT>))", None),
     ),
     function(
@@ -111,7 +155,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "ARRAY_JOIN", _FAMILY, "array text?",
         _joined, k.STRING,
         ("ARRAY_JOIN(ARRAY['a', 'b'], '-')", "a-b"), ("ARRAY_JOIN(ARRAY[1, NULL, 2])", "1,null,2"),
-        nulls="null for a null array; a null element is the text null",
+        nulls="null for a null array; a null element is the text null, a null separator an empty text",
     ),
     function(
         "ARRAY_MAX", _FAMILY, "array", "array_max({0})", _inner, ("ARRAY_MAX(ARRAY[3, NULL, 7])", 7),
@@ -123,7 +167,7 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     function(
         "ARRAY_REMOVE", _FAMILY, "array any",
-        lambda of, one: f"filter({of.text}, item -> NOT (item <=> {one.text}))", 0,
+        lambda of, one: f"filter({of.text}, _item -> NOT (_item <=> {one.text}))", 0,
         ("ARRAY_REMOVE(ARRAY[1, 2, 3, 2], 2)", [1, 3]), ("ARRAY_REMOVE(ARRAY[1, NULL], NULL)", [1]),
         nulls="null for a null array; nulls can be removed",
     ),
@@ -132,9 +176,11 @@ FUNCTIONS: tuple[Function, ...] = (
         ("ARRAY_SORT(ARRAY[3, NULL, 1], 'DESC')", [3, 1, None]), nulls="null elements come last",
     ),
     function(
-        "AS_MAP", _FAMILY, "array array", "map_from_arrays({0}, {1})",
+        "AS_MAP", _FAMILY, "array array", _as_map,
         lambda given: k.map_of(given[0].kind.inner[0], given[1].kind.inner[0]),
-        ("AS_MAP(ARRAY['a', 'b'], ARRAY[1, 2])", {"a": 1, "b": 2}), differs="null if both are not equally long",
+        ("AS_MAP(ARRAY['a', 'b'], ARRAY[1, 2])", {"a": 1, "b": 2}),
+        ("AS_MAP(ARRAY['a', 'b'], ARRAY[1])", {"a": 1, "b": None}),
+        ("AS_MAP(ARRAY['a', 'a'], ARRAY[1, 2, 3])", {"a": 2}),
     ),
     function(
         "ELT", _FAMILY, "whole text text*", "elt({all})", k.STRING, ("ELT(2, 'a', 'b')", "b"),
@@ -157,15 +203,15 @@ FUNCTIONS: tuple[Function, ...] = (
         (f"MAP_VALUES({_M})", [1, 2]),
     ),
     function(
-        "MAP_UNION", _FAMILY, "map map",
-        "map_concat(map_filter({0}, (name, value) -> NOT map_contains_key({1}, name)), {1})", 0,
-        (f"MAP_UNION({_M}, MAP('b' := 3))", {"a": 1, "b": 3}),
-        differs="null if one of the maps is null",
+        "MAP_UNION", _FAMILY, "map map", _union, of_all, (f"MAP_UNION({_M}, MAP('b' := 3))", {"a": 1, "b": 3}),
+        (f"MAP_UNION({_M}, NULL)", {"a": 1, "b": 2}), nulls="the other one; null if both are null",
     ),
     function(
-        "SLICE", _FAMILY, "array whole whole", "slice({0}, {1}, greatest({2} - {1} + 1, 0))", 0,
-        ("SLICE(ARRAY[1, 2, 3, 4], 2, 3)", [2, 3]), ("SLICE(ARRAY[1, 2], 2, 9)", [2]),
-        differs="counts from 1 only, and both ends are given",
+        "SLICE", _FAMILY, "array whole whole", _sliced, 0,
+        ("SLICE(ARRAY[1, 2, 3, 4], 2, 3)", [2, 3]), ("SLICE(ARRAY[1, 2], 2, 9)", None),
+        ("SLICE(ARRAY[1, 2], 0, 1)", None),
+        ("SLICE(ARRAY[1, 2, 3], NULL, 2)", [1, 2]), ("SLICE(ARRAY[1, 2, 3], 2, NULL)", [2, 3]),
+        nulls="null for a null array; without a start or an end, from the first or to the last",
     ),
     Function(
         "TRANSFORM", _FAMILY,
@@ -193,8 +239,8 @@ FUNCTIONS: tuple[Function, ...] = (
         (
             ("REDUCE(ARRAY[1, 2, 3], 10, (s, x) => s + x)", 16),
             (f"REDUCE({_M}, 0, (s, k, v) => s + v)", 3),
-            ("REDUCE(CAST(NULL AS ARRAY<INT>), 1, (s, x) => s + x)", None),
+            ("REDUCE(CAST(NULL AS ARRAY<INT>), 1, (s, x) => s + x)", 1),
         ),
-        differs="null for a null array; ksqlDB gives the start",
+        nulls="the start for a null array or map; null if the start is null",
     ),
 )  # fmt: skip

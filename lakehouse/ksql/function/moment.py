@@ -20,6 +20,11 @@ MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 WITH_UNIT = ("TIMESTAMPADD", "TIMESTAMPSUB", "DATEADD", "DATESUB", "TIMEADD", "TIMESUB")
 
 
+def time_text(of: str) -> str:
+    """Return a TIME as a text: without seconds where there are none."""
+    return f"date_format(timestamp_millis({of}), CASE WHEN {of} % 60000 < 1000 THEN 'HH:mm' ELSE 'HH:mm:ss' END)"
+
+
 def _formatted(of: str, format: Sql, zone: Sql | None) -> str:
     return f"date_format({of if zone is None else f'from_utc_timestamp({of}, {zone.text})'}, {format.text})"
 
@@ -40,14 +45,15 @@ def _moved(sign: str, kind: Kind) -> Any:
     def move(unit: Sql, many: Sql, of: Sql) -> str:
         word = _unit(unit)
         if kind == k.TIME:
-            if word not in UNITS_MS or UNITS_MS[word] >= _DAY_MS:
-                raise SqlError("a TIME is moved by HOURS, MINUTES, SECONDS or MILLISECONDS")
-            return f"cast(pmod({of.text} {sign} {many.text} * {UNITS_MS[word]}, {_DAY_MS}) AS int)"
+            if word not in UNITS_MS:
+                raise SqlError("a TIME is moved by DAYS, HOURS, MINUTES, SECONDS or MILLISECONDS")
+            return f"cast(pmod({of.text} {sign} cast({many.text} AS bigint) * {UNITS_MS[word]}, {_DAY_MS}) AS int)"
         if kind == k.DATE:
             if word in MONTHS:
                 return f"add_months({of.text}, {sign}({many.text}) * {MONTHS[word]})"
             if UNITS_MS[word] < _DAY_MS:
-                raise SqlError("a DATE is moved by DAYS, WEEKS, MONTHS or YEARS")
+                moved = f"unix_date({of.text}) * {_DAY_MS // UNITS_MS[word]}L {sign} {many.text}"
+                return f"date_from_unix_date(cast(floor(({moved}) / {_DAY_MS // UNITS_MS[word]}) AS int))"
             return f"date_add({of.text}, {sign}({many.text}) * {UNITS_MS[word] // _DAY_MS})"
         if word in UNITS_MS:
             return f"timestamp_millis(unix_millis({of.text}) {sign} cast({many.text} AS bigint) * {UNITS_MS[word]})"
@@ -134,10 +140,15 @@ FUNCTIONS: tuple[Function, ...] = (
                 (f"CAST(TIMESTAMPADD(MONTHS, 1, {_T}) AS VARCHAR)", "2020-03-28T10:30:00.000"),
             )),
             ("TIMESTAMPSUB", "-", k.TIMESTAMP, ((f"UNIX_TIMESTAMP(TIMESTAMPSUB(DAYS, 1, {_T}))", 1_582_799_400_000),)),
-            ("DATEADD", "+", k.DATE, ((f"DATEADD(DAYS, 2, {_D})", "2020-03-01"), (f"DATEADD(YEARS, 1, {_D})",
+            ("DATEADD", "+", k.DATE, ((f"DATEADD(DAYS, 2, {_D})", "2020-03-01"),
+            (f"DATEADD(HOURS, 50, {_D})", "2020-03-01"),
+            (f"DATEADD(YEARS, 1, {_D})",
             "2021-02-28"))),
             ("DATESUB", "-", k.DATE, ((f"DATESUB(WEEKS, 1, {_D})", "2020-02-21"),)),
-            ("TIMEADD", "+", k.TIME, (("TIMEADD(HOURS, 20, PARSE_TIME('10:30', 'HH:mm'))", 23_400_000),)),
+            ("TIMEADD", "+", k.TIME, (
+                ("TIMEADD(HOURS, 20, PARSE_TIME('10:30', 'HH:mm'))", 23_400_000),
+                ("TIMEADD(DAYS, 40, PARSE_TIME('10:30', 'HH:mm'))", 37_800_000),
+            )),
             ("TIMESUB", "-", k.TIME, (("TIMESUB(MINUTES, 30, PARSE_TIME('10:30', 'HH:mm'))", 36_000_000),)),
         )
     ),

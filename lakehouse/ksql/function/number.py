@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lakehouse.ksql.function.record import Function, Signature, function
+from lakehouse.ksql.function.basic import of_all
+from lakehouse.ksql.function.record import Function, function
 from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
@@ -40,6 +41,23 @@ def _truncated(of: Sql, places: Sql | None = None) -> str:
     return f"cast(({whole}) / {scale} AS {_rounded([of, places]).spark})"
 
 
+def _log(of: str) -> str:
+    """The natural logarithm, where Spark's is null for zero and below."""
+    return (
+        f"CASE WHEN {of} > 0 THEN ln({of}) WHEN {of} = 0 THEN cast('-Infinity' AS double) "
+        f"WHEN {of} < 0 THEN cast('NaN' AS double) END"
+    )
+
+
+def _logarithm(of: Sql, value: Sql | None = None) -> str:
+    one = f"cast({of.text} AS double)"
+    if value is None:
+        return _log(one)
+    other = f"cast({value.text} AS double)"
+    made = f"CASE WHEN {one} <= 0 OR {one} = 1 THEN cast('NaN' AS double) ELSE ({_log(other)}) / ln({one}) END"
+    return f"CASE WHEN {one} IS NOT NULL AND {other} IS NOT NULL THEN {made} END"
+
+
 def _as_double(name: str) -> str:
     return f"{name}(cast({{0}} AS double))"
 
@@ -61,10 +79,6 @@ def _distance(a: Sql, b: Sql, c: Sql, d: Sql, unit: Sql | None = None) -> str:
         f"2 * ({radius}) * asin(sqrt(power(sin(({lat2} - {lat1}) / 2), 2) + cos({lat1}) * cos({lat2}) * "
         f"power(sin(({lon2} - {lon1}) / 2), 2)))"
     )
-
-
-def _widest(arguments: Sequence[Any]) -> Kind:
-    return k.common([argument.kind for argument in arguments]) or arguments[0].kind
 
 
 FUNCTIONS: tuple[Function, ...] = (
@@ -95,17 +109,12 @@ FUNCTIONS: tuple[Function, ...] = (
         ("COT", "1.5e0", 0.07091484430265245),
     ),
     function(
-        "LN", _FAMILY, "number", _as_double("ln"), k.DOUBLE, ("LN(1)", 0.0),
-        differs="null for 0 and below, where ksqlDB has -Infinity and NaN",
+        "LN", _FAMILY, "number", _logarithm, k.DOUBLE, ("LN(1)", 0.0), ("LN(0)", "-Infinity"), ("LN(-1)", "NaN"),
+        ("LN(CAST(NULL AS INT))", None),
     ),
-    Function(
-        "LOG", _FAMILY,
-        (
-            Signature(("number",), _as_double("ln"), k.DOUBLE),
-            Signature(("number", "number"), "log(cast({0} AS double), cast({1} AS double))", k.DOUBLE),
-        ),
-        (("LOG(1)", 0.0), ("LOG(2, 8)", 3.0)),
-        differs="null for 0 and below",
+    function(
+        "LOG", _FAMILY, "number number?", _logarithm, k.DOUBLE, ("LOG(1)", 0.0), ("LOG(2, 8)", 3.0),
+        ("LOG(1, 2)", "NaN"), ("LOG(2, 0)", "-Infinity"), ("LOG(CAST(NULL AS INT), 2)", None),
     ),
     function(
         "ATAN2", _FAMILY, "number number", "atan2(cast({0} AS double), cast({1} AS double))", k.DOUBLE,
@@ -117,12 +126,12 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     function("PI", _FAMILY, "", "pi()", k.DOUBLE, ("PI()", 3.141592653589793), nulls="takes nothing"),
     function(
-        "GREATEST", _FAMILY, "any any*", "greatest({all})", _widest, ("GREATEST(3, 7, 5)", 7),
+        "GREATEST", _FAMILY, "any any*", "greatest({all})", of_all, ("GREATEST(3, 7, 5)", 7),
         ("GREATEST('a', 'b')", "b"),
         ("GREATEST(1, CAST(NULL AS INT))", 1), nulls="nulls are skipped; null if all are null",
     ),
     function(
-        "LEAST", _FAMILY, "any any*", "least({all})", _widest, ("LEAST(3, 7, 5)", 3), ("LEAST('a', 'b')", "a"),
+        "LEAST", _FAMILY, "any any*", "least({all})", of_all, ("LEAST(3, 7, 5)", 3), ("LEAST('a', 'b')", "a"),
         ("LEAST(1, CAST(NULL AS INT))", 1), nulls="nulls are skipped; null if all are null",
     ),
     function(

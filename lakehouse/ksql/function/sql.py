@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -15,11 +17,27 @@ BIGINT_MIN = -(2**63)
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """Spark SQL text, its type, and the text of a literal that it was (None for anything else)."""
+    """Spark SQL text, its type, and the text of a literal that it was (None for anything else).
+
+    loose: of a condition, a shorter text that is null in some places where the condition is false.
+    """
 
     text: str
     kind: Kind
     literal: str | None = None
+    loose: str | None = None
+
+
+def condition(loose: str) -> Sql:
+    """Return a condition that is false where its text is null: a comparison with a null never holds in ksqlDB."""
+    return Sql(f"coalesce({loose}, false)", k.BOOLEAN, loose=loose)
+
+
+def let(of: str, name: str, body: Callable[[str], str]) -> str:
+    """Return Spark SQL over a value that is computed once, and has this name inside; a column or a literal has none."""
+    if re.fullmatch(r"\w+|'[^']*'", of):
+        return body(of)
+    return f"get(transform(array({of}), {name} -> {body(name)}), 0)"
 
 
 def column(name: str, kind: Kind) -> Sql:
@@ -51,5 +69,5 @@ def literal(value: str | int | Decimal | float | bool | None) -> Sql:
             return Sql(f"cast('{value!r}' AS double)", k.DOUBLE, repr(value))
     digits = value.as_tuple()
     scale = max(0, -int(digits.exponent))
-    kind = k.decimal(max(len(digits.digits), scale), scale)
+    kind = k.decimal(max(len(digits.digits) + max(0, int(digits.exponent)), scale), scale)
     return Sql(f"{value:f}", kind, f"{value:f}")

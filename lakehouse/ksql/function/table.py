@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from lakehouse.ksql.function import basic, collection, moment, number, text
+from lakehouse.ksql.function import basic, collection, in_bytes, json_text, moment, number, text, url
 from lakehouse.ksql.function.record import Function
 
-_FAMILIES = (basic.FUNCTIONS, text.FUNCTIONS, number.FUNCTIONS, collection.FUNCTIONS, moment.FUNCTIONS)
+_FAMILIES = (
+    basic.FUNCTIONS, text.FUNCTIONS, in_bytes.FUNCTIONS, json_text.FUNCTIONS, url.FUNCTIONS, number.FUNCTIONS,
+    collection.FUNCTIONS, moment.FUNCTIONS,
+)  # fmt: skip
 FUNCTIONS: dict[str, Function] = {record.name: record for family in _FAMILIES for record in family}
 # These give several rows of one; what they are here.
 TABLE_FUNCTIONS = {"EXPLODE": "a row for each element of an array; none for an empty or null one"}
@@ -16,7 +19,6 @@ NOT_HERE: dict[str, str] = {
     "ATTR": "use LATEST_BY_OFFSET",
     "CORRELATION": "read the sums of the products from a table, and compute it there",
     "CUBE_EXPLODE": "write one stream for each combination, and INSERT INTO one",
-    "DOUBLE_FROM_BYTES": "the bytes of a DOUBLE can't be read in Spark SQL; read the topic with VALUE_FORMAT='KAFKA'",
     "GROUPING": "there are no grouping sets",
     "JSON_ARRAY_CONTAINS": _JSON,
     "JSON_CONCAT": _JSON,
@@ -25,5 +27,4 @@ NOT_HERE: dict[str, str] = {
     "RANDOM": _DICE,
     "STDDEV_SAMP": "it is the variance, not the deviation, in ksqlDB; use STDDEV_SAMPLE",
     "TRUNCATE": "use TRUNC",
-    "UUID": _DICE,
 }

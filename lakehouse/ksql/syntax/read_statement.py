@@ -150,7 +150,7 @@ class StatementReader(ExpressionReader):
             tuple(map(self._item, _child(part, "items").children)),
             _relation(_child(part, "relation")),
             tuple(self._join(c) for c in part.children if c.data == "join"),
-            self._window(window.children[0]) if window else None,
+            self._window(window.children[-1]) if window else None,
             next(iter(self._clause(part, "where")), None),
             self._clause(_child(part, "group_by"), "group_items") if _has(part, "group_by") else (),
             self._clause(part, "partition_by"),

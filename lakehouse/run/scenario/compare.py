@@ -15,6 +15,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+from lakehouse.formats.delimited import delimiter
 from lakehouse.formats.encode import encode_value
 from lakehouse.formats.json_text import java_double, timestamp_text, write
 from lakehouse.model.event import Late, unhashable
@@ -123,7 +124,7 @@ def _texts(app: App, topic: str, wanted: list[dict[str, Any]], found: list[Chang
         row = found[number].value if number < len(found) else None
         if format != "json" and row is not None and not isinstance(want.get("value"), dict | None):
             columns = tuple(Column(name, "string") for name in row)
-            text = encode_value("delimited", columns, dict(row))
+            text = encode_value(format if delimiter(format) else "delimited", columns, dict(row))
             want = {**want, "value": plain(row)} if text == str(want["value"]).encode() else want
         made.append(want)
     return made

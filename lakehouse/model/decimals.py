@@ -1,0 +1,53 @@
+"""Decimals in Python, for the model: exact until they are cast to the type that they have in Spark."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
+from typing import Any
+
+from sqlglot import exp
+
+from lakehouse.model.scalar import BLANKS, DOUBLE_TEXT
+
+# More digits than any product of two decimals has; a quotient is rounded far behind the digits that Spark keeps.
+_DIGITS = Context(prec=120, rounding=ROUND_HALF_UP)
+
+
+def exactly(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return an operator over decimals and integers, exact; null for a division by zero."""
+
+    def run(a: Any, b: Any) -> Any:
+        if isinstance(a, float) or isinstance(b, float):
+            return work(float(a), float(b)) if b or work in (operator.add, operator.sub, operator.mul) else None
+        with localcontext(_DIGITS):
+            return None if not b and work in (operator.truediv, operator.mod) else work(Decimal(a), Decimal(b))
+
+    return run
+
+
+def to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
+    """Return a cast to DECIMAL(precision, scale): rounded half up, null for what does not fit."""
+
+    def cast(value: Any) -> Decimal | None:
+        if isinstance(value, str):
+            if not DOUBLE_TEXT.fullmatch(value.strip(BLANKS)):
+                return None
+            value = value.strip(BLANKS)
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                return None
+            value = repr(value)
+        with localcontext(_DIGITS):
+            made = Decimal(value).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+        return made if made.adjusted() < precision - scale or not made else None
+
+    return cast
+
+
+DECIMALS: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
+    exp.Add: exactly(operator.add), exp.Sub: exactly(operator.sub), exp.Mul: exactly(operator.mul),
+    exp.Div: exactly(operator.truediv), exp.Mod: exactly(operator.mod),
+}  # fmt: skip

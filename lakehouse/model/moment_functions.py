@@ -1,0 +1,137 @@
+"""Spark SQL's functions of dates and moments over Python values, for the model. Formats: the common letters alone."""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from lakehouse.errors import NeedsSpark
+
+_PARTS = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']")
+# A part of a format as Python's strftime has it. Letters that are not here belong to Spark.
+_WRITTEN = {
+    "yyyy": "%Y", "yy": "%y", "MM": "%m", "MMM": "%b", "dd": "%d", "HH": "%H", "hh": "%I", "mm": "%M", "ss": "%S",
+    "a": "%p", "EEE": "%a", "E": "%a", "EEEE": "%A", "MMMM": "%B",
+}  # fmt: skip
+_READ = {"yyyy": r"(?P<Y>\d{4})", "MM": r"(?P<m>\d\d)", "dd": r"(?P<d>\d\d)", "HH": r"(?P<H>\d\d)",
+         "mm": r"(?P<M>\d\d)", "ss": r"(?P<S>\d\d)", "M": r"(?P<m>\d\d?)", "d": r"(?P<d>\d\d?)"}  # fmt: skip
+
+
+_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+
+
+def _parts(format: str) -> list[tuple[str, str]]:
+    """The parts of a format: ("letters", "yyyy") or ("text", "-")."""
+    found, place = [], 0
+    while place < len(format):
+        part = _PARTS.match(format, place)
+        if part is None:
+            raise NeedsSpark(f"the model does not read the format {format!r}; run this on Spark.")
+        text = part[0]
+        if part[2]:
+            found.append(("letters", text))
+        else:
+            found.append(("text", (part[1] or "'").replace("''", "'") if text.startswith("'") else text))
+        place = part.end()
+    return found
+
+
+def formatted(value: Any, format: str) -> str:
+    """Return date_format of a date or a moment."""
+    moment = value if isinstance(value, datetime) else datetime.combine(value, time(), UTC)
+    made = ""
+    for kind, part in _parts(format):
+        if kind == "text":
+            made += part
+        elif set(part) == {"S"} and len(part) <= 6:
+            made += f"{moment.microsecond:06d}"[: len(part)]
+        elif part in ("M", "d", "H"):
+            made += str({"M": moment.month, "d": moment.day, "H": moment.hour}[part])
+        elif part in _WRITTEN and moment.year >= 1000:
+            made += moment.strftime(_WRITTEN[part])
+        else:
+            raise NeedsSpark(f"the model does not write {part!r} of the format {format!r}; run this on Spark.")
+    return made
+
+
+@lru_cache(maxsize=256)
+def _reader(format: str) -> re.Pattern[str]:
+    made = ""
+    for kind, part in _parts(format):
+        if kind == "text":
+            made += re.escape(part)
+        elif set(part) == {"S"} and len(part) <= 6:
+            made += rf"(?P<f>\d{{{len(part)}}})"
+        elif part in _READ:
+            made += _READ[part]
+        else:
+            raise NeedsSpark(f"the model does not read {part!r} of the format {format!r}; run this on Spark.")
+    try:
+        return re.compile(made, re.ASCII)
+    except re.error as error:
+        raise NeedsSpark(f"the model does not read the format {format!r}; run this on Spark.") from error
+
+
+def parsed(text: Any, format: str | None = None) -> datetime | None:
+    """Return to_timestamp of a text; None for one that does not fit."""
+    if format is None or not isinstance(text, str):
+        raise NeedsSpark("the model reads moments of texts in a format alone; run this on Spark.")
+    found = _reader(format).fullmatch(text)
+    if found is None:
+        return None
+    given = {name: int(value) for name, value in found.groupdict().items() if name != "f"}
+    fraction = found.groupdict().get("f", "")
+    try:
+        return datetime(
+            given.get("Y", 1970), given.get("m", 1), given.get("d", 1), given.get("H", 0), given.get("M", 0),
+            given.get("S", 0), int(fraction.ljust(6, "0")) if fraction else 0, UTC,
+        )  # fmt: skip
+    except ValueError:
+        return None
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise NeedsSpark(f"the model does not know the zone {name!r}; run this on Spark.") from error
+
+
+def _from_utc(moment: datetime, zone: str) -> datetime:
+    return moment.astimezone(_zone(zone)).replace(tzinfo=UTC)
+
+
+def _to_utc(moment: datetime, zone: str) -> datetime:
+    local = moment.replace(tzinfo=_zone(zone))
+    if local.astimezone(UTC).astimezone(local.tzinfo).replace(tzinfo=None) != local.replace(tzinfo=None, fold=0):
+        raise NeedsSpark("a time that a zone leaves out is read in Java's way; run this on Spark.")
+    return local.astimezone(UTC)
+
+
+def _add_months(day: date, months: int) -> date:
+    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
+
+
+def _to_date(text: Any, format: str | None = None) -> date | None:
+    # sqlglot leaves yyyy-MM-dd out; without a format Spark reads more than that.
+    if format is None and isinstance(text, str) and any(map(str.isdigit, text)) and not _ISO_DATE.fullmatch(text):
+        raise NeedsSpark(f"the model does not read {text!r} as a date; run this on Spark.")
+    moment = parsed(text, format or "yyyy-MM-dd")
+    return None if moment is None else moment.date()
+
+
+STRICT: dict[str, Callable[..., Any]] = {
+    "date_format": formatted,
+    "to_timestamp": parsed,
+    "to_date": _to_date,
+    "from_utc_timestamp": _from_utc,
+    "to_utc_timestamp": _to_utc,
+    "add_months": _add_months,
+    "date_add": lambda day, days: day + timedelta(days=days),
+}

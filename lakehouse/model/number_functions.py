@@ -1,0 +1,68 @@
+"""Spark SQL's functions of numbers in Python, for the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any
+
+from lakehouse.errors import NeedsSpark
+from lakehouse.semantics.aggregate.aggregate import LONG_MAX, LONG_MIN
+
+
+def _number(work: Callable[[float], float]) -> Callable[[Any], float]:
+    def run(value: Any) -> float:
+        try:
+            return work(float(value))
+        except (ValueError, OverflowError) as error:
+            raise NeedsSpark(f"the model does not compute this of {value!r}; run this on Spark.") from error
+
+    return run
+
+
+def _whole(work: Callable[[Any], int], rounding: str) -> Callable[..., Any]:
+    def run(value: Any, places: int = 0) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise NeedsSpark(f"the model does not round {value!r} as Spark does; run this on Spark.")
+        if not isinstance(value, Decimal):
+            if places:
+                raise NeedsSpark(f"the model does not round {value!r} at a place; run this on Spark.")
+            return max(LONG_MIN, min(LONG_MAX, work(value)))  # a BIGINT, cut off as in Java
+        at_place = value.scaleb(places).to_integral_value(rounding).scaleb(-places)
+        return at_place.quantize(Decimal(1).scaleb(-max(places, 0)))
+
+    return run
+
+
+def _sign(value: Any) -> float:
+    return float((value > 0) - (value < 0))
+
+
+def _power(base: float, exponent: float) -> float:
+    return math.inf if base == 0 and exponent < 0 else math.pow(base, exponent)
+
+
+STRICT: dict[str, Callable[..., Any]] = {
+    "sign": _sign,
+    "ln": lambda value: math.log(value) if value > 0 else None,
+    "asin": _number(math.asin),
+    "acos": _number(math.acos),
+    "atan2": lambda a, b: math.atan2(a, b),
+    "cot": lambda value: 1 / math.tan(value) if value else math.inf,
+    "power": _power,
+    "sqrt": _number(math.sqrt),
+    "exp": _number(math.exp),
+    "cbrt": _number(math.cbrt),
+    "sin": _number(math.sin),
+    "cos": _number(math.cos),
+    "tan": _number(math.tan),
+    "atan": _number(math.atan),
+    "sinh": _number(math.sinh),
+    "cosh": _number(math.cosh),
+    "tanh": _number(math.tanh),
+    "degrees": _number(math.degrees),
+    "radians": _number(math.radians),
+    "floor": _whole(math.floor, ROUND_FLOOR),
+    "ceil": _whole(math.ceil, ROUND_CEILING),
+}

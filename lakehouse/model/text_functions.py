@@ -1,0 +1,190 @@
+"""Spark SQL's functions of texts and bytes in Python, for the model; NeedsSpark where Java's way may be another."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from lakehouse.errors import NeedsSpark
+
+# Patterns that Java and Python read alike: no classes of Java's own, no names, nothing possessive.
+_JAVA_ONLY = re.compile(r"\\[pPQEGRXhHvVzZkK]|\(\?<[a-zA-Z]|\(\?[a-zA-Z]|[*+?}]\+|&&|\[[^\]]*\[")
+_CODECS = {"UTF-8": "utf-8", "ISO-8859-1": "latin-1", "UTF-32": "utf-32-be"}
+
+
+@lru_cache(maxsize=1024)
+def pattern(text: str) -> re.Pattern[str]:
+    """Return a regular expression of Java's; NeedsSpark for one that Python may read otherwise."""
+    try:
+        if not _JAVA_ONLY.search(text):
+            return re.compile(text, re.ASCII)
+    except re.error:
+        pass
+    raise NeedsSpark(f"the model does not read the pattern {text!r} as Java does; run this on Spark.")
+
+
+def _replaced(text: str, find: str, by: str) -> str:
+    if "\\" in by:
+        raise NeedsSpark("the model does not replace by a text with a backslash; run this on Spark.")
+    template = re.sub(r"\$(\d)", r"\\g<\1>", by)
+    if "$" in template:
+        raise NeedsSpark(f"the model does not replace by {by!r}; run this on Spark.")
+    return pattern(find).sub(template, text)
+
+
+def _group(found: re.Match[str], number: int) -> str:
+    if number > found.re.groups:
+        raise NeedsSpark("a group that a pattern does not have fails in Spark; run this there.")
+    return found[number] or ""
+
+
+def _extracted(text: str, find: str, number: int = 1) -> str:
+    found = pattern(find).search(text)
+    return "" if found is None else _group(found, number)
+
+
+def _every(text: str, find: str, number: int = 1) -> list[str]:
+    return [_group(found, number) for found in pattern(find).finditer(text)]
+
+
+def split(text: str, by: str, limit: int = -1) -> list[str]:
+    """Return the parts of a text between what a pattern matches; \\Q...\\E is a plain text."""
+    plain = by[2:-2] if by.startswith("\\Q") and by.endswith("\\E") else None
+    if plain is not None and "\\E" not in plain and plain:
+        return text.split(plain, limit - 1 if limit > 0 else -1)
+    if limit > 0 or pattern(by).groups or pattern(by).fullmatch(""):
+        raise NeedsSpark(f"the model does not split by {by!r}; run this on Spark.")
+    return pattern(by).split(text)
+
+
+def _unhex(text: str) -> bytes | None:
+    try:
+        return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
+    except ValueError:
+        return None
+
+
+def _hex(value: Any) -> str:
+    return value.hex().upper() if isinstance(value, bytes) else f"{value % (1 << 64):X}"
+
+
+def _decode(data: bytes, codec: str) -> str:
+    return data.decode(_CODECS[codec], "replace")
+
+
+def _encode(text: str, codec: str) -> bytes:
+    try:
+        return text.encode(_CODECS[codec])
+    except UnicodeEncodeError as error:
+        raise NeedsSpark(f"the model does not encode {text!r}; run this on Spark.") from error
+
+
+def _unbase64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise NeedsSpark(f"the model does not read {text!r} as base64; run this on Spark.") from error
+
+
+def _conv(text: str, base: int, to: int) -> str:
+    """A number in another base: unsigned, or signed for a negative one."""
+    if not text or not text.isalnum():
+        raise NeedsSpark(f"the model does not convert {text!r}; run this on Spark.")
+    value = int(text, base)
+    return str(value - (1 << 64) if to < 0 and value >= 1 << 63 else value)
+
+
+def _mask(text: str, upper: str | None = "X", lower: str | None = "x", digit: str | None = "n",
+          other: str | None = None) -> str:  # fmt: skip
+    def masked(character: str) -> str:
+        if not character.isascii():
+            raise NeedsSpark(f"the model does not mask {character!r}; run this on Spark.")
+        mask = other
+        if character.isalpha():
+            mask = upper if character.isupper() else lower
+        elif character.isdigit():
+            mask = digit
+        return character if mask is None else mask
+
+    return "".join(map(masked, text))
+
+
+def _initcap(text: str) -> str:
+    return " ".join(word[:1].upper() + word[1:].lower() for word in text.split(" "))
+
+
+def _locate(part: str, text: str, start: int = 1) -> int:
+    return text.find(part, start - 1) + 1 if start > 0 else 0
+
+
+def _length(text: str) -> int | None:
+    parsed = _json(text)
+    return len(parsed) if isinstance(parsed, list) else None
+
+
+def _keys(text: str) -> list[str] | None:
+    parsed = _json(text)
+    return list(parsed) if isinstance(parsed, dict) else None
+
+
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+
+
+def _at_path(text: str, path: str) -> str | None:
+    """get_json_object of a path of names and places."""
+    steps = list(_STEP.finditer(path, 1))
+    if not path.startswith("$") or "".join(step[0] for step in steps) != path[1:] or "*" in path:
+        raise NeedsSpark(f"the model does not read the path {path!r}; run this on Spark.")
+    value = _json(text)
+    for step in steps:
+        if step[1] is not None:
+            value = value.get(step[1]) if isinstance(value, dict) else None
+        else:
+            place = int(step[2])
+            value = value[place] if isinstance(value, list) and place < len(value) else None
+    if value is None or isinstance(value, str):
+        return value
+    shown = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    if "." in shown or "e" in shown.replace("true", "").replace("false", ""):
+        raise NeedsSpark("the model does not write the numbers of this JSON as Spark does; run this on Spark.")
+    return shown
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+STRICT: dict[str, Callable[..., Any]] = {
+    "split": split,
+    "btrim": lambda text, characters=" ": text.strip(characters),
+    "left": lambda text, many: text[: max(many, 0)],
+    "right": lambda text, many: text[-many:] if many > 0 else "",
+    "initcap": _initcap,
+    "locate": _locate,
+    "rlike": lambda text, find: pattern(find).search(text) is not None,
+    "regexp_replace": _replaced,
+    "regexp_extract": _extracted,
+    "regexp_extract_all": _every,
+    "hex": _hex,
+    "unhex": _unhex,
+    "base64": lambda data: base64.b64encode(data).decode("ascii"),
+    "unbase64": _unbase64,
+    "encode": _encode,
+    "decode": _decode,
+    "conv": _conv,
+    "get_json_object": _at_path,
+    "json_array_length": _length,
+    "json_object_keys": _keys,
+}
+WITH_NULLS: dict[str, Callable[..., Any]] = {
+    "mask": lambda text, *masks: None if text is None else _mask(text, *masks),
+    "elt": lambda place, *texts: texts[place - 1] if place is not None and 0 < place <= len(texts) else None,
+}
