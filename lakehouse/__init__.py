@@ -31,6 +31,7 @@ from lakehouse.plan.aggregates import (
 from lakehouse.plan.app import App, app
 from lakehouse.plan.build import stream
 from lakehouse.plan.evolution.picture import describe
+from lakehouse.plan.lineage.drawing import lineage
 from lakehouse.plan.refused.near import near
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Changes, Grouped, Sink, Table
@@ -46,5 +47,6 @@ if not TYPE_CHECKING:  # a type checker knows which names there are
 __all__ = [
     "Aggregation", "App", "Changes", "Grouped", "Lake", "LakehouseError", "Sink", "Stream", "Table", "aggregate",
     "app", "avg", "collect_list", "collect_set", "count", "count_distinct", "describe", "earliest", "histogram",
-    "hopping", "latest", "max", "min", "reduce", "session", "sliding", "stddev", "stream", "sum", "top_k", "tumbling",
+    "hopping", "latest", "lineage", "max", "min", "reduce", "session", "sliding", "stddev", "stream", "sum", "top_k",
+    "tumbling",
 ]  # fmt: skip

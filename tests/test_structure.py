@@ -21,7 +21,7 @@ PROJECT = ROOT.parent
 ROOMS = (
     "errors", "durable", "markup",
     "semantics/aggregate", "semantics", "semantics/operators",
-    "plan/refused", "plan", "plan/evolution", "model", "ksql/syntax", "ksql/function", "ksql",
+    "plan/refused", "plan", "plan/evolution", "plan/lineage", "model", "ksql/syntax", "ksql/function", "ksql",
     "formats", "settings", "setup", "kafka",
     "lake", "lake/moment", "lake/record", "lake/row",
     "spark", "spark/bronze", "spark/stream", "spark/operators", "spark/table", "spark/past", "spark/changelog",
@@ -163,8 +163,8 @@ def test_exports() -> None:
     assert sorted(lakehouse.__all__) == [
         "Aggregation", "App", "Changes", "Grouped", "Lake", "LakehouseError", "Sink", "Stream", "Table", "aggregate",
         "app", "avg", "collect_list", "collect_set", "count", "count_distinct", "describe", "earliest", "histogram",
-        "hopping", "latest", "max", "min", "reduce", "session", "sliding", "stddev", "stream", "sum", "top_k",
-        "tumbling",
+        "hopping", "latest", "lineage", "max", "min", "reduce", "session", "sliding", "stddev", "stream", "sum",
+        "top_k", "tumbling",
     ]  # fmt: skip
     for name in lakehouse.__all__:
         assert getattr(lakehouse, name).__doc__, name

@@ -17,7 +17,7 @@ from lakehouse.airflow import cron
 from lakehouse.airflow.private import write_private
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.plan.app import App
-from lakehouse.plan.stream import Stream
+from lakehouse.plan.lineage.graph import Graph, lineage
 from lakehouse.plan.table import Table
 from lakehouse.settings.config import Settings
 
@@ -88,7 +88,7 @@ def of(app: App, target: str, settings: Settings, name: str, schedules: Schedule
             for table in app.tables
         ],
         "sinks": [{"table": sink.of.name, "topic": sink.topic} for sink in app.sinks if isinstance(sink.of, Table)],
-        "lineage": lineage(app),
+        "lineage": _shown(lineage(app)),
         "schedule": schedules.catch_up,
         "backfill_schedule": schedules.backfill,
         "freshness_minutes": schedules.freshness_minutes,
@@ -96,36 +96,14 @@ def of(app: App, target: str, settings: Settings, name: str, schedules: Schedule
     }
 
 
+def _shown(graph: Graph) -> dict[str, Any]:
+    """The lineage: nodes {"id", "kind", "name"} and edges [from, to], in the direction of the records."""
+    return {"nodes": graph.as_json()["nodes"], "edges": [[edge.start.id, edge.end.id] for edge in graph.edges]}
+
+
 def pool_of(name: str) -> str:
     """The Airflow pool of one slot that the application's writing tasks share: one of them at a time."""
     return f"lakehouse_{name}"
-
-
-def lineage(app: App) -> dict[str, Any]:
-    """The lineage: nodes {"id", "kind", "name"} and edges [from, to], in the direction of the records."""
-    nodes: dict[str, dict[str, str]] = {}
-    edges: dict[tuple[str, str], None] = {}
-
-    def node(kind: str, name: str) -> str:
-        nodes.setdefault(f"{kind}:{name}", {"id": f"{kind}:{name}", "kind": kind, "name": name})
-        return f"{kind}:{name}"
-
-    def streams(stream: Stream, to: str) -> None:
-        for source in stream.decodes:
-            edges[node("stream", source.name), to] = None
-        for table in stream.reads:
-            edges[node("table", table.name), to] = None
-
-    for source in app.sources:
-        edges[node("topic", source.topic), node("stream", source.name)] = None
-    for table in app.tables:
-        streams(table.stream, node("table", table.name))
-    for sink in app.sinks:
-        if isinstance(sink.of, Table):
-            edges[node("table", sink.of.name), node("changelog", sink.topic)] = None
-        else:
-            streams(sink.of, node("topic", sink.topic))
-    return {"nodes": list(nodes.values()), "edges": [list(edge) for edge in edges]}
 
 
 def write(folder: Path, manifest: dict[str, Any]) -> Path:

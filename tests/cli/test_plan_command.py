@@ -189,3 +189,20 @@ def test_it_can_be_written_in_json_and_read_back(folder):
     table = load_app("app.py").table("counts")
     found = DeltaTable(folder / "lake" / "silver" / "counts").metadata().configuration
     assert {name: found[name] for name in declared(table)} == declared(table)
+
+
+def test_the_lineage_is_drawn(lakehouse, tmp_path):
+    (tmp_path / "app.py").write_text(
+        "import lakehouse as lh\n"
+        'orders = lh.stream("orders", key="id string", schema="n bigint, word string")\n'
+        'newest = orders.latest("newest")\n'
+        'app = lh.app(newest.group_by("word").agg(n=lh.count()).table("counts"), newest.to_stream().to_topic("t"))\n'
+    )
+    drawn = ["table counts", "└─ table newest (rows)", "   └─ stream orders", "      └─ topic orders"]
+    drawn += ["topic t", "└─ table newest (changes) ..."]
+    found = lakehouse("plan", "--app", "app.py", "--lineage", "--svg", "lineage.svg").out
+    assert found.splitlines()[-6:] == drawn
+    assert (tmp_path / "lineage.svg").read_text().startswith("<svg")
+    told = json.loads(lakehouse("plan", "--app", "app.py", "--lineage", "--json").out)
+    assert {"from": "table:newest", "to": "topic:t", "how": ["changes"]} in told["lineage"]["edges"]
+    assert "lineage" not in json.loads(lakehouse("plan", "--app", "app.py", "--json").out)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 from lakehouse.cli.terminal import show
@@ -17,15 +20,29 @@ WORDS = {
 }
 
 
-def plan(app: AppOption = None, config: ConfigOption = None, lake: LakeOption = None, json: JsonOption = False) -> None:
+LineageOption = Annotated[
+    bool, typer.Option("--lineage", help="Draw what each table and topic is made from, back to the topics it reads.")
+]
+SvgOption = Annotated[Path | None, typer.Option("--svg", help="Write the lineage to this file, as a picture.")]
+
+
+def plan(
+    app: AppOption = None,
+    lineage: LineageOption = False,
+    svg: SvgOption = None,
+    config: ConfigOption = None,
+    lake: LakeOption = None,
+    json: JsonOption = False,
+) -> None:
     """Say what a run would do with each table: make it, continue it, or refuse it, and why. Nothing is run.
 
     Exit code 1 when a run would be refused.
 
-    Example: lakehouse plan --app app.py
+    Example: lakehouse plan --app app.py --lineage --svg lineage.svg
     """
     from lakehouse.lake.layout import Layout
     from lakehouse.plan.evolution.change import reaches, refusal
+    from lakehouse.plan.lineage.drawing import lineage as drawn
     from lakehouse.plan.table import Table
     from lakehouse.run.start.application import load_app
     from lakehouse.run.start.changing import misplaced, planned
@@ -43,13 +60,17 @@ def plan(app: AppOption = None, config: ConfigOption = None, lake: LakeOption = 
         }
         for sink in application.sinks
     ]
+    drawing = drawn(application)
+    if svg is not None:
+        svg.write_text(drawing.svg(), "utf-8")
     if json:
         found = [
             {"table": of.table.name, "change": of.kind, "reasons": list(of.change.reasons) if of.change else []}
             | ({"read_by": below[of.table.name]} if below[of.table.name] else {})
             for of in tables
         ]
-        show.as_json({"ok": not (problems or refused), "problems": problems, "tables": found, "sinks": sinks})
+        more = {"lineage": drawing.graph.as_json()} if lineage else {}
+        show.as_json({"ok": not (problems or refused), "problems": problems, "tables": found, "sinks": sinks, **more})
     else:
         show.table("Tables", ("table", "its declaration"), [(of.table.name, WORDS[of.kind]) for of in tables])
         if sinks:
@@ -62,5 +83,7 @@ def plan(app: AppOption = None, config: ConfigOption = None, lake: LakeOption = 
         reach = [reaches(of.table.name, below[of.table.name]) for of in tables if of.kind == "refold"]
         for text in (*goes_on, *problems, *refused, *filter(None, reach)):
             show.say(f"\n{text}")
+        if lineage:
+            show.say(f"\n{drawing}")
     if problems or refused:
         raise typer.Exit(FAILED)

@@ -20,16 +20,21 @@ function metric(node, facts) {
 }
 
 // Columns by kind, with the topics that a stream is written to at the end; nodes from the same source are neighbours in their column.
-function places(facts) {
+export function places(facts) {
   const tables = new Set(facts.nodes.filter((node) => node.kind === "table").map((node) => node.id));
   const isWritten = (node) => node.kind === "topic" && facts.edges.some(([, to]) => to === node.id);
   // A table that reads tables is to the right of them.
-  const depth = (id) => Math.max(0, ...facts.edges.filter(([from, to]) => to === id && tables.has(from)).map(([from]) => depth(from) + 1));
+  const depths = new Map();
+  const depth = (id) => {
+    const before = () => facts.edges.filter(([from, to]) => to === id && tables.has(from)).map(([from]) => depth(from) + 1);
+    if (!depths.has(id)) depths.set(id, Math.max(0, ...before()));
+    return depths.get(id);
+  };
   const column = (node) => (isWritten(node) ? "changelog" : node.kind);
   const columns = KINDS.flatMap((kind) => {
     const some = facts.nodes.filter((node) => column(node) === kind);
-    const depths = kind === "table" ? [...new Set(some.map((node) => depth(node.id)))].sort() : [0];
-    return depths.map((nth) => (kind === "table" ? some.filter((node) => depth(node.id) === nth) : some));
+    const all = kind === "table" ? [...new Set(some.map((node) => depth(node.id)))].sort((a, b) => a - b) : [0];
+    return all.map((nth) => (kind === "table" ? some.filter((node) => depth(node.id) === nth) : some));
   }).filter((some) => some.length);
   const height = Math.max(...columns.map((some) => some.length)) * (BOX.height + BOX.gap) - BOX.gap;
   const found = new Map();

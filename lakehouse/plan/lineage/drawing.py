@@ -1,0 +1,33 @@
+"""What `lakehouse.lineage` returns: the lineage of an application, which draws itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakehouse.plan.app import App
+from lakehouse.plan.lineage import graph
+from lakehouse.plan.lineage.picture import as_svg
+from lakehouse.plan.lineage.text import as_text
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Drawing:
+    """A lineage: `str` draws it as text, `svg` as a picture, which a notebook shows. graph: nodes and edges."""
+
+    graph: graph.Graph
+
+    def __str__(self) -> str:
+        return as_text(self.graph)
+
+    __repr__ = __str__
+
+    def svg(self) -> str:
+        """Return the picture as the text of an SVG file."""
+        return as_svg(self.graph)
+
+    _repr_svg_ = svg
+
+
+def lineage(app: App) -> Drawing:
+    """Return which topics, streams and tables each result of an application is made from, and how: print it."""
+    return Drawing(graph.lineage(app))

@@ -1,0 +1,115 @@
+"""The lineage as a graph: a node for each topic, stream and table; an edge where one reads another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lakehouse.plan.app import App
+from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
+from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.stream_join import StreamJoin
+from lakehouse.plan.table import Table
+
+KINDS = ("topic", "stream", "table", "changelog")
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point of the lineage. kind: one of KINDS; a changelog is the topic of a table's changelog."""
+
+    kind: str
+    name: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """`end` is made from `start`. how: how it is read, in words; empty for the records of a stream as they are."""
+
+    start: Point
+    end: Point
+    how: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Nodes, each once, and edges in the direction of the records."""
+
+    nodes: tuple[Point, ...]
+    edges: tuple[Edge, ...]
+
+    def into(self, node: Point) -> list[Edge]:
+        """Return the edges to what a node is made from, in the order of its declaration."""
+        return [edge for edge in self.edges if edge.end == node]
+
+    def as_json(self) -> dict[str, list[dict[str, Any]]]:
+        """Return nodes {"id", "kind", "name"} and edges {"from", "to", "how"}."""
+        nodes = [{"id": node.id, "kind": node.kind, "name": node.name} for node in self.nodes]
+        edges = [{"from": edge.start.id, "to": edge.end.id, "how": list(edge.how)} for edge in self.edges]
+        return {"nodes": nodes, "edges": edges}
+
+    @property
+    def ends(self) -> list[Point]:
+        """The nodes that nothing is made from."""
+        read = {edge.start for edge in self.edges}
+        return [node for node in self.nodes if node not in read]
+
+
+def lineage(app: App) -> Graph:
+    """Return the lineage of an application."""
+    nodes: dict[Point, None] = {}
+    edges: dict[tuple[Point, Point], dict[str, None]] = {}
+
+    def add(start: Point, end: Point, how: str = "") -> None:
+        nodes.update(dict.fromkeys((start, end)))
+        edges.setdefault((start, end), {}).update({how: None} if how else {})
+
+    for source in app.sources:
+        add(Point("topic", source.topic), Point("stream", source.name))
+    for table in app.tables:
+        for start, how in inputs(table.stream):
+            add(start, Point("table", table.name), how)
+    for sink in app.sinks:
+        if isinstance(sink.of, Table):
+            add(Point("table", sink.of.name), Point("changelog", sink.topic))
+            continue
+        for start, how in inputs(sink.of):
+            add(start, Point("topic", sink.topic), how)
+    return Graph(tuple(nodes), tuple(Edge(*ends, tuple(how)) for ends, how in edges.items()))
+
+
+def inputs(stream: Stream, how: str = "") -> Iterator[tuple[Point, str]]:
+    """Yield the streams and tables that a stream reads, and how. how: said of what reads the stream itself."""
+    match stream.source:
+        case Source(name=name):
+            yield Point("stream", name), how
+        case Merge(streams):
+            for part in streams:
+                yield from inputs(part, how or "merge")
+        case TableJoin(stream=part, table=table):
+            yield from inputs(part, how)
+            yield Point("table", table.name), _of_table(stream.source)
+        case StreamJoin(left, right):
+            for part in (left, right):
+                yield from inputs(part, f"{stream.source.how} join")
+        case ChangesOf(table):
+            yield Point("table", table.name), "changes"
+        case RowsOf(table):
+            yield Point("table", table.name), "rows"
+        case RowsJoin(left, right):
+            for table in (left, right):
+                yield Point("table", table.name), f"{stream.source.how} join"
+        case ForeignKeyJoin(left, right):
+            yield Point("table", left.name), "rows"
+            yield Point("table", right.name), f"{stream.source.how} join by a foreign key"
+
+
+def _of_table(join: TableJoin) -> str:
+    as_of = {"event time": " as of event time"}.get(join.as_of, "")
+    return f"{join.how} join{as_of}{', broadcast' if join.broadcast else ''}"
