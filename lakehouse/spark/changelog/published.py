@@ -124,7 +124,8 @@ def records(
     with closing(streamed.rows(frame)) as changes:
         for row in changes:
             # Net changes are ordered by their commits: their rows' positions may be from any earlier tick.
-            tick = (row["_tick"] or tick) if sink.mode == "net" else row["_position"]["tick"]
+            # Rows that a table above was restored with have ticks before the first one.
+            tick = (row["_tick"] or tick) if sink.mode == "net" else max(after, row["_position"]["tick"])
             yield tick, write(row)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.table import Table
@@ -16,7 +17,7 @@ from lakehouse.spark.operators.aggregates import same_key
 from lakehouse.spark.past import present
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.stream.joined import Tables
-from lakehouse.spark.table.input import Shared, input_of
+from lakehouse.spark.table.input import Shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class Upstream(Tables):
     """The live tables between two ticks, (after, to].
 
     cut: which records count, if not all do. rebuilt: see `Input`; so is whatever begins from the first tick.
-    shared: see `Shared`.
+    shared: see `Shared`. loads: the reader takes rows out again, and begins with none: the rows that a table was
+    restored with are its first changes.
     """
 
     lake: OpenLake
@@ -33,21 +35,28 @@ class Upstream(Tables):
     cut: Cut | None = None
     rebuilt: bool = False
     shared: Shared | None = None
+    loads: bool = False
 
     def changes(self, table: Table) -> DataFrame:
         """See `Tables`."""
         live, rebuilt = self._live(table), self._is_rebuilt
-        return per_event(live, self.after, self.to, cut=self.cut, numbered=True, rebuilt=rebuilt, shared=self.shared)
+        made = per_event(live, self.after, self.to, cut=self.cut, numbered=True, rebuilt=rebuilt, shared=self.shared)
+        if not (self.loads and self.after == NO_TICK) or live.skip is None:
+            return made
+        rows = self._before(live).withColumns(
+            {"_tombstone": F.lit(False), "_event_time_ms": F.unix_millis("_event_time"), "_number": F.lit(0)}
+        )
+        names = [*(column.name for column in table.columns), "_tombstone", "_event_time_ms", "_position", "_number"]
+        return made.select(*names).unionByName(rows.select(*names))
 
     def rows(self, table: Table, keys: DataFrame | None) -> DataFrame | None:
         """See `Tables`."""
         opened = self._live(table)
-        if self.after == NO_TICK and input_of(opened).skip is None:
+        if self.after == NO_TICK and (self.loads or opened.skip is None):
             return None
         if self._is_rebuilt and self.after < present.since(opened):
             opened = present.always(opened)
-        cut = Cut(self.after) if self.cut is None else replace(self.cut, tick=self.after)
-        rows = Past(opened).visible(cut)
+        rows = self._before(opened)
         return rows if keys is None else _of(table, rows, keys)
 
     def history(self, table: Table, keys: DataFrame) -> tuple[DataFrame, DataFrame | None]:
@@ -58,6 +67,10 @@ class Upstream(Tables):
     def held(self, frame: DataFrame) -> DataFrame:
         """See `Tables`. Nobody else knows when it can be released."""
         return hold(frame)
+
+    def _before(self, opened: OpenTable) -> DataFrame:
+        """The visible rows before the first of the ticks."""
+        return Past(opened).visible(Cut(self.after) if self.cut is None else replace(self.cut, tick=self.after))
 
     @property
     def _is_rebuilt(self) -> bool:

@@ -80,9 +80,9 @@ class _Referring:
         # A null equals no key.
         found = F.when(~reduce(or_, [F.col(name).isNull() for name in self._on]), F.col("_found"))
         time = F.greatest(F.col("_left._time"), F.when(there(found), found["time"]))
-        made = both.withColumn("half", joined_half(join, (F.col("_left._row"), found), time))
+        made = both.withColumn("_half", joined_half(join, (F.col("_left._row"), found), time))
         names = [F.col(f"_left.`{name}`").alias(name) for name in key]
-        return made.where(F.col("half").isNotNull()).select(*names, "_at", "half", F.col(f"_left.{UNDO}").alias(UNDO))
+        return made.where(F.col("_half").isNotNull()).select(*names, "_at", "_half", F.col(f"_left.{UNDO}").alias(UNDO))
 
     def by_right(self) -> DataFrame:
         """The halves of what changes of right rows change: one change for each left row that refers to them then."""

@@ -122,21 +122,21 @@ def joined_half(join: RowsJoin | ForeignKeyJoin, rows: tuple[Column, Column], ti
 
 
 def halves(key: Sequence[str], frame: DataFrame, out: Column, into: Column) -> DataFrame:
-    """Return the halves of changes: key, `_at`, `half`, `_undo`. out, into: see `half`."""
+    """Return the halves of changes: key, `_at`, `_half`, `_undo`. out, into: see `half`."""
     both = [F.struct(F.lit(undo).alias("undo"), of.alias("half")) for undo, of in ((True, out), (False, into))]
-    frame = frame.select(*[F.col(f"`{name}`") for name in key], "_at", F.explode(F.array(*both)).alias("_h"))
-    frame = frame.where(F.col("_h.half").isNotNull())
-    return frame.select(*[F.col(f"`{name}`") for name in key], "_at", "_h.half", F.col("_h.undo").alias(UNDO))
+    names = [F.col(f"`{name}`") for name in key]
+    frame = frame.select(*names, "_at", F.explode(F.array(*both)).alias("_h")).where(F.col("_h.half").isNotNull())
+    return frame.select(*names, "_at", F.col("_h.half").alias("_half"), F.col("_h.undo").alias(UNDO))
 
 
 def as_records(key: Sequence[str], values: Sequence[str], made: DataFrame) -> DataFrame:
     """Return halves of changes in the form of a stream's frame."""
     number = F.when(F.col(UNDO), F.lit(0)).otherwise(F.lit(1))
     return made.select(
-        *[F.col(f"`{name}`") for name in key], *[F.col(f"half.values.`{name}`") for name in values],
+        *[F.col(f"`{name}`") for name in key], *[F.col(f"_half.values.`{name}`") for name in values],
         F.lit(False).alias("_tombstone"), F.lit(False).alias("_null_key"),
         position(F.col("_at"), back=[number]).alias("_position"), F.lit("").alias("_topic_id"),
-        F.col("half.time").alias("rowtime"), F.col("_at.partition").alias("rowpartition"),
+        F.col("_half.time").alias("rowtime"), F.col("_at.partition").alias("rowpartition"),
         F.col("_at.offset").alias("rowoffset"), UNDO,
     )  # fmt: skip
 

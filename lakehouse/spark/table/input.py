@@ -88,7 +88,8 @@ class Input:
         """
         upstream = import_module("lakehouse.spark.changelog.upstream")
         rebuilt = self.rebuilt or after < self.began
-        tables: Tables = upstream.Upstream(self.lake, after, to, self.cut, rebuilt, self.shared)
+        loads = self.stream.undoes and self.skip is None
+        tables: Tables = upstream.Upstream(self.lake, after, to, self.cut, rebuilt, self.shared, loads)
         return tables
 
     def records(

@@ -43,12 +43,22 @@ def version_at_tick(opened: OpenTable, tick: int, place: TablePlace | None = Non
 
 
 def has_rows(opened: OpenTable, after: int, to: int) -> bool:
-    """Say whether bronze has records for a table in the ticks (after, to], or a table that it reads an intervention."""
+    """Say whether a table has something to take in of the ticks (after, to].
+
+    That is records in bronze; an intervention in a table that it reads; at first the rows that one was restored with.
+    """
     source = _source(opened)
     return to > after and (
-        any(source.has_interventions(upstream.name, after, to) for upstream in opened.table.stream.tables)
+        (after == NO_TICK and begins_with_rows(opened))
+        or any(source.has_interventions(upstream.name, after, to) for upstream in opened.table.stream.tables)
         or source.has_records(opened.table.stream.topics, after, to)
     )
+
+
+def begins_with_rows(opened: OpenTable) -> bool:
+    """Say whether a table begins with rows that a table above it was restored with, and which it must take out."""
+    stream, live = opened.table.stream, opened.lake.live
+    return stream.undoes and opened.skip is None and any(live.open(above).skip for above in stream.tables)
 
 
 def common_tick(lake: OpenLake, tables: Iterable[Table]) -> int:

@@ -1,0 +1,68 @@
+"""What is made of the rows of a restored table, and was not restored itself, begins with the rows that are there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import lakehouse as lh
+from lakehouse.formats.decode import decode
+from lakehouse.lake.properties import RESTORED, SKIP
+from lakehouse.model import model
+from lakehouse.run.lake import Lake
+from lakehouse.run.scenario.replay import write_bronze
+from lakehouse.run.start.standing import Restored
+from lakehouse.semantics.moment import moment
+from lakehouse.semantics.record import Record
+from lakehouse.spark.changelog import changefeed, published
+from lakehouse.spark.table import tables
+
+from ..bench import Bench
+from ..rows import ALL, REFERRING, A, records_of
+from .test_rows import history
+
+APP = lh.app(ALL, REFERRING)
+
+
+def restored(bench: Bench, before: list[Record]) -> None:
+    """Table a_ as these records left it, restored in a lake that has none of them yet."""
+    made = model.run(APP, before, decode)
+    last = {change.key: change for change in made.changelogs[A.name]}
+    rows, covered = [], dict[str, int]()
+    for key, row in made.tables[A.name].items():
+        change = last[key]
+        place = change.position._replace(tick=change.position.tick - 1)
+        rows.append((*key, *(row[name] for name in ("g", "n", "to")), moment(change.timestamp), tuple(place)))
+    for record in before:
+        if record.topic == "a":
+            covered[str(record.partition)] = record.offset + 1
+    frame = bench.spark.createDataFrame(rows, tables.schema(bench.spark, A))
+    skip = {SKIP: json.dumps({"replay-a": covered}), RESTORED: Restored("t", (("lake", 1),)).text()}
+    tables.create_filled(frame, bench.lake.open(A), skip)
+
+
+def filled(rows: dict[Any, Any]) -> dict[Any, Any]:
+    return {key: row for key, row in rows.items() if row.get("rows") != 0}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_sums_and_joins_begin_with_restored_rows(spark: SparkSession, tmp_path: Path) -> None:
+    sent, bench = records_of(history(17, 40), [35, 5]), Bench(spark, tmp_path)
+    restored(bench, [record for record in sent if record.tick == 1])
+    last = write_bronze(bench.lake, APP, sent)
+    bench.catch_up(APP, 1, last)
+    expected = model.run(APP, sent, decode)
+    for table in (A, REFERRING, ALL):
+        assert filled(bench.rows(table)) == filled(dict(expected.tables[table.name])), table.name
+    for table in (ALL, REFERRING):
+        assert bench.rows(table) == bench.rebuilt(table, last), table.name
+        rows: dict[Any, Any] = {}
+        for change in published.rows(changefeed.per_event(bench.lake.open(table), 0, last)):
+            rows[change[table.key[0]]] = None if change["_tombstone"] else change
+        assert {key for key, row in rows.items() if row} == {key for (key,) in bench.rows(table)}, table.name
+    assert Lake(bench.layout.root).audit(APP, ALL).problems == []
