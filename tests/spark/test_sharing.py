@@ -25,7 +25,7 @@ from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver import writer
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.shared import Sharing
-from lakehouse.spark.stream import streams
+from lakehouse.spark.stream import part
 
 # CSV is decoded in Python, where a test can count it.
 EVENTS = lh.stream("events", key="id string", schema="city string, n bigint", format="delimited")
@@ -98,7 +98,7 @@ def bench(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
                 file.write(data.decode() + "\n")
         return decode_columns(format, columns, data)
 
-    monkeypatch.setattr(streams, "decode_columns", logged)
+    monkeypatch.setattr(part, "decode_columns", logged)
     return Bench(spark, tmp_path)
 
 
@@ -169,7 +169,7 @@ def test_nothing_is_held_after_an_error(bench: Bench, monkeypatch: pytest.Monkey
     bench.write(WIDE, records)
     with Silver(bench.lake, WIDE, lambda tick, count: None) as silver:
         with monkeypatch.context() as patched:
-            patched.setattr(*((writer, "merge") if where == "merge" else (streams, "decode_columns")), failing(where))
+            patched.setattr(*((writer, "merge") if where == "merge" else (part, "decode_columns")), failing(where))
             with pytest.raises(Exception, match=f"{where} failed"):
                 silver.catch_up(1)
             bench.check_nothing_held()

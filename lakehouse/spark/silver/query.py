@@ -30,7 +30,7 @@ from lakehouse.spark.silver.writer import SilverWriter, latest_complete_tick, ow
 from lakehouse.spark.transaction import log_of
 
 QUERY = "silver"
-RECORDS_PER_BATCH_MAX = 2_000_000
+RECORDS_PER_BATCH_MAX = 5_000_000
 # This few ticks can't hold too much; the records of more ticks are counted before they become one batch.
 TICKS_UNCOUNTED = 4
 TABLES_AT_ONCE = 2
