@@ -1,4 +1,8 @@
-"""Starts Spark's JVM with its settings in a private file: every account of a machine can read command lines."""
+"""Starts Spark's JVM with its settings in a private file: every account of a machine can read command lines.
+
+Py4J asks the JVM for each part of a dotted name, each time that it is written. A part that is no class costs the most,
+as Java looks for it in every jar: of `jvm.org.apache.spark.sql.functions` these are four (ARCHITECTURE.md, 108).
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,11 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 GREETING = "WARNING: Using incubator modules"
@@ -74,3 +81,39 @@ def _escaped(text: str) -> str:
     return "".join(
         chr(code) if code < 128 and (chr(code).isalnum() or chr(code) in ".-_/") else f"\\u{code:04x}" for code in codes
     )
+
+
+def remember_names(spark: SparkSession) -> None:
+    """Let a session's view of the JVM keep the packages, classes and static methods that were asked of it."""
+    _remembering(spark._jvm)
+
+
+class _View(JVMView):  # type: ignore[misc]
+    def __getattr__(self, name: str) -> Any:
+        return _kept(self, name, super().__getattr__(name))
+
+
+class _Package(JavaPackage):  # type: ignore[misc]
+    def __getattr__(self, name: str) -> Any:
+        return _kept(self, name, super().__getattr__(name))
+
+
+class _Class(JavaClass):  # type: ignore[misc]
+    def __getattr__(self, name: str) -> Any:
+        return _kept(self, name, super().__getattr__(name))
+
+
+REMEMBERING = {JVMView: _View, JavaPackage: _Package, JavaClass: _Class}
+
+
+def _kept(self: Any, name: str, found: Any) -> Any:
+    """What was found, kept where Python looks first; the value of a static field is not, as it may change."""
+    if type(found) in REMEMBERING or type(found) is JavaMember:
+        self.__dict__[name] = _remembering(found)
+    return found
+
+
+def _remembering(names: Any) -> Any:
+    if (kind := REMEMBERING.get(type(names))) is not None:
+        names.__class__ = kind
+    return names

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from lakehouse.errors import ConfigError
 from lakehouse.settings.config import Settings
 from lakehouse.setup.places import jars_folder
-from lakehouse.spark.launch import start_jvm
+from lakehouse.spark.launch import remember_names, start_jvm
 from lakehouse.spark.refused_values import STACK_MEGABYTES
 
 # The reason for each setting was measured on 2 cores, see benchmarks/ and ARCHITECTURE.md.
@@ -50,6 +50,11 @@ DEFAULTS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.streaming.ui.enabled": "false",
+    # Its pages show plans as text, written for each job and again for each of its stages, read or not: the short form.
+    "spark.sql.ui.explainMode": "simple",
+    # Where in Python each column was made, for errors: ten calls to Java for each. Ours name the declaration.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.dataFrameQueryContext.enabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
     # We wait for the clock of another query; the default of 10 ms between polls is too short for 2 cores.
     "spark.sql.streaming.pollingDelay": "50",
@@ -129,6 +134,7 @@ def open_session(settings: Settings) -> SparkSession:
     for name, value in chosen.items():
         builder = builder.config(name, value)
     session = _checked(builder.getOrCreate())
+    remember_names(session)
     session.sparkContext.setLogLevel("ERROR")
     for name in PYSPARK_LOGGERS:
         PySparkLogger.getLogger(name).disabled = True
