@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,18 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DRIVER = Path(__file__).with_name("airflow_driver.py")
+SERVER = Path(__file__).with_name("airflow_server.py")
 # As the bundle does: helpers of the DAGs that need no Airflow are tested in the project's own environment.
 sys.path.append(str(ROOT / "dags"))
 
 
 @dataclass(frozen=True)
 class Airflow:
-    """Airflow's Python, with the environment that it needs."""
+    """Airflow's Python, with the environment that it needs, and a process of `airflow_server.py`."""
 
     python: Path
     environ: dict[str, str]
+    server: subprocess.Popen[str]
 
     def start(self, out: Path, command: str, argument: Any = None, **environ: str) -> subprocess.Popen[str]:
         """Start a command of `airflow_driver.py`; its findings are in `out` when it has ended."""
@@ -39,15 +41,18 @@ class Airflow:
 
     def ask(self, folder: Path, command: str, argument: Any = None, **environ: str) -> dict[str, Any]:
         """Run a command of `airflow_driver.py` and return its findings, with its log under "log"."""
-        out = folder / f"{command}.json"
-        with self.start(out, command, argument, **environ) as process:
-            log, _ = process.communicate()
-        assert process.returncode == 0, log
-        return {**json.loads(out.read_text()), "log": log}
+        out, log = folder / f"{command}.json", folder / f"{command}.log"
+        order = {"out": str(out), "log": str(log), "command": command, "argument": argument, "environ": environ}
+        assert self.server.stdin is not None
+        assert self.server.stdout is not None
+        self.server.stdin.write(json.dumps(order) + "\n")
+        self.server.stdin.flush()
+        assert self.server.stdout.readline() == "0\n", log.read_text()
+        return {**json.loads(out.read_text()), "log": log.read_text()}
 
 
 @pytest.fixture(scope="session")
-def airflow(tmp_path_factory: pytest.TempPathFactory) -> Airflow:
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
     subprocess.run([sys.executable, "-m", "lakehouse.setup.airflow"], cwd=ROOT, check=True)
     bin_folder = ROOT / ".venv-airflow" / "bin"
     home = tmp_path_factory.mktemp("airflow-home")
@@ -59,11 +64,16 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Airflow:
         "PATH": os.pathsep.join([str(bin_folder), os.environ.get("PATH", os.defpath)]),
         **{name: os.environ[name] for name in ("JAVA_HOME", "LANG", "TMPDIR") if name in os.environ},
     }
-    migrated = subprocess.run(
-        [bin_folder / "airflow", "db", "migrate"], env=environ, capture_output=True, text=True, check=False
-    )
-    assert migrated.returncode == 0, migrated.stdout + migrated.stderr
-    return Airflow(bin_folder / "python", environ)
+    command = [str(bin_folder / "python"), str(SERVER)]
+    with (
+        (home / "server.log").open("w") as log,
+        subprocess.Popen(
+            command, env=environ, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
+        ) as server,
+    ):
+        made = Airflow(bin_folder / "python", environ, server)
+        made.ask(home, "migrate")
+        yield made
 
 
 MANIFEST = {
