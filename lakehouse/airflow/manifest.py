@@ -16,7 +16,7 @@ from typing import Any
 from lakehouse.airflow import cron
 from lakehouse.airflow.private import write_private
 from lakehouse.errors import ConfigError, NotFound
-from lakehouse.plan.app import App
+from lakehouse.plan.app import App, named_window
 from lakehouse.plan.lineage.graph import Graph, lineage
 from lakehouse.plan.table import Table
 from lakehouse.settings.config import Settings
@@ -82,7 +82,7 @@ def of(app: App, target: str, settings: Settings, name: str, schedules: Schedule
             {
                 "name": table.name,
                 "key": list(table.key),
-                "windowed": bool(table.windows),
+                "windowed": named_window(table) is not None,
                 "source_topics": list(table.stream.topics),
             }
             for table in app.tables

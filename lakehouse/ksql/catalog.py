@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import PlanError, SqlError
+from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Query
+from lakehouse.plan.app import named_window
 from lakehouse.plan.refused.near import near
 from lakehouse.plan.schema import check_name
 from lakehouse.plan.stream import Stream
@@ -58,7 +60,6 @@ class Entry:
     inserts: tuple[tuple[str, Query], ...] = ()
     partitions: int | None = None
     is_source: bool = False
-    is_windowed: bool = False
     query_name: str = ""
     is_wrapped: bool = True
     delimiter: str = ","
@@ -74,8 +75,24 @@ class Entry:
             return ()
         return tuple(SqlColumn(name, kind) for name, kind in PSEUDO.items())
 
+    @property
+    def is_windowed(self) -> bool:
+        """Whether its key names windows."""
+        return is_windowed(self.made.node)
+
 
 PSEUDO = {"ROWTIME": k.BIGINT, "ROWPARTITION": k.INTEGER, "ROWOFFSET": k.BIGINT}
+BOUNDS = {"WINDOWSTART": "window_start", "WINDOWEND": "window_end"}
+
+
+def is_windowed(node: Stream | Table) -> bool:
+    """Say whether the key of a node names windows."""
+    return isinstance(node, Table) and named_window(node) is not None
+
+
+def bound(name: str) -> Sql:
+    """Return WINDOWSTART or WINDOWEND of a row whose key names its window: milliseconds."""
+    return Sql(f"unix_millis({BOUNDS[name]})", k.BIGINT)
 
 
 @dataclass(slots=True)

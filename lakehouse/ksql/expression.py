@@ -40,14 +40,13 @@ class Seen:
 class Visible:
     """The columns that an expression may read. pseudo: those that * leaves out. ready: values that are made already.
 
-    names: those of lambdas. absent: columns that can't be read here, by source and name, and why.
+    names: those of lambdas.
     """
 
     columns: tuple[Seen, ...]
     pseudo: tuple[Seen, ...] = ()
     ready: dict[t.Expr, Sql] = field(default_factory=dict)
     names: dict[str, Sql] = field(default_factory=dict)
-    absent: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def sql(self, node: t.Expr) -> Sql:
         """Return an expression as Spark SQL with its type. Raises SqlError where it has no meaning."""
@@ -85,9 +84,6 @@ class Visible:
             raise SqlError(
                 f"'{node.of}' is not a source of this statement.{near(node.of, {seen.of for seen in every})}", node.at
             )
-        for (of, name), why in self.absent.items():
-            if not found and node.name == name and node.of in (None, of):
-                raise SqlError(f"column '{of}.{name}' can't be read here: {why}", node.at)
         if not found:
             known = [seen.name for seen in self.columns]
             shown = f"{node.of}.{node.name}" if node.of else node.name

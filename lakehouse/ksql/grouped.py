@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.catalog import Relational, SqlColumn
+from lakehouse.ksql.catalog import BOUNDS, Relational, SqlColumn, bound
 from lakehouse.ksql.expression import Seen, Visible
 from lakehouse.ksql.function.aggregate import AGGREGATES, NEEDS_OPTION, AggregateFunction
 from lakehouse.ksql.function.sql import Sql, column
@@ -18,14 +18,10 @@ from lakehouse.plan import aggregates as ours
 from lakehouse.plan import windows
 from lakehouse.plan.aggregates import Aggregation
 from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Emit
 from lakehouse.plan.windows import Declared
 
 ORDERED = ("INTEGER", "BIGINT", "DOUBLE", "DECIMAL", "STRING", "BYTES", "DATE", "TIME", "TIMESTAMP")
-BOUNDS = ("WINDOWSTART", "WINDOWEND")
-NOT_ALONE = (
-    "an expression over the aggregates of a window is not here yet. Select the aggregates, each alone, and compute "
-    "with them where the table is read"
-)
 
 
 def grouped(stream: Stream, scope: Visible, items: list[NamedItem], query: Query, name: str) -> Relational:
@@ -51,7 +47,9 @@ def grouped(stream: Stream, scope: Visible, items: list[NamedItem], query: Query
     aggregated: dict[t.Expr, Sql] = {expression: column(item.name, of.kind)
                                      for expression, (item, of) in zip(query.group_by, keys, strict=True)}  # fmt: skip
     window = query.window
-    if window is None and _computes(items, query):
+    if window is None and query.emit == "FINAL":
+        raise SqlError("EMIT FINAL is only supported for windowed tables: add a WINDOW", query.at)
+    if _computes(items, query):
         return _computed(stream, scope, keys, items, query, name)
     for item in items:
         if any(item is key for key, _ in keys):
@@ -66,22 +64,30 @@ def grouped(stream: Stream, scope: Visible, items: list[NamedItem], query: Query
         groups = groups.window(_window(window))
     result = groups.agg(**made)
     if query.having is not None:
-        result = result.having(_having(query.having, aggregated, columns))
-    if window is None:
-        if query.emit == "FINAL":
-            raise SqlError("EMIT FINAL is only supported for windowed tables: add a WINDOW", query.at)
-        table = result.table(name)
-    else:
-        retention = None if window.retention is None else f"{_kept(window)} milliseconds"
-        table = result.table(name, emit="final" if query.emit == "FINAL" else "changes", retention=retention)
-    return Relational(table, tuple(columns))
+        result = result.having(_having(query.having, aggregated, columns, windowed=window is not None))
+    retention = None if window is None or window.retention is None else f"{_kept(window)} milliseconds"
+    return Relational(result.table(name, emit=_emit(query), retention=retention), tuple(columns))
+
+
+def _emit(query: Query) -> Emit:
+    return "final" if query.emit == "FINAL" else "changes"
 
 
 def _computes(items: list[NamedItem], query: Query) -> bool:
-    """Whether something is computed of aggregates, or one is only in HAVING."""
+    """Whether something is computed of aggregates or of a window's bounds, or an aggregate is only in HAVING."""
+    window = query.window.name if query.window is not None else ""
+    if window in ("HOPPING", "SESSION") and any(_bounds_in(item.expression, window) for item in items):
+        return True
     alone = [item.expression for item in items if isinstance(item.expression, t.Call)]
     inside = [item for item in items if aggregates_in(item.expression) and not _is_aggregate(item.expression)]
     return bool(inside) or any(call not in alone for call in aggregates_in(query.having or t.Value(None)))
+
+
+def _bounds_in(node: t.Expr, window: str) -> bool:
+    """Whether a window's bounds are read in a way that its records don't tell; of a session they tell each alone."""
+    if window == "SESSION" and isinstance(node, t.Name):
+        return False
+    return any(isinstance(part, t.Name) and part.name in BOUNDS for part in node.walk())
 
 
 def _is_aggregate(node: t.Expr) -> bool:
@@ -95,13 +101,20 @@ def _computed(
     every = [*(item.expression for item in items), *([query.having] if query.having is not None else [])]
     calls = list(dict.fromkeys(call for node in every for call in aggregates_in(node)))
     made = {f"AGGREGATE_{number}": aggregation(call, scope) for number, call in enumerate(calls)}
-    by = stream.group_by(*(f"{of.text} AS `{item.name}`" for item, of in keys))
-    inner = by.agg(**{one: of for one, (of, _) in made.items()}).table(f"{name}_AGGREGATES")
+    groups = stream.group_by(*(f"{of.text} AS `{item.name}`" for item, of in keys))
+    if query.window is not None:
+        groups = groups.window(_window(query.window))
+    inner = groups.agg(**{one: of for one, (of, _) in made.items()}).table(f"{name}_AGGREGATES", emit=_emit(query))
     ready: dict[t.Expr, Sql] = {
         call: column(one, kind) for call, (one, (_, kind)) in zip(calls, made.items(), strict=True)
     }
     texts = {of.text: column(item.name, of.kind) for item, of in keys}
+    scope = replace(scope, names={one: of for one, of in scope.names.items() if one not in BOUNDS})
     for node in every:
+        if query.window is not None:
+            ready |= {
+                part: bound(part.name) for part in node.walk() if isinstance(part, t.Name) and part.name in BOUNDS
+            }
         _check_of_group(node, scope, set(texts))
         ready |= {part: texts[text] for part in node.walk() if (text := _group_text(part, scope)) in texts}
     after = Visible((), ready=ready)
@@ -139,13 +152,6 @@ def _check_bounds(items: list[NamedItem], query: Query) -> None:
                 continue
             if query.window is None:
                 raise SqlError(f"column '{part.name}' cannot be resolved: the query has no WINDOW", part.at)
-            plain = part is item.expression and query.window.name == "SESSION"
-            if query.window.name != "TUMBLING" and not plain:
-                raise SqlError(
-                    f"{part.name} can't be selected here yet: of a tumbling window in any expression, of a session "
-                    "alone, of a hopping window not. The bounds are in the key, as window_start and window_end, anyway",
-                    part.at,
-                )
 
 
 def _keys(scope: Visible, items: list[NamedItem], by: list[Sql], query: Query) -> list[tuple[NamedItem, Sql]]:
@@ -185,8 +191,6 @@ def _item(item: NamedItem, scope: Visible, by: list[Sql], query: Query) -> tuple
         return (ours.min if node.name == "WINDOWSTART" else ours.max)("rowtime"), k.BIGINT
     if isinstance(node, t.Call) and node.name in AGGREGATES:
         return aggregation(node, scope)
-    if aggregates_in(node):
-        raise SqlError(NOT_ALONE, node.at)
     _check_of_group(node, scope, {of.text for of in by})
     made = scope.sql(node)
     return ours.latest(made.text, ignore_nulls=False), made.kind
@@ -195,7 +199,8 @@ def _item(item: NamedItem, scope: Visible, by: list[Sql], query: Query) -> tuple
 def _check_of_group(node: t.Expr, scope: Visible, by: set[str]) -> None:
     if isinstance(node, t.Lambda) or _is_aggregate(node):
         return
-    if not aggregates_in(node) and not isinstance(node, t.Value) and scope.sql(node).text in by:
+    plain = not aggregates_in(node) and not isinstance(node, t.Value) and not _bounds_in(node, "")
+    if plain and scope.sql(node).text in by:
         return
     if isinstance(node, t.Name) and node.name not in BOUNDS:
         raise SqlError(
@@ -225,6 +230,12 @@ def aggregation(call: t.Call, scope: Visible) -> tuple[Aggregation, Kind]:
     for part in call.arguments:
         if nested := aggregates_in(part):
             raise SqlError(f"aggregate functions can't be nested: {call.name}({nested[0].name}(...))", nested[0].at)
+        for one in part.walk():
+            if isinstance(one, t.Name) and one.name in BOUNDS and one.name not in {seen.name for seen in scope.columns}:
+                raise SqlError(
+                    f"{one.name} in {call.name}: a window has one. Select it beside the aggregates",
+                    one.at,
+                )
     of = scope.sql(call.arguments[0])
     _check_taken(record, of.kind, call.at)
     wrong = [o for o in options if isinstance(o, bool) == (call.name in NEEDS_OPTION) or not isinstance(o, bool | int)]
@@ -242,15 +253,10 @@ def _check_taken(record: AggregateFunction, kind: Kind, at: int) -> None:
         raise SqlError(f"function '{record.name}' does not accept parameters ({kind})", at)
 
 
-def _having(node: t.Expr, aggregated: dict[t.Expr, Sql], columns: list[SqlColumn]) -> str:
-    for call in aggregates_in(node):
-        if call not in aggregated:
-            raise SqlError(
-                f"{call.name} in the HAVING of a window must be in the SELECT as well, alone: another is not here yet",
-                call.at,
-            )
+def _having(node: t.Expr, aggregated: dict[t.Expr, Sql], columns: list[SqlColumn], *, windowed: bool) -> str:
     seen = tuple(Seen(c.name, "", column(c.name, c.kind)) for c in columns)
-    return replace(Visible(seen), ready=aggregated).predicate(node, "HAVING")
+    ready = aggregated | ({t.Name(one): bound(one) for one in BOUNDS} if windowed else {})
+    return replace(Visible(seen), ready=ready).predicate(node, "HAVING")
 
 
 def _window(window: WindowClause) -> Declared:

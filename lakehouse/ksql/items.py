@@ -30,14 +30,22 @@ class Side:
     columns: tuple[SqlColumn, ...]
 
 
-def named_items(items: Iterable[Item], sides: Sequence[Side], scope: Visible) -> list[NamedItem]:
-    """Return the items with * spelled out, each under its name. Raises SqlError for a name that is given twice."""
+def named_items(
+    items: Iterable[Item], sides: Sequence[Side], scope: Visible, *, rowkey: bool = False
+) -> list[NamedItem]:
+    """Return the items with * spelled out, each under its name. Raises SqlError for a name that is given twice.
+
+    rowkey: whether * begins with ROWKEY, the key of a join that no column is.
+    """
     found: list[NamedItem] = []
     clashing = _clashing(sides)
-    taken = {column.name for side in sides for column in side.columns}
+    items = list(items)
+    taken = {column.name for side in sides for column in side.columns} | {item.alias for item in items}
     number = 0
     for item in items:
         if item.expression is None:
+            if rowkey and item.of is None:
+                found.append(NamedItem("ROWKEY", t.Name("ROWKEY", at=item.at)))
             found += _every(item, sides)
         elif isinstance(item.expression, t.FieldOf) and item.expression.name is None:
             of = item.expression.of

@@ -3,69 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from typing import Literal
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import PSEUDO, Entry
 from lakehouse.ksql.expression import Seen, Visible
 from lakehouse.ksql.function.sql import Sql, column
 from lakehouse.ksql.items import Side
+from lakehouse.ksql.joining import Joined, Joining, JoinKey, free
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.statement import JoinClause, Query
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 
-KEY_OF_OPTIONAL = (
-    "of a side that may be missing only the values are there; its key equals the other side's of ON, or is null"
-)
-NO_BOTH = "either side may be missing, so the key is ROWKEY: SELECT ROWKEY AS ..."
 Find = Callable[[str, int], Entry]
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """What FROM means: the node, its sides, the columns, the key's names.
-
-    keys: what the key of a join may be named by, each equal to it. is_table: the node holds rows.
-    """
-
-    node: Stream | Table
-    sides: tuple[Side, ...]
-    scope: Visible
-    key: tuple[str, ...]
-    keys: tuple[Sql, ...] = ()
-    is_table: bool = False
-
-
-@dataclass(slots=True)
-class _Joining:
-    """The join so far."""
-
-    name: str
-    node: Stream | Table
-    seen: list[Seen]
-    pseudo: list[Seen]
-    sides: list[Side]
-    keys: list[Sql]
-    is_table: bool
-    absent: dict[tuple[str, str], str] = field(default_factory=dict)
-
-    @property
-    def scope(self) -> Visible:
-        return Visible(tuple(self.seen), tuple(self.pseudo), absent=self.absent)
-
-    def add(self, right: Entry, alias: str, prefix: str) -> None:
-        """Take in the right side's values."""
-        self.seen += [Seen(c.name, alias, column(prefix + c.name, c.kind)) for c in right.columns if not c.is_key]
-        self.sides.append(Side(alias, right.columns))
-
-    def hide(self, why: str, *aliases: str) -> None:
-        """Take the keys of these sides out of what can be read."""
-        for side in self.sides:
-            for c in side.columns:
-                if side.alias in aliases and c.is_key:
-                    self.seen = [one for one in self.seen if (one.of, one.name) != (side.alias, c.name)]
-                    self.absent[side.alias, c.name] = why
 
 
 def joined(query: Query, left: Entry, find: Find, name: str) -> Joined:
@@ -75,10 +26,10 @@ def joined(query: Query, left: Entry, find: Find, name: str) -> Joined:
         if aliases.count(join.right.alias) > 1:
             raise SqlError(f"two sources have the name {join.right.alias}. Give them aliases", join.right.at)
     first = query.relation.alias
-    so_far = _Joining(
-        name, left.made.node,
+    so_far = Joining(
+        query, name, left.made.node,
         [Seen(c.name, first, column(c.name, c.kind)) for c in left.columns],
-        [Seen(c.name, first, column(c.name.lower(), c.kind)) for c in left.pseudo],
+        _pseudo(left, first),
         [Side(first, left.columns)],
         [column(c.name, c.kind) for c in left.columns if c.is_key],
         isinstance(left.made.node, Table),
@@ -94,24 +45,33 @@ def joined(query: Query, left: Entry, find: Find, name: str) -> Joined:
         else:
             assert isinstance(right.made.node, Stream)
             _of_streams(so_far, join, right, right.made.node)
-    return Joined(so_far.node, tuple(so_far.sides), so_far.scope, (), tuple(so_far.keys), so_far.is_table)
+    return Joined(
+        so_far.node, tuple(so_far.sides), so_far.scope, left.made.key, tuple(so_far.keys), so_far.is_table,
+        so_far.rowkey,
+    )  # fmt: skip
 
 
-def _with_table(so_far: _Joining, join: JoinClause, right: Entry, table: Table, number: int) -> None:
+def _pseudo(of: Entry, alias: str) -> list[Seen]:
+    return [Seen(c.name, alias, column(c.name.lower(), c.kind)) for c in of.pseudo]
+
+
+def _with_table(so_far: Joining, join: JoinClause, right: Entry, table: Table, number: int) -> None:
     if join.how not in ("inner", "left"):
         raise SqlError("a stream joins a table with JOIN or LEFT JOIN: a row alone makes no record", join.at)
     if join.within is not None:
         raise SqlError("WITHIN is for joins of two streams; a table has its row when the record arrives", join.at)
-    on = _on_key(join, so_far.scope, right)
+    on, mine, theirs = _on_key(join, so_far.scope, right)
     prefix = _prefix(join.right.alias, so_far.node)
     assert isinstance(so_far.node, Stream)
-    so_far.node = so_far.node.join(table, on=on.text, how="inner" if join.how == "inner" else "left", prefix=prefix)
+    indicator = _indicator(so_far, join, right, prefix)
+    how: Literal["inner", "left"] = "inner" if join.how == "inner" else "left"
+    so_far.node = so_far.node.join(table, on=on.text, how=how, prefix=prefix, indicator=indicator)
     so_far.add(right, join.right.alias, prefix)
-    _see_key(so_far, join, right, on)
-    so_far.keys = [on]
+    _see_key(so_far, join, right, on, indicator)
+    _name_key(so_far, join, on, mine, theirs)
 
 
-def _of_streams(so_far: _Joining, join: JoinClause, right: Entry, stream: Stream) -> None:
+def _of_streams(so_far: Joining, join: JoinClause, right: Entry, stream: Stream) -> None:
     """Both are keyed by what they are joined on; the keys that they had are values then."""
     if join.within is None:
         raise SqlError("stream-stream joins must have a WITHIN clause specified. None was provided", join.at)
@@ -119,21 +79,20 @@ def _of_streams(so_far: _Joining, join: JoinClause, right: Entry, stream: Stream
     own = Visible(tuple(Seen(c.name, alias, column(c.name, c.kind)) for c in right.columns))
     mine, theirs = _on_streams(join, so_far.scope, own)
     assert isinstance(so_far.node, Stream)
-    key, prefix = _free("JOIN_KEY", so_far.node), _prefix(alias, so_far.node)
-    left = so_far.node.rekey(f"{so_far.scope.sql(mine).text} AS {key}")
-    other = stream.rekey(f"{own.sql(theirs).text} AS {_free('JOIN_KEY', stream)}")
+    left, pseudo = so_far.placed(so_far.node, so_far.pseudo)
+    stream, others = so_far.placed(stream, _pseudo(right, alias))
+    key, prefix = free("JOIN_KEY", left), _prefix(alias, left)
+    left = left.rekey(f"{so_far.scope.sql(mine).text} AS {key}")
+    other = stream.rekey(f"{own.sql(theirs).text} AS {free('JOIN_KEY', stream)}")
     before, after = (f"{span} milliseconds" for span in join.within)
     grace = None if join.grace is None else f"{join.grace} milliseconds"
     so_far.node = left.join(other, how=join.how, before=before, after=after, grace=grace, prefix=prefix)
     kind = so_far.scope.sql(mine).kind
     so_far.seen += [Seen(c.name, alias, column(prefix + c.name, c.kind)) for c in right.columns]
     so_far.sides.append(Side(alias, right.columns))
-    so_far.pseudo = [Seen("ROWTIME", "", column("rowtime", PSEUDO["ROWTIME"]))]
-    left_key, right_key = so_far.scope.sql(mine), so_far.scope.sql(theirs)
-    so_far.keys = {"left": [left_key], "right": [right_key], "inner": [left_key, right_key]}.get(join.how, [])
-    if join.how == "outer":
-        so_far.keys = [column(key, kind)]
-        so_far.pseudo.append(Seen("ROWKEY", "", so_far.keys[0]))
+    pseudo += [Seen(one.name, alias, column(prefix + one.sql.text.strip("`"), one.sql.kind)) for one in others]
+    so_far.pseudo = [Seen("ROWTIME", "", column("rowtime", PSEUDO["ROWTIME"])), *pseudo]
+    _name_key(so_far, join, column(key, kind), mine, theirs)
 
 
 def _on_streams(join: JoinClause, scope: Visible, own: Visible) -> tuple[t.Expr, t.Expr]:
@@ -160,47 +119,83 @@ def _reads(node: t.Expr, scope: Visible, other: Visible) -> bool:
     return bool(names) and all(has(scope, name) and (name.of is not None or not has(other, name)) for name in names)
 
 
-def _free(name: str, stream: Stream) -> str:
-    while any(one.name.lower() == name.lower() for one in stream.columns):
-        name += "_"
-    return name
-
-
-def _of_tables(so_far: _Joining, join: JoinClause, right: Entry, table: Table, number: int) -> None:
+def _of_tables(so_far: Joining, join: JoinClause, right: Entry, table: Table, number: int) -> None:
     if join.within is not None:
         raise SqlError("WITHIN is for joins of two streams; tables have their rows now", join.at)
-    on = _on_key(join, so_far.scope, right)
+    on, mine, theirs = _on_key(join, so_far.scope, right)
     prefix = _prefix(join.right.alias, so_far.node)
     left = so_far.node
     if isinstance(left, Stream):  # the rows of a join before this one; a table is joined with a table
         left = left.latest(f"{so_far.name}_JOIN_{number}")
-    by_key = [on.text] == [one.text for one in so_far.keys]
+    by_key = [on.text] == [one.text for one in so_far.key]
     if not by_key and join.how not in ("inner", "left"):
         raise SqlError("by a foreign key there are JOIN and LEFT JOIN: the reference leads one way", join.at)
-    so_far.node = left.join(table, None if by_key else on.text, how=join.how, prefix=prefix).rows
+    indicator = _indicator(so_far, join, right, prefix)
+    by = None if by_key else on.text
+    so_far.node = left.join(table, by, how=join.how, prefix=prefix, indicator=indicator).rows
     so_far.add(right, join.right.alias, prefix)
-    _see_key(so_far, join, right, on)
+    if by_key and join.how in ("right", "outer"):
+        found = [one.sql.text == on.text for one in so_far.seen]
+        so_far.seen = [
+            Seen(one.name, one.of, _there(one.sql, indicator, "right")) if is_key else one
+            for one, is_key in zip(so_far.seen, found, strict=True)
+        ]
+    _see_key(so_far, join, right, on, indicator)
+    if by_key:
+        _name_key(so_far, join, on, mine, theirs)
+
+
+def _indicator(so_far: Joining, join: JoinClause, right: Entry, prefix: str) -> str:
+    """The name of a column that says which sides have a row; empty if nothing reads the key of one that may not."""
+    if join.how == "inner":
+        return ""
+    sides = [(join.right.alias, right.columns)]
     if join.how in ("right", "outer"):
-        so_far.hide(KEY_OF_OPTIONAL if join.how == "right" else NO_BOTH, *(side.alias for side in so_far.sides[:-1]))
-    if join.how == "right":
-        c = next(c for c in right.columns if c.is_key)
-        so_far.absent.pop((join.right.alias, c.name), None)
-        so_far.seen.append(Seen(c.name, join.right.alias, so_far.keys[0]))
-    elif join.how == "outer":
-        so_far.hide(NO_BOTH, join.right.alias)
-        so_far.pseudo.append(Seen("ROWKEY", "", so_far.keys[0]))
+        sides += [(side.alias, side.columns) for side in so_far.sides]
+    if not any(so_far.reads_key(alias, columns, join) for alias, columns in sides):
+        return ""
+    name = f"{prefix}MATCHED"
+    while any(name == prefix + c.name for c in right.columns):
+        name += "_"
+    return name
 
 
-def _see_key(so_far: _Joining, join: JoinClause, right: Entry, on: Sql) -> None:
+def _there(of: Sql, indicator: str, alone: str) -> Sql:
+    """The key of a side: null where the other side, `alone`, has a row and this one has none."""
+    return Sql(f"CASE WHEN `{indicator}` <> '{alone}' THEN {of.text} END", of.kind) if indicator else of
+
+
+def _see_key(so_far: Joining, join: JoinClause, right: Entry, on: Sql, indicator: str) -> None:
     """The right side's key equals what it is joined on, if there is a row."""
-    if join.how != "inner":
-        so_far.hide(KEY_OF_OPTIONAL, join.right.alias)
-        return
-    so_far.seen += [Seen(c.name, join.right.alias, on) for c in right.columns if c.is_key]
+    of = _there(on, indicator, "left") if join.how in ("left", "outer") else on
+    so_far.seen += [Seen(c.name, join.right.alias, of) for c in right.columns if c.is_key]
 
 
-def _on_key(join: JoinClause, scope: Visible, right: Entry) -> Sql:
-    """The left side of ON; the other one must be the right table's key."""
+def _name_key(so_far: Joining, join: JoinClause, key: Sql, mine: t.Expr, theirs: t.Expr) -> None:
+    """What may be selected as the key: the sides of ON that are columns, the left one first; ROWKEY if there is none.
+
+    Also what equals them by an earlier ON, and what it is joined on, as it is written.
+    """
+    texts = [so_far.scope.sql(side).text for side in (mine, theirs)]
+    is_same = texts[0] in so_far.equal
+    before = so_far.keys if is_same and not so_far.rowkey else []
+    so_far.equal = {*texts, *(so_far.equal if is_same else ())}
+    keys = []
+    for side, text, absent_in in zip((mine, theirs), texts, ("right", "left"), strict=True):
+        if isinstance(side, t.Name):
+            shown = f"{side.of}.{side.name}" if side.of else side.name
+            keys.append(JoinKey(text, key if join.how == absent_in else so_far.scope.sql(side), shown))
+    keys += [JoinKey(one.by, key, one.shown) for one in before if one.by not in {of.by for of in keys}]
+    so_far.rowkey = join.how == "outer" or not keys
+    if so_far.rowkey:
+        so_far.pseudo = [one for one in so_far.pseudo if one.name != "ROWKEY"] + [Seen("ROWKEY", "", key)]
+        so_far.keys = [JoinKey(key.text, key, "ROWKEY")]
+    else:
+        so_far.keys = [*keys, JoinKey(key.text, key, key.text)]
+
+
+def _on_key(join: JoinClause, scope: Visible, right: Entry) -> tuple[Sql, t.Expr, t.Expr]:
+    """The left side of ON, in Spark SQL and as written; and the other one, which must be the right table's key."""
     on = join.on
     if not isinstance(on, t.Binary) or on.sign != "=":
         raise SqlError("invalid join condition: expected ON left.column = right.key", on.at)
@@ -219,11 +214,12 @@ def _on_key(join: JoinClause, scope: Visible, right: Entry) -> Sql:
             f"{join.right.alias}.{key[0]}",
             on.at,
         )
-    mine = scope.sql(on.right if theirs[0] is on.left else on.left)
+    written = on.right if theirs[0] is on.left else on.left
+    mine = scope.sql(written)
     kind = next(c.kind for c in right.columns if c.name == key[0])
     if mine.kind != kind:
         raise SqlError(f"invalid join condition: types don't match. Found {mine.kind} = {kind}", on.at)
-    return mine
+    return mine, written, theirs[0]
 
 
 def _prefix(alias: str, node: Stream | Table) -> str:

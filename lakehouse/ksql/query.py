@@ -6,15 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.catalog import Entry, Relational, SqlColumn
+from lakehouse.ksql.catalog import BOUNDS, PSEUDO, Entry, Relational, SqlColumn, bound, is_windowed
 from lakehouse.ksql.expression import Seen, Visible
 from lakehouse.ksql.function.sql import Sql, column
 from lakehouse.ksql.grouped import grouped
 from lakehouse.ksql.items import NamedItem, Side, aggregates_in, is_copy, named_items, table_functions_in
-from lakehouse.ksql.joined import Joined, joined
+from lakehouse.ksql.joined import joined
+from lakehouse.ksql.joining import Joined, JoinKey, free
 from lakehouse.ksql.syntax import tree as t
-from lakehouse.ksql.syntax.statement import Query
+from lakehouse.ksql.syntax.statement import Item, Query
 from lakehouse.plan.expression import name_text
+from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 
@@ -46,7 +48,7 @@ def compiled(query: Query, find: Find, asked: QueryTarget) -> Relational:
     stream = begin.node.rows if isinstance(begin.node, Table) else begin.node
     if query.where is not None:
         stream = stream.filter(begin.scope.predicate(query.where, "WHERE"))
-    items = named_items(query.items, begin.sides, begin.scope)
+    items = named_items(_with_keys(query), begin.sides, begin.scope, rowkey=begin.rowkey)
     stream, scope = exploded(stream, items, begin.scope)
     if query.group_by:
         return grouped(stream, scope, items, query, asked.name)
@@ -64,9 +66,19 @@ def beginning(query: Query, find: Find, name: str) -> Joined:
         return joined(query, left, find, name)
     alias = query.relation.alias
     columns = tuple(Seen(c.name, alias, column(c.name, c.kind)) for c in left.columns)
-    pseudo = tuple(Seen(c.name, alias, column(c.name.lower(), c.kind)) for c in left.pseudo)
     is_table = isinstance(left.made.node, Table)
+    pseudo = tuple(Seen(name, alias, column(name.lower(), kind)) for name, kind in PSEUDO.items())
+    pseudo += tuple(Seen(name, alias, bound(name)) for name in BOUNDS if left.is_windowed)
     return Joined(left.made.node, (Side(alias, left.columns),), Visible(columns, pseudo), left.made.key, (), is_table)
+
+
+def _with_keys(query: Query) -> tuple[Item, ...]:
+    """The items of a query; * has the expressions of PARTITION BY, too, as the key."""
+    if not any(item.expression is None and item.of is None for item in query.items):
+        return query.items
+    listed = {item.expression for item in query.items}
+    keys = [one for one in query.partition_by if not isinstance(one, t.Name | t.Value) and one not in listed]
+    return (*(Item(one, at=one.at) for one in keys), *query.items)
 
 
 def _check_clauses(query: Query, begin: Joined) -> None:
@@ -88,12 +100,20 @@ def _check_clauses(query: Query, begin: Joined) -> None:
 
 
 def _check_table(query: Query, begin: Joined) -> None:
-    if isinstance(begin.node, Table) and begin.node.windows:
+    if is_windowed(begin.node) and query.group_by:
         raise SqlError(
-            f"{query.relation.name} has windows, and a table that is made of its rows is not here yet. Make it of the "
-            "stream, or ask the table with a pull query",
+            f"GROUP BY is not supported over a windowed table, and {query.relation.name} has windows. Group the stream "
+            "that it is made of",
             query.relation.at,
         )
+    for one in (*query.group_by, *([query.where] if query.where is not None else [])):
+        for part in one.walk():
+            if isinstance(part, t.Name) and part.name in PSEUDO and isinstance(begin.node, Table):
+                raise SqlError(
+                    f"{part.name} of a table's row is that of its last change, so it can be selected, but not decide "
+                    "which rows there are. Declare a column with the time",
+                    part.at,
+                )
     for clause, found in (("PARTITION BY", query.partition_by), ("WINDOW", query.window)):
         if found:
             raise SqlError(f"{clause} clause is only supported for stream sources", query.at)
@@ -103,26 +123,29 @@ def _check_table(query: Query, begin: Joined) -> None:
 
 
 def exploded(stream: Stream, items: list[NamedItem], scope: Visible) -> tuple[Stream, Visible]:
-    """Return the stream with a record for each element of the array that an item explodes."""
+    """Return the stream with a record for each element of the array that an item explodes.
+
+    Of several, each record has the elements at one place; a shorter array is followed by nulls.
+    """
     calls = list(dict.fromkeys(call for item in items for call in table_functions_in(item.expression)))
     if not calls:
         return stream, scope
-    if len(calls) > 1:
-        raise SqlError("one EXPLODE in a SELECT is what there is; make one stream of another for more", calls[1].at)
-    (call,) = calls
-    if len(call.arguments) != 1 or (of := scope.sql(call.arguments[0])).kind.name != "ARRAY":
-        raise SqlError("EXPLODE takes one array", call.at)
-    name = _free("EXPLODED", stream)
-    ready = {**scope.ready, call: column(name, of.kind.inner[0])}
-    return stream.explode(of.text, name), replace(scope, ready=ready)
-
-
-def _free(name: str, stream: Stream) -> str:
-    """A name that no column has."""
-    taken = {one.name.lower() for one in stream.columns}
-    while name.lower() in taken:
-        name += "_"
-    return name
+    arrays = []
+    for call in calls:
+        if len(call.arguments) != 1 or (of := scope.sql(call.arguments[0])).kind.name != "ARRAY":
+            raise SqlError("EXPLODE takes one array", call.at)
+        arrays.append(of)
+    name = free("EXPLODED", stream)
+    if len(calls) == 1:
+        ready: dict[t.Expr, Sql] = {calls[0]: column(name, arrays[0].kind.inner[0])}
+        return stream.explode(arrays[0].text, name), replace(scope, ready={**scope.ready, **ready})
+    longest = f"greatest({', '.join(f'coalesce(array_size({of.text}), 0)' for of in arrays)})"
+    places = f"CASE WHEN {longest} > 0 THEN sequence(1, {longest}) END"
+    ready = {
+        call: Sql(f"try_element_at({of.text}, {name})", of.kind.inner[0])
+        for call, of in zip(calls, arrays, strict=True)
+    }
+    return stream.explode(places, name), replace(scope, ready={**scope.ready, **ready})
 
 
 def _selected(stream: Stream, scope: Visible, items: list[NamedItem], query: Query, begin: Joined) -> Relational:
@@ -130,47 +153,49 @@ def _selected(stream: Stream, scope: Visible, items: list[NamedItem], query: Que
     made = [(item, scope.sql(item.expression)) for item in items]
     by = [scope.sql(one) for one in query.partition_by]
     nothing = bool(by) and all(one.kind.is_null for one in by)
-    key = [] if nothing else by if by else [scope.sql(t.Name(name, begin.sides[0].alias)) for name in begin.key]
+    own = [] if nothing else by if by else [scope.sql(t.Name(name, begin.sides[0].alias)) for name in begin.key]
+    key = [JoinKey(one.text, one, one.text) for one in own]
     if not by and begin.keys:
-        shown = {of.text for _, of in made}
-        key = [next((one for one in begin.keys if one.text in shown), begin.keys[0])]
+        shown = {of.text for item, of in made if not is_copy(item.expression)}
+        key = [next((one for one in begin.keys if one.by in shown), begin.keys[0])]
     keys: dict[str, Sql] = {}
     for one in key:
-        named = [item for item, of in made if of.text == one.text and not is_copy(item.expression)]
+        named = [item for item, of in made if of.text == one.by and not is_copy(item.expression)]
         if not named:
             raise SqlError(
-                f"key missing from projection. The query must include the key {one.text} in its projection: SELECT "
-                f"{one.text}, ...",
+                f"key missing from projection. The query must include the key {one.shown} in its projection: SELECT "
+                f"{one.shown}, ...",
                 query.at,
             )
         if len(named) > 1 and len({item.expression for item in named}) < len(named):
             raise SqlError(
-                f"the projection contains the key {one.text} more than once. Use AS_VALUE to copy it into the value: "
-                f"AS_VALUE({one.text}) AS ...",
+                f"the projection contains the key {one.shown} more than once. Use AS_VALUE to copy it into the value: "
+                f"AS_VALUE({one.shown}) AS ...",
                 named[1].expression.at,
             )
-        keys[named[0].name] = one
+        keys[named[0].name] = one.of
     values = {item.name: of for item, of in made if item.name not in keys}
     if not values:
         raise SqlError("the projection contains no value columns", query.at)
-    stream = _keyed(stream, keys, values, nothing, scope)
+    stream = _keyed(stream, keys, values, nothing, windowed=is_windowed(begin.node))
     columns = [SqlColumn(name, of.kind, is_key=True) for name, of in keys.items()]
     return Relational(stream, (*columns, *(SqlColumn(name, of.kind) for name, of in values.items())))
 
 
-def _keyed(stream: Stream, keys: dict[str, Sql], values: dict[str, Sql], nothing: bool, scope: Visible) -> Stream:
+def _keyed(stream: Stream, keys: dict[str, Sql], values: dict[str, Sql], nothing: bool, *, windowed: bool) -> Stream:
     """The stream with this key and these values; with the key that it has, if no other is named."""
     texts = {name: of.text for name, of in values.items()}
-    same = [*keys] == [*stream.key] and all(of.text == name_text(name) for name, of in keys.items())
+    spans = [] if nothing or not windowed else [*stream.key[-len(WINDOW_COLUMNS) :]]
+    same = [*keys, *spans] == [*stream.key] and all(of.text == name_text(name) for name, of in keys.items())
     if nothing:
-        hidden = _free("NO_KEY", stream)
+        hidden = free("NO_KEY", stream)
         return _select(stream.rekey(f"cast(NULL AS string) AS {hidden}"), texts)
     if same or not keys:
         return _select(stream, texts)
     # In three steps, since a name may be one of the key and one of a value, before and after.
-    between = {name: _free(f"KEY_{number}", stream) for number, name in enumerate(keys)}
-    stream = stream.rekey(*(f"{of.text} AS {between[name]}" for name, of in keys.items()))
-    stream = _select(stream, texts).rekey(*(f"{between[name]} AS `{name}`" for name in keys))
+    between = {name: free(f"KEY_{number}", stream) for number, name in enumerate(keys)}
+    stream = stream.rekey(*(f"{of.text} AS {between[name]}" for name, of in keys.items()), *spans)
+    stream = _select(stream, texts).rekey(*(f"{between[name]} AS `{name}`" for name in keys), *spans)
     return stream.drop(*between.values())
 
 

@@ -78,6 +78,8 @@ class Script:
                     self._add(self._made_of(statement, text))
             case s.InsertSelect():
                 self._insert(statement)
+            case s.Alter():
+                self._add(self._altered(statement, text))
             case s.Drop():
                 self._drop(statement)
             case s.CreateType():
@@ -169,8 +171,7 @@ class Script:
         prefix = f"C{statement.kind[0]}AS_{statement.name}"
         return Entry(
             statement.kind, statement.name, given.topic, (given.key_format, given.value_format), made, text, query,
-            partitions=given.partitions, is_windowed=query.window is not None,
-            query_name=self.catalog.next_query(prefix), is_wrapped=given.is_wrapped,
+            partitions=given.partitions, query_name=self.catalog.next_query(prefix), is_wrapped=given.is_wrapped,
             delimiter=given.value_delimiter,
         )  # fmt: skip
 
@@ -203,6 +204,27 @@ class Script:
             )
         self.catalog.insert(target.name, self.catalog.next_query("INSERTQUERY"), statement.query)
         self._made.clear()
+
+    def _altered(self, statement: s.Alter, text: str) -> Entry:
+        """What is declared over a topic, with more columns. Raises SqlError."""
+        known = self.catalog.get(statement.name, statement.at)
+        if known.kind != statement.kind:
+            raise SqlError(f"incompatible data source type is {known.kind}, but statement was ALTER {statement.kind}",
+                           statement.at)  # fmt: skip
+        if known.query is not None or known.inserts or known.is_source:
+            why = "a SOURCE is read-only" if known.is_source else "it is written by a query: CREATE OR REPLACE"
+            raise SqlError(f"ALTER is for what is declared over a topic, and not for {known.name}: {why}", statement.at)
+        if readers := self.catalog.readers(known.name):
+            raise SqlError(f"{known.name} is read by {', '.join(readers)}: add its columns before", statement.at)
+        created, *others = (self.read(one) for one in texts(known.statement))
+        assert isinstance(created, s.CreateSource)
+        added = [element for one in (*others, statement) if isinstance(one, s.Alter) for element in one.elements]
+        taken = {column.name for column in known.columns}
+        for element in statement.elements:
+            if element.name in taken:
+                raise SqlError(f"cannot add column {element.name}: a column with the same name exists", element.at)
+        whole = replace(created, elements=(*created.elements, *added))
+        return source.declared(whole, f"{known.statement};\n{text}")
 
     def _drop(self, statement: s.Drop) -> None:
         if statement.kind == "TYPE":

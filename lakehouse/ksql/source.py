@@ -18,6 +18,7 @@ from lakehouse.plan.origin import Source
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 
+HEADERS = k.array(k.struct({"KEY": k.STRING, "VALUE": k.BYTES}))
 KEY_KINDS = ("INTEGER", "BIGINT", "DOUBLE", "STRING", "BYTES")
 
 
@@ -25,6 +26,7 @@ KEY_KINDS = ("INTEGER", "BIGINT", "DOUBLE", "STRING", "BYTES")
 class _Columns:
     key: tuple[SchemaElement, ...]
     value: tuple[SchemaElement, ...]
+    headers: tuple[SchemaElement, ...] = ()
 
 
 def declared(statement: CreateSource, text: str) -> Entry:
@@ -32,7 +34,7 @@ def declared(statement: CreateSource, text: str) -> Entry:
     checked_name(statement.name, statement.kind.lower(), statement.at)
     given = of_source(statement)
     columns = _columns(statement, given)
-    for element in (*columns.key, *columns.value):
+    for element in (*columns.key, *columns.value, *columns.headers):
         checked_name(element.name, "column", element.at)
     try:
         made = _stream(statement, columns, given)
@@ -40,7 +42,7 @@ def declared(statement: CreateSource, text: str) -> Entry:
     except PlanError as error:
         raise SqlError(str(error), statement.at) from None
     shown = [SqlColumn(e.name, e.kind, is_key=True) for e in columns.key]
-    shown += [SqlColumn(e.name, e.kind) for e in columns.value]
+    shown += [SqlColumn(e.name, e.kind) for e in statement.elements if e in (*columns.value, *columns.headers)]
     return Entry(
         statement.kind, statement.name, given.topic, (given.key_format, given.value_format),
         Relational(node, tuple(shown)), text, partitions=given.partitions, is_source=statement.is_source,
@@ -61,7 +63,10 @@ def _columns(statement: CreateSource, given: With) -> _Columns:
         if names.count(element.name) > 1:
             raise SqlError(f"duplicate column name: {element.name}", element.at)
         _check_role(statement, element)
-    key = tuple(element for element in elements if element.role)
+    headers = tuple(element for element in elements if element.role.startswith("HEADER"))
+    if len([element for element in headers if element.role == "HEADERS"]) > 1:
+        raise SqlError("there can be one HEADERS column", headers[-1].at)
+    key = tuple(element for element in elements if element.role and element not in headers)
     if given.key is not None and statement.kind == "TABLE" and not key:
         named = [element for element in elements if element.name == given.key]
         if not named:
@@ -71,21 +76,22 @@ def _columns(statement: CreateSource, given: With) -> _Columns:
         raise SqlError(
             "tables require a PRIMARY KEY. Please define the PRIMARY KEY: (ID VARCHAR PRIMARY KEY, ...)", statement.at
         )
-    value = tuple(element for element in elements if element not in key)
+    value = tuple(element for element in elements if element not in (*key, *headers))
     if not given.is_wrapped and len(value) > 1:
         raise SqlError("WRAP_SINGLE_VALUE=false is for a schema with one value column", statement.at)
     if not value:
         raise SqlError("the schema has no value columns. Name at least one beside the key", statement.at)
-    return _Columns(key, value)
+    return _Columns(key, value, headers)
 
 
 def _check_role(statement: CreateSource, element: SchemaElement) -> None:
-    if element.role in ("HEADERS", "HEADER"):
+    kind = {"HEADERS": HEADERS, "HEADER": k.BYTES}.get(element.role)
+    if kind is not None and element.kind != kind:
         raise SqlError(
-            f"column {element.name}: a record's headers can't be read in SQL yet; they are kept in bronze: "
-            f'lakehouse query "SELECT headers FROM bronze.<topic>"',
-            element.at,
+            f"invalid type for {element.role} column {element.name}: expected {kind}, got {element.kind}", element.at
         )
+    if kind is not None and statement.kind == "TABLE":
+        raise SqlError(f"column {element.name}: a table's rows have no headers; read the topic as a stream", element.at)
     if element.role == "KEY" and statement.kind == "TABLE":
         raise SqlError(
             f"column {element.name} is a 'KEY' column: please use 'PRIMARY KEY' for tables. Tables have PRIMARY KEYs, "
@@ -106,9 +112,12 @@ def _stream(statement: CreateSource, columns: _Columns, given: With) -> Stream:
         while hidden in {name for name, _ in value}:
             hidden += "_"
         key = [(hidden, "string")]
+    headers = "RECORD_HEADERS" if columns.headers else ""
+    while headers and headers in {name for name, _ in (*key, *value)}:
+        headers += "_"
     made = stream(
         given.topic, key=_schema(key), schema=_schema(value), format=given.value_format.lower(),
-        key_format=given.key_format.lower() if columns.key else None, name=statement.name,
+        key_format=given.key_format.lower() if columns.key else None, name=statement.name, headers=headers,
     )  # fmt: skip
     assert isinstance(made.source, Source)
     source = replace(
@@ -120,9 +129,10 @@ def _stream(statement: CreateSource, columns: _Columns, given: With) -> Stream:
         event_time=_event_time(made, columns, given),
     )
     made = replace(made, source=source)
-    if not any(has_moment(element.kind) for element in columns.value):
+    if not headers and not any(has_moment(element.kind) for element in columns.value):
         return made
     texts = [f"{arrived(name_text(e.name), e.kind)} AS `{e.name}`" for e in columns.value if has_moment(e.kind)]
+    texts += [f"{_header(headers, element)} AS `{element.name}`" for element in columns.headers]
     plain = {e.name: name_text(e.name) for e in columns.value if not has_moment(e.kind)}
     return made.select(*texts, **plain)
 
@@ -132,6 +142,13 @@ def _format(name: str, is_bare: bool, delimiter: str) -> str:
     if name == "delimited" and delimiter != ",":
         return f"delimited{delimiter}"
     return name if name != "json" else "json_bare" if is_bare else "json_any_case"
+
+
+def _header(name: str, element: SchemaElement) -> str:
+    """Spark SQL for a column of the record's headers: all of them, or the value of the last one with a key."""
+    if element.role == "HEADERS":
+        return f"transform({name}, header -> named_struct('KEY', header.key, 'VALUE', header.value))"
+    return f"try_element_at(filter({name}, _header -> _header.key = {literal(element.header)}), -1).value"
 
 
 def _schema(columns: list[tuple[str, str]]) -> str:

@@ -44,6 +44,8 @@ def joined(join: TableJoin, events: Iterable[Event], changes: Iterable[Change]) 
         row = None if event.tombstone else _row(join, event, rows)
         if row is not None or (join.how == "left" and not event.tombstone):
             added = {(join.prefix + name).lower(): (row or {}).get(name) for name in join.table.values}
+            if join.indicator:
+                added[join.indicator.lower()] = "left" if row is None else "both"
             made.append(replace(event, values={**event.values, **added}))
     return made
 

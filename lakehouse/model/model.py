@@ -121,6 +121,8 @@ def _decode(source: Source, records: list[Record], decode: Decode, quarantine: l
             values = {name.lower(): value for name, value in {**(item.value or {}), **(item.key or {})}.items()}
             own = kafka_time.of(record)
             values |= {"rowtime": own, "rowpartition": record.partition, "rowoffset": record.offset}
+            if source.headers and item.value is not None:
+                values[source.headers.lower()] = [{"key": name, "value": value} for name, value in record.headers]
             timestamp: int | None = own
             if source.event_time is not None and item.value is not None:
                 timestamp = _event_time(evaluate(source.event_time, values))

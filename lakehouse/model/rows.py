@@ -54,7 +54,7 @@ def rows_as_events(table: Table, changes: Iterable[Change], records: Records) ->
         before, after = (None if row is None else Half(Match(row, None), time) for row in sides)
         if item.change.value is not None:
             rows[item.key] = item.change.value
-        events += _events(table, None, "", JoinedChange(item.key, before, after), item.position, records)
+        events += _events(table, None, JoinedChange(item.key, before, after), item.position, records)
     return events
 
 
@@ -65,7 +65,7 @@ def joined_by_key(join: RowsJoin, left: Iterable[Change], right: Iterable[Change
     for side, item in _in_order(left, right):
         change = operator.apply(side, item.key, item.change.value, item.change.timestamp)
         if change is not None:
-            events += _events(join.left, join.right, join.prefix, change, item.position.merged(side), records)
+            events += _events(join.left, join, change, item.position.merged(side), records)
     return events
 
 
@@ -84,7 +84,7 @@ def joined_by_reference(
             fan_out = enumerate(operator.apply_right(item.key, value, time))
             changes = [(change, position.numbered(number)) for number, change in fan_out]
         for change, place in changes:
-            events += _events(join.left, join.right, join.prefix, change, place, records)
+            events += _events(join.left, join, change, place, records)
     return events
 
 
@@ -107,7 +107,7 @@ def named_values(table: Table, key: Key, row: Row) -> dict[str, Any]:
 
 
 def _events(
-    left: Table, right: Table | None, prefix: str, change: JoinedChange, position: Position, records: Records
+    left: Table, join: RowsJoin | ForeignKeyJoin | None, change: JoinedChange, position: Position, records: Records
 ) -> Iterator[Event]:
     """The halves of a change, as records."""
     record = records[position.of_record]
@@ -116,7 +116,10 @@ def _events(
         if half is None:
             continue
         values = named_values(left, change.key, half.match.left or {})
-        if right is not None:
-            values |= {(prefix + name).lower(): (half.match.right or {}).get(name) for name in right.values}
+        if join is not None:
+            values |= {(join.prefix + name).lower(): (half.match.right or {}).get(name) for name in join.right.values}
+        if join is not None and join.indicator:
+            alone = "right" if half.match.left is None else "left" if half.match.right is None else "both"
+            values[join.indicator.lower()] = alone
         values |= {"rowtime": half.time, **place}
         yield Event(False, False, values, half.time, record, position.numbered(number), undo=number == 0)

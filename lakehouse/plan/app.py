@@ -14,12 +14,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lakehouse.errors import PlanError
+from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.near import near
 from lakehouse.plan.refused.steps import Declaration, needed, shown
+from lakehouse.plan.rows import RowsOf
 from lakehouse.plan.schema import check_distinct
+from lakehouse.plan.step import Rekey
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
+from lakehouse.semantics.window import Window
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -90,3 +94,13 @@ def app(*parts: Table | Sink) -> App:
 def depth(table: Table) -> int:
     """Return how many tables lie before a table, one behind the other: 0 for a table that reads only topics."""
     return max((1 + depth(upstream) for upstream in table.stream.reads), default=0)
+
+
+def named_window(table: Table) -> Window | None:
+    """Return the window that a table's key names: its own, or that of the rows that it keeps."""
+    of = table.stream.source
+    if not isinstance(of, RowsOf) or table.fold.window is not None:
+        return table.fold.window
+    rekeyed = (step.columns[-len(WINDOW_COLUMNS) :] for step in table.stream.steps if isinstance(step, Rekey))
+    same = all(tuple(item.expression.text for item in columns) == WINDOW_COLUMNS for columns in rekeyed)
+    return named_window(of.table) if same and table.key[-len(WINDOW_COLUMNS) :] == WINDOW_COLUMNS else None

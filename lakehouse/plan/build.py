@@ -6,7 +6,7 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.expression import expression, expression_type
 from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.near import near
-from lakehouse.plan.schema import Column, base_type, check_distinct, check_name, check_topic, parse_schema
+from lakehouse.plan.schema import HEADERS_TYPE, Column, base_type, check_distinct, check_name, check_topic, parse_schema
 from lakehouse.plan.stream import Stream
 
 VALUE_FORMATS = ("json", "delimited", "kafka")
@@ -25,6 +25,7 @@ def stream(
     event_time: str | None = None,
     name: str | None = None,
     own_table: bool = False,
+    headers: str = "",
 ) -> Stream:
     """Declare a topic as a stream: schema on read.
 
@@ -33,7 +34,8 @@ def stream(
     them. format: of the value, "json", "delimited" ("csv"), or "kafka" (one primitive column). key_format: "kafka" for
     a single primitive (the default), "json" or "delimited" for others. event_time: an expression of type timestamp, or
     epoch milliseconds as a bigint; the record's own timestamp if left out. name: of the stream, for its quarantine;
-    the topic's name if left out. own_table: give the topic a physical bronze table of its own.
+    the topic's name if left out. own_table: give the topic a physical bronze table of its own. headers: the name of a
+    column with the record's headers, in their order, an array of structs (key string, value binary); empty for none.
 
     Raises PlanError for impossible names, types, formats or expressions.
     """
@@ -54,12 +56,15 @@ def stream(
     _check_format(key_format, keys, f"{what}: key")
     _check_format(value_format, value, f"{what}: schema")
     columns = (*keys, *value)
+    if headers:
+        columns += (Column(check_name(headers, f"{what}: headers"), HEADERS_TYPE),)
+        check_distinct((column.name for column in columns), f"{what}: headers")
     time = expression(event_time, columns, f"{what}: event_time") if event_time is not None else None
     if time is not None and (kind := expression_type(time, columns)) not in (None, "timestamp", "bigint"):
         raise PlanError(
             f"{what}: event_time={event_time!r} is a {kind}; expected a timestamp, or milliseconds as a bigint."
         )
-    source = Source(name, topic, keys, value, key_format, value_format, time, own_table)
+    source = Source(name, topic, keys, value, key_format, value_format, time, own_table, headers)
     return Stream(source, tuple(column.name for column in keys), columns)
 
 

@@ -284,3 +284,8 @@ def sql_of(items: Iterable[Named]) -> Json:
 def read_by(expressions: Iterable[Expression]) -> set[str]:
     """Return the columns that expressions read, in lower case. A lambda's own names are among them, without harm."""
     return {name.lower() for item in expressions for name in item.columns()}
+
+
+def indicated(indicator: str, read: set[str]) -> Json:
+    """Return a join's indicator as a part of its fingerprint, if it is read."""
+    return {"indicator": indicator} if indicator.lower() in read else {}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression import Expression, Json, for_key, name_text, read_by, sql
+from lakehouse.plan.expression import Expression, Json, for_key, indicated, name_text, read_by, sql
 from lakehouse.plan.operator import Latest
 from lakehouse.plan.schema import Column, distinct, joined_columns
 
@@ -91,8 +91,7 @@ class Source(Node):
     """A topic read through a schema. Key and value columns come from the record's key and value bytes.
 
     Formats that only SQL asks for: "json_any_case" finds a field in whatever case its name is, the last one of a name
-    counts; "json_bare" is the value of the one column, without an object around it; a key of format "none" is not read,
-    and is null.
+    counts; "json_bare" is one value without an object; a key of format "none" is null. headers: a column with them.
     """
 
     name: str
@@ -103,6 +102,7 @@ class Source(Node):
     value_format: str
     event_time: Expression | None = None
     own_table: bool = False
+    headers: str = ""
 
     @property
     def names_of_key(self) -> tuple[str, ...]:
@@ -139,6 +139,7 @@ class Source(Node):
             "value": value,
             "event_time": sql(self.event_time) if self.event_time is not None else None,
             "beside": beside,
+            **({"headers": self.headers} if self.headers.lower() in read else {}),
         }
 
 
@@ -209,7 +210,8 @@ class TableJoin(Node):
 
     on: the table's key, in its order, made of the stream's columns. prefix: precedes the names of the table's columns.
     If the record itself changes the table, that change comes first. as_of: "event time" finds the row as it was at the
-    record's event time. broadcast: the table goes to every task; the result is the same.
+    record's event time. broadcast: the table goes to every task; the result is the same. indicator: a column that says
+    whether there is a row: "both" or "left"; none if empty.
     """
 
     stream: Stream
@@ -219,11 +221,12 @@ class TableJoin(Node):
     prefix: str = ""
     as_of: AsOf = "arrival"
     broadcast: bool = False
+    indicator: str = ""
 
     @classmethod
     def declared(
         cls, stream: Stream, table: Table, on: Sequence[str] | None, how: How, prefix: str,
-        as_of: AsOf = "arrival", *, broadcast: bool = False,
+        as_of: AsOf = "arrival", *, broadcast: bool = False, indicator: str = "",
     ) -> tuple[TableJoin, Shape]:  # fmt: skip
         """Return the join, and the shape that comes out. The rest: see `Stream.join`."""
         what = f"{stream.what}: join with table {table.name!r}"
@@ -243,8 +246,8 @@ class TableJoin(Node):
         texts = [*on] if on is not None else [name_text(name) for name in stream.key]
         by = for_key(key_columns(table), texts, stream.columns, what)
         added = (column for column in table.columns if column.name not in table.key)
-        columns = joined_columns(stream.columns, added, prefix, table.name, what)
-        return cls(stream, table, by, how, prefix, as_of, broadcast), stream.shape.with_columns(columns)
+        columns = joined_columns(stream.columns, added, prefix, table.name, what, indicator)
+        return cls(stream, table, by, how, prefix, as_of, broadcast, indicator), stream.shape.with_columns(columns)
 
     @property
     def name(self) -> str:
@@ -271,7 +274,7 @@ class TableJoin(Node):
         inner = self.stream.fingerprint(read | read_by(self.on), keyed=keyed)
         by: Json = {"on": [sql(item) for item in self.on], "how": self.how, "prefix": self.prefix}
         by |= {"as_of": self.as_of} if self.as_of != "arrival" else {}  # tables of earlier releases have no such part
-        return {**upstream("join", self.table), "stream": inner, **by}
+        return {**upstream("join", self.table), "stream": inner, **by, **indicated(self.indicator, read)}
 
 
 def key_columns(table: Table) -> list[Column]:

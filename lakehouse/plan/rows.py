@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression import Expression, Json, for_key, name_text, sql
+from lakehouse.plan.expression import Expression, Json, for_key, indicated, name_text, sql
 from lakehouse.plan.operator import Expire, Operator, Suppress
 from lakehouse.plan.origin import HOW, HOW_JOINED, How, HowJoined, Node, key_columns, upstream
 from lakehouse.plan.refused.steps import Declaration, shown
@@ -98,15 +98,21 @@ class JoinOfRows(OfRows):
 
 @dataclass(frozen=True, slots=True)
 class RowsJoin(JoinOfRows):
-    """The rows of two tables that have the same key (docs/rules.md, rule 22). prefix: precedes the right's columns."""
+    """The rows of two tables that have the same key (docs/rules.md, rule 22). prefix: precedes the right's columns.
+
+    indicator: a column that says which sides have a row: "left", "right" or "both"; none if empty.
+    """
 
     left: Table
     right: Table
     how: HowJoined
     prefix: str = ""
+    indicator: str = ""
 
     @classmethod
-    def declared(cls, left: Table, right: Table, how: HowJoined, prefix: str) -> tuple[RowsJoin, Shape]:
+    def declared(
+        cls, left: Table, right: Table, how: HowJoined, prefix: str, indicator: str = ""
+    ) -> tuple[RowsJoin, Shape]:
         """Return the join, and the shape that comes out. Raises PlanError, see `Rows.join`."""
         what = _checked(left, right, how, HOW_JOINED)
         mine, theirs = map(key_columns, (left, right))
@@ -117,13 +123,15 @@ class RowsJoin(JoinOfRows):
             )
         for one, other in zip(mine, theirs, strict=True):
             _same_type(what, name_text(one.name), one.type, other)
-        return cls(left, right, how, prefix), Shape(what, left.key, _columns(left, right, prefix, what))
+        columns = _columns(left, right, prefix, what, indicator)
+        return cls(left, right, how, prefix, indicator), Shape(what, left.key, columns)
 
     def lines(self) -> list[str]:
         return [f"{self.how.upper()} JOIN OF TABLES {self.left.name}, {self.right.name}"]
 
     def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
-        return {**upstream("rows_join", *self.tables), "how": self.how, "prefix": self.prefix}
+        by: Json = {"how": self.how, "prefix": self.prefix, **indicated(self.indicator, read)}
+        return {**upstream("rows_join", *self.tables), **by}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +146,17 @@ class ForeignKeyJoin(JoinOfRows):
     on: tuple[Expression, ...]
     how: How
     prefix: str = ""
+    indicator: str = ""
 
     @classmethod
     def declared(
-        cls, left: Table, right: Table, on: Sequence[str], how: How, prefix: str
+        cls, left: Table, right: Table, on: Sequence[str], how: How, prefix: str, indicator: str = ""
     ) -> tuple[ForeignKeyJoin, Shape]:
         """Return the join, and the shape that comes out. Raises PlanError, see `Rows.join`."""
         what = _checked(left, right, how, HOW)
         by = for_key(key_columns(right), on, left.columns, what)
-        return cls(left, right, by, how, prefix), Shape(what, left.key, _columns(left, right, prefix, what))
+        columns = _columns(left, right, prefix, what, indicator)
+        return cls(left, right, by, how, prefix, indicator), Shape(what, left.key, columns)
 
     def lines(self) -> list[str]:
         by = ", ".join(map(str, self.on))
@@ -154,7 +164,7 @@ class ForeignKeyJoin(JoinOfRows):
 
     def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
         by = {"on": [sql(item) for item in self.on], "how": self.how, "prefix": self.prefix}
-        return {**upstream("foreign_key_join", *self.tables), **by}
+        return {**upstream("foreign_key_join", *self.tables), **by, **indicated(self.indicator, read)}
 
 
 def takes_out(table: Table) -> bool:
@@ -192,10 +202,10 @@ def _same_type(what: str, text: str, mine: str, column: Column) -> None:
         )
 
 
-def _columns(left: Table, right: Table, prefix: str, what: str) -> tuple[Column, ...]:
-    """The columns of a joined row: the left's, its key first, and the right's values."""
+def _columns(left: Table, right: Table, prefix: str, what: str, indicator: str) -> tuple[Column, ...]:
+    """The columns of a joined row: the left's, its key first, the right's values, and the indicator."""
     added = (column for column in right.columns if column.name not in right.key)
-    return joined_columns(left.columns, added, prefix, right.name, what)
+    return joined_columns(left.columns, added, prefix, right.name, what, indicator)
 
 
 class Rows(Declaration):
@@ -245,19 +255,15 @@ class Rows(Declaration):
         return self.rows.group_by(*columns)
 
     def join(
-        self,
-        other: Rows,
-        on: str | tuple[str, ...] | list[str] | None = None,
-        *,
-        how: HowJoined = "inner",
-        prefix: str = "",
-    ) -> View:
+        self, other: Rows, on: str | tuple[str, ...] | list[str] | None = None, *,
+        how: HowJoined = "inner", prefix: str = "", indicator: str = "",
+    ) -> View:  # fmt: skip
         """Return the rows of this table and another one, joined by their keys, or by a foreign key (rule 22).
 
         on: the foreign key: expressions of this table, one for each column of the other's key; without it both keys
         must be alike. how: "inner", "left", "right", "outer"; by a foreign key "inner" or "left". prefix: precedes the
-        names of the other table's value columns. A change of either table changes what comes out; the time of a change
-        is the larger of the two rows'.
+        names of the other table's value columns. indicator: a column with which tables have a row: "left" (this one),
+        "right", "both". A change of either table changes what comes out; its time is the larger of the two rows'.
 
         Raises PlanError for windows, keys of other types, or columns that exist on both sides.
         """
@@ -270,10 +276,10 @@ class Rows(Declaration):
             )
         left, right = (cast("Table", item) for item in (self, other))
         if on is None:
-            joined, shape = RowsJoin.declared(left, right, how, prefix)
+            joined, shape = RowsJoin.declared(left, right, how, prefix, indicator)
             return View(left.stream.beginning(joined, shape))
         by = (on,) if isinstance(on, str) else on
-        referring, shape = ForeignKeyJoin.declared(left, right, by, cast(How, how), prefix)
+        referring, shape = ForeignKeyJoin.declared(left, right, by, cast(How, how), prefix, indicator)
         return View(left.stream.beginning(referring, shape))
 
 

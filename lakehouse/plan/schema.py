@@ -22,6 +22,7 @@ TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 PSEUDO_COLUMNS = {"rowtime": "bigint", "rowpartition": "int", "rowoffset": "bigint"}
 
 # The order of the lake: see `lakehouse.semantics.position`.
+HEADERS_TYPE = "array<struct<key: string, value: binary>>"
 ORDINALS_TYPE = "array<bigint>"
 POSITION_TYPE = (
     "struct<tick: bigint, order_time: bigint, topic: string, partition: int, offset: bigint, "
@@ -97,12 +98,17 @@ def check_distinct(names: Iterable[str], what: str) -> None:
 
 
 def joined_columns(
-    columns: Iterable[Column], others: Iterable[Column], prefix: str, name: str, what: str
+    columns: Iterable[Column], others: Iterable[Column], prefix: str, name: str, what: str, indicator: str = ""
 ) -> tuple[Column, ...]:
-    """Return columns and those of what they are joined with, called `name`; PlanError for names that are the same."""
+    """Return columns, those of what they are joined with, called `name`, and the indicator if it has a name.
+
+    Raises PlanError for names that are the same.
+    """
     added = tuple(Column(prefix + column.name, column.type) for column in others)
     for column in added:
         check_name(column.name, f"{what}: prefix")
+    if indicator:
+        added += (Column(check_name(indicator, f"{what}: indicator"), "string"),)
     both = (*columns, *added)
     try:
         check_distinct((column.name for column in both), what)

@@ -202,19 +202,11 @@ class Stream(Declaration):
         return self.beginning(Merge.declared((self, *others)), shape)
 
     def join(
-        self,
-        other: Table | Stream,
-        on: str | tuple[str, ...] | list[str] | None = None,
-        *,
-        how: HowJoined = "inner",
-        prefix: str = "",
-        as_of: AsOf = "arrival",
-        broadcast: bool = False,
-        within: str | None = None,
-        before: str | None = None,
-        after: str | None = None,
+        self, other: Table | Stream, on: str | tuple[str, ...] | list[str] | None = None, *,
+        how: HowJoined = "inner", prefix: str = "", as_of: AsOf = "arrival", broadcast: bool = False,
+        indicator: str = "", within: str | None = None, before: str | None = None, after: str | None = None,
         grace: str | None = None,
-    ) -> Stream:
+    ) -> Stream:  # fmt: skip
         """Return each record with the columns of the row that a table has for it, or of another stream's records.
 
         on: expressions of this stream, one for each column of the other's key; default: its own key. prefix: precedes
@@ -222,7 +214,8 @@ class Stream(Declaration):
 
         A table: how is "inner", which leaves out a record without a row, or "left", which keeps it, with nulls. The
         row is that at the record's arrival, or as_of its "event time". A change of the table gives no record.
-        broadcast: the table is small, and goes to every task whole; what comes out is the same.
+        broadcast: the table is small, and goes to every task whole; what comes out is the same. indicator: a column
+        that says whether there was a row: "both", or "left" for the record alone.
 
         A stream: within (before and after: how much earlier or later than this stream's record the other's may be) is
         needed. The records have the join's key: with `on`, this stream is re-keyed first. how: "left", "right" and
@@ -234,8 +227,10 @@ class Stream(Declaration):
         by = (on,) if isinstance(on, str) else on
         spans = Spans(within, before, after, grace)
         if isinstance(other, Stream):
-            if as_of != "arrival" or broadcast:
-                raise PlanError(f"{self.what}: join: as_of and broadcast are for tables; found {shown(other)}.")
+            if as_of != "arrival" or broadcast or indicator:
+                raise PlanError(
+                    f"{self.what}: join: as_of, broadcast and indicator are for tables; found {shown(other)}."
+                )
             left = self if by is None else self.rekey(*by)
             return self.beginning(*StreamJoin.declared(left, other, how, spans, prefix))
         if not isinstance(other, Table):
@@ -248,7 +243,10 @@ class Stream(Declaration):
                 f"{self.what}: join with table {other.name!r}: within, before, after and grace are for joins of two "
                 'streams. A table is looked up at the record\'s arrival, or as_of="event time".'
             )
-        return self.beginning(*TableJoin.declared(self, other, by, cast(How, how), prefix, as_of, broadcast=broadcast))
+        wanted = TableJoin.declared(
+            self, other, by, cast(How, how), prefix, as_of, broadcast=broadcast, indicator=indicator
+        )
+        return self.beginning(*wanted)
 
     def latest(
         self,

@@ -11,6 +11,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.airflow import cron, manifest
 from lakehouse.errors import ConfigError, NotFound
+from lakehouse.ksql.script import application as in_sql
 from lakehouse.settings.config import load
 
 
@@ -81,6 +82,29 @@ def test_without_a_settings_file(tmp_path: Path) -> None:
     found = manifest.of(application(), "/shop/app.py", load(environ={}, start=tmp_path), "shop")
     assert found["config"] is None
     assert found["lake"] == str(tmp_path / "lake")
+
+
+def test_an_application_in_sql(tmp_path: Path) -> None:
+    app = in_sql(
+        "CREATE STREAM clicks (url VARCHAR KEY, ms BIGINT) WITH (kafka_topic='clicks', value_format='JSON');"
+        "CREATE TABLE urls (url VARCHAR PRIMARY KEY, city VARCHAR) WITH (kafka_topic='urls', value_format='JSON');"
+        "CREATE STREAM placed AS SELECT * FROM clicks c LEFT JOIN urls u ON c.url = u.url;"
+        "CREATE TABLE means AS SELECT url, SUM(ms) / COUNT(*) AS mean FROM clicks WINDOW TUMBLING (SIZE 1 HOUR) "
+        "GROUP BY url;"
+    )
+    found = manifest.of(app, "/shop/app.sql", load(environ={}, start=tmp_path), "shop")
+    assert {one["name"]: (one["key"], one["windowed"]) for one in found["tables"]} == {
+        "URLS": (["URL"], False),
+        "MEANS_AGGREGATES": (["URL", "window_start", "window_end"], True),
+        "MEANS": (["URL", "window_start", "window_end"], True),
+    }
+    assert found["sinks"] == [{"table": "MEANS", "topic": "MEANS"}]
+    edges = [tuple(edge) for edge in found["lineage"]["edges"]]
+    assert ("table:MEANS_AGGREGATES", "table:MEANS") in edges
+    assert ("table:MEANS", "changelog:MEANS") in edges
+    assert {edge for edge in edges if edge[1] == "topic:PLACED"} == {
+        ("stream:CLICKS", "topic:PLACED"), ("table:URLS", "topic:PLACED"),
+    }  # fmt: skip
 
 
 def test_written_read_and_removed(made: dict[str, Any], tmp_path: Path) -> None:

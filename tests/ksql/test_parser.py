@@ -75,7 +75,7 @@ def test_names_are_in_upper_case_unless_they_are_quoted() -> None:
         ("CREATE STREAM s (a STRNG) WITH (kafka_topic='x')", (1, 20), "unknown type STRNG. Did you mean 'STRING'?"),
         ("SELECT a FROM s WINDOW TUMBLING (SIZE 1 FORTNIGHT)", (1, 41), "Found FORTNIGHT. Expected a unit of time"),
         ("SELECT CAST(a AS DECIMAL(99, 2)) FROM s", (1, 18), "a precision from 1 to 38"),
-        ("ALTER STREAM s ADD COLUMN b INT", (1, 1), "use CREATE OR REPLACE"),
+        ("ALTER SYSTEM 'a'='b'", (1, 1), "lakehouse.toml"),
         ("-- first\n CREATE SOURCE CONNECTOR c WITH ('a'='b')", (2, 2), "connectors belong to Kafka Connect"),
         ("SELECT " + "(" * 5000 + "1" + ")" * 5000 + " FROM s", (1, 1), "nested too deeply"),
         ("SELECT 99999999999999999999 FROM s", (1, 8), "larger than a BIGINT"),

@@ -24,6 +24,7 @@ GIVES: list[tuple[str, Any]] = [
     ("'abc' LIKE 'a%'", True), ("'abc' NOT LIKE 'a%'", False),
     ("least div -1", -(2**63)),
     ("7 div -2", -3), ("transform(array(1, 2), x -> x + 1)", [2, 3]), ("try_element_at(map('a', 1), 'a')", 1),
+    ("try_element_at(array(1, 2), -1)", 2), ("try_element_at(array(1, 2), -3)", None),
     ("aggregate(array(1, 2), 0, (s, x) -> s + x)", 3), ("get(array(1, 2), 5) IS NULL", True), ("null <=> 1", False),
     ("filter(array(1, null, 3), x -> x > 1)", [3]), ("concat_ws('-', 'a', null, 'b')", "a-b"),
     ("try_element_at(array(1, 2, 3), -1)", 3), ("try_element_at(array(1, 2, 3), -4)", None),

@@ -10,6 +10,7 @@ import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.plan.evolution.change import change_of, declared, topics_of
 from lakehouse.plan.origin import TableJoin
+from lakehouse.plan.schema import Column
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin, meetings
 from lakehouse.semantics.operators.stream_join import Within
@@ -56,6 +57,9 @@ def test_the_columns_that_come_out() -> None:
         (lambda: ORDERS.join(ORDERS, within="1 hour"), 'prefix="orders_"'),
         (lambda: ORDERS.join(PAID, within="1 hour", as_of="event time"), "are for tables"),
         (lambda: ORDERS.join(PAID, within="1 hour", broadcast=True), "are for tables"),
+        (lambda: ORDERS.join(PAID, within="1 hour", indicator="found"), "are for tables"),
+        (lambda: ORDERS.join(CUSTOMER, on="customer", indicator="amount"), "are the same name"),
+        (lambda: ORDERS.join(CUSTOMER, on="customer", indicator="_found"), "indicator '_found': expected a letter"),
         (lambda: ORDERS.join(CUSTOMER, on="customer", within="1 hour"), "are for joins of two streams"),
         (lambda: ORDERS.join(CUSTOMER, on="customer", how="outer"), "expected 'inner' or 'left'"),
         (lambda: ORDERS.join(CUSTOMER, on="customer", as_of="yesterday"), "'arrival' or 'event time'"),  # type: ignore[arg-type]
@@ -120,3 +124,14 @@ def test_as_of_is_a_part_of_the_fingerprint_and_broadcast_is_not() -> None:
     assert change.kind == "refold"
     assert "as_of of the join with customer: found arrival, declared event time" in change.reasons[0]
     assert isinstance(everywhere.stream.source, TableJoin)
+
+
+def test_an_indicator_that_is_not_read_makes_no_difference() -> None:
+    was = ORDERS.join(CUSTOMER, on="customer", how="left").select("city")
+    said = ORDERS.join(CUSTOMER, on="customer", how="left", indicator="found")
+    assert said.columns[-1] == Column("found", "string")
+    assert change_of(declared(was.latest("j")), said.select("city").latest("j")).kind == "same"
+    assert change_of(declared(was.latest("j")), said.select("city", "found").latest("j")).kind == "refold"
+    other = said.select("found AS city").latest("j")
+    renamed = ORDERS.join(CUSTOMER, on="customer", how="left", indicator="sides").select("sides AS city").latest("j")
+    assert change_of(declared(other), renamed).kind == "refold"

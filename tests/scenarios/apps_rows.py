@@ -66,6 +66,12 @@ by_reference = lh.app(
     referring.join(referred, on="fk", how="left").table("left_refer").changes().to_topic("left-outer"),
 )
 
+# Which sides have a row.
+indicated = lh.app(
+    left.join(right, how="outer", indicator="sides").table("outer_said").changes().to_topic("outer"),
+    referring.join(referred, on="fk", how="left", indicator="sides").table("refer_said").changes().to_topic("refer"),
+)
+
 # A chain: orders with their customers, these with their cities, and sums that undo.
 cities = lh.stream("cities", key="city string", schema="country string").latest("city")
 customers = lh.stream("customers", key="name string", schema="city string").latest("customer")

@@ -69,6 +69,10 @@ as_of = lh.app(
     timed_orders.join(cities, on="customer", how="left", as_of="event time", prefix="of_").to_topic("enriched")
 )
 as_of_inner = lh.app(timed_orders.join(cities, on="customer", as_of="event time", prefix="of_").to_topic("enriched"))
+indicated = lh.app(
+    orders.join(customers, on="customer", how="left", indicator="found").to_topic("joined"),
+    orders.join(customers, on="upper(customer)", how="left", broadcast=True, indicator="found").to_topic("enriched"),
+)
 broadcast = lh.app(orders.join(customers, on="upper(customer)", how="left", broadcast=True).to_topic("enriched"))
 
 refused_without_window = lambda: lh.app(left.join(right, prefix="right_").to_topic("joined"))  # noqa: E731

@@ -73,6 +73,11 @@ nested_read = lh.app(
     .to_topic("read")
 )
 
+# The headers of a record: its trace, the last one if there are several.
+traced = lh.stream("traced", key="id string", schema="n bigint", headers="headers")
+trace = "try_element_at(filter(headers, header -> header.key = 'trace'), -1).value"
+traces = lh.app(traced.select("n", "headers", trace=trace).to_topic("traces"), traced.latest("traced_now"))
+
 
 def half(numbers: pa.Array) -> pa.Array:
     """Half of even numbers; an odd one is an error."""

@@ -29,7 +29,7 @@ REFUSED = {
     r"RUN\s+SCRIPT": "give the file to the command: lakehouse sql -f FILE",
     r"(GRANT|REVOKE)\b": "who may do what is decided by Kafka and by the lake's storage; docs/configuration.md has TLS "
     "and SASL",
-    r"ALTER\b": "use CREATE OR REPLACE with the new columns; `lakehouse plan` says what it changes",
+    r"ALTER\s+SYSTEM": "lakehouse has its own settings, in lakehouse.toml",
     r"(UPDATE|MERGE)\b": "a table changes by its records: INSERT INTO ... VALUES, or `lakehouse repair correct`",
     r"DELETE\b": "a record with a null value deletes a row; `lakehouse repair` has corrections",
 }

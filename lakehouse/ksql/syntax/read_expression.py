@@ -134,6 +134,8 @@ class ExpressionReader:
 
     def _column(self, part: Part, at: int) -> t.Expr:
         *of, name = map(name_of, part.children)
+        if name in ("WINDOWSTART", "WINDOWEND"):  # a query has one window, whatever source they are given with
+            of = []
         return t.Name(name, of[0] if of else None, at=at)
 
     def _call(self, part: Part, at: int) -> t.Expr:

@@ -40,6 +40,10 @@ class StatementReader(ExpressionReader):
         header = next((text_of(token) for token in tokens if token.type == "STRING"), "")
         return s.SchemaElement(name_of(name), self.kind(kind), words, header, at_of(part))
 
+    def _read_alter(self, part: Part, at: int) -> s.Statement:
+        added = (self._element_of(child) for child in part.children if child.data == "added")
+        return s.Alter(_word(part, "kind"), self._name(part), tuple(added), at=at)
+
     def _read_create_as(self, part: Part, at: int) -> s.Statement:
         return s.CreateAs(
             _word(part, "kind"), self._name(part), self._query(_child(part, "query")), self._properties(part),
@@ -163,7 +167,15 @@ class StatementReader(ExpressionReader):
 
     def _clause(self, part: Part, name: str) -> tuple[Expr, ...]:
         clause = _child(part, name)
-        return tuple(map(self.expression, clause.children)) if clause else ()
+        if clause is None:
+            return ()
+        parts = clause.children
+        inner = parts[0]
+        while len(parts) == 1 and isinstance(inner, Tree) and inner.data in ("any_of", "all_of", "group"):
+            if inner.data == "group":  # GROUP BY (a, b)
+                parts = inner.children
+            inner = inner.children[0] if len(inner.children) == 1 else None
+        return tuple(map(self.expression, parts))
 
     def _item(self, part: Part) -> s.Item:
         at = at_of(part)

@@ -152,6 +152,15 @@ class Drop(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class Alter(Statement):
+    """ALTER STREAM or TABLE: columns that are added."""
+
+    kind: str
+    name: str
+    elements: tuple[SchemaElement, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CreateType(Statement):
     """CREATE TYPE."""
 

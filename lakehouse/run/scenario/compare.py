@@ -20,7 +20,8 @@ from lakehouse.formats.encode import encode_value
 from lakehouse.formats.json_text import java_double, timestamp_text, write
 from lakehouse.model.event import Late, unhashable
 from lakehouse.model.model import Result
-from lakehouse.plan.app import App
+from lakehouse.plan.app import App, named_window
+from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import Column
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
@@ -106,9 +107,10 @@ class Keys:
 
 def keys_of(of: Stream | Table) -> Keys:
     """Return how the keys of a stream or a table are written."""
-    if isinstance(of, Stream) or not of.windows:
+    window = None if isinstance(of, Stream) else named_window(of)
+    if window is None:
         return Keys(of.key)
-    return Keys(of.group, "session" if isinstance(of.fold.window, Session) else "time")
+    return Keys(of.key[: -len(WINDOW_COLUMNS)], "session" if isinstance(window, Session) else "time")
 
 
 def _published(app: App, topic: str) -> Keys:

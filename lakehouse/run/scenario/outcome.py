@@ -9,7 +9,7 @@ from typing import Any
 from lakehouse.errors import ConfigError
 from lakehouse.model.event import comparable, hashable, unhashable
 from lakehouse.model.model import Result
-from lakehouse.plan.app import App
+from lakehouse.plan.app import App, named_window
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
@@ -57,7 +57,7 @@ class Replayed:
                 f"row({table!r}, {', '.join(map(repr, key))}): found {len(key)} values; the key is {', '.join(of.key)}."
             )
         parts = [hashable(part) for part in key]
-        if of.windows:
+        if named_window(of) is not None:
             parts[-2:] = [moment(part) if isinstance(part, int) else part for part in parts[-2:]]
         found = self._result.tables[table].get(tuple(parts))
         return None if found is None else {**_named(of.key, tuple(parts)), **found}

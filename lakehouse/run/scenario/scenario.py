@@ -20,6 +20,7 @@ topics must list its inputs in that order; `records` refuses one that does not.
 
 from __future__ import annotations
 
+import base64
 import importlib
 import importlib.util
 import json
@@ -210,7 +211,7 @@ def _record(scenario: Scenario, app: App, number: int, item: dict[str, Any]) -> 
     source = next(iter(sorted(reading, key=lambda one: one.key_format == "none")), None)
     if topic is None or source is None:
         raise ConfigError(f"{what}: topic={topic!r}; the application reads {', '.join(app.topics)}.")
-    headers = tuple((str(name), None if text is None else str(text).encode()) for name, text in item.get("headers", []))
+    headers = tuple(map(_header, item.get("headers", [])))
     place = (int(item.get("partition", 0)), int(item.get("timestamp", 0)))
     raw_key, raw_value = item.get("key_hex"), item.get("value_hex")
     try:
@@ -219,6 +220,15 @@ def _record(scenario: Scenario, app: App, number: int, item: dict[str, Any]) -> 
         return topic, *place, key, value, headers
     except (Unfit, TypeError, ValueError) as error:
         raise ConfigError(f"{what}: can't be encoded: {error}") from error
+
+
+def _header(written: Any) -> tuple[str, bytes | None]:
+    """A header as a pair of texts, or as ksqlDB's tests write it: {"KEY": "a", "VALUE": "base64"}."""
+    if isinstance(written, dict):
+        value = written.get("VALUE")
+        return str(written["KEY"]), None if value is None else base64.b64decode(value)
+    name, text = written
+    return str(name), None if text is None else str(text).encode()
 
 
 def check(scenario: Scenario, engine: Engine, batch: Batch = "all") -> list[str]:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import SqlError
 from lakehouse.formats.decode import decode
-from lakehouse.ksql.catalog import Entry, SqlColumn
+from lakehouse.ksql.catalog import BOUNDS, Entry, SqlColumn, bound
 from lakehouse.ksql.expression import Seen, Visible
 from lakehouse.ksql.facts import Answer
-from lakehouse.ksql.function.sql import Sql, column
+from lakehouse.ksql.function.sql import column
 from lakehouse.ksql.items import Side, aggregates_in, named_items
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax import kind as k
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 ROWS_A_READ = 10_000
-BOUNDS = {"WINDOWSTART": "window_start", "WINDOWEND": "window_end"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ def reading(query: Query, of: Entry) -> Reading:
     bounds = [SqlColumn(name, k.BIGINT) for name in BOUNDS if name not in own] if of.is_windowed else []
     keys = [c for c in of.columns if c.is_key]
     columns = (*keys, *bounds, *(c for c in of.columns if not c.is_key))
-    seen = tuple(Seen(c.name, alias, _bound(c) if c in bounds else column(c.name, c.kind)) for c in columns)
+    seen = tuple(Seen(c.name, alias, bound(c.name) if c in bounds else column(c.name, c.kind)) for c in columns)
     pseudo = tuple(Seen(c.name, alias, column(c.name.lower(), c.kind)) for c in of.pseudo)
     scope = Visible(seen, pseudo)
     items = named_items(query.items, (Side(alias, columns),), scope)
@@ -80,10 +79,6 @@ def reading(query: Query, of: Entry) -> Reading:
         lambda row: where is None or evaluate(where, row) is True,
         lambda row: tuple(evaluate(one, row) for one in made),
     )
-
-
-def _bound(of: SqlColumn) -> Sql:
-    return Sql(f"unix_millis({BOUNDS[of.name]})", k.BIGINT)
 
 
 def pull(query: Query, script: Script, layout: Layout, fold: FoldRows | None) -> Answer:

@@ -14,6 +14,7 @@ from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.kafka.covers import NextOffsets
 from lakehouse.kafka.headers import ACCUMULATORS, EVENT_TIME, ORIGIN, POSITION
 from lakehouse.kafka.produce import ProducerRecord
+from lakehouse.plan.app import named_window
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import Column, base_type
 from lakehouse.plan.stream import Stream
@@ -152,7 +153,7 @@ class _Writer:
         self._origin = f"{origin}/{of.name if isinstance(of, Table) else ''}".encode()
         self._key, self._value = columns_of(spark, of)
         self._kept = () if isinstance(of, Stream) else accumulators_of(spark, of)
-        windowed = isinstance(of, Table) and bool(of.windows)
+        windowed = isinstance(of, Table) and named_window(of) is not None
         # The windows of one key stay in its partition.
         self._placed_by = self._key[: -len(WINDOW_COLUMNS)] if windowed else None
 

@@ -34,8 +34,11 @@ def joined_everywhere(join: TableJoin, records: DataFrame, tables: Tables) -> Da
     there &= F.col("b._until").isNull() | (place < F.col("b._until"))
     same = [F.col(f"r.{name}") == F.col(f"b.{name}") for name in on]  # a null equals no key
     found = records.join(rows, reduce(and_, [*same, there]), "left" if join.how == "left" else "inner")
+    row = [F.col(f"b._row.`{a}`").alias(b) for a, b in added]
+    if join.indicator:
+        row.append(F.when(F.col("b._row").isNotNull(), "both").otherwise("left").alias(join.indicator))
     return found.select(
-        *[F.col(f"r.`{name}`") for name in shown], *[F.col(f"b._row.`{a}`").alias(b) for a, b in added],
+        *[F.col(f"r.`{name}`") for name in shown], *row,
         *[F.col(f"r.{name}") for name in own],
     )  # fmt: skip
 

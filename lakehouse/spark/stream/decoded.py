@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.plan.origin import JSON_FORMATS, Source
-from lakehouse.plan.schema import ORDINALS_TYPE
+from lakehouse.plan.schema import HEADERS_TYPE, ORDINALS_TYPE
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.spark.expressions import column_of
 from lakehouse.spark.kafka_times import kafka_said
@@ -30,11 +30,15 @@ def decoded(source: Source, bronze: DataFrame) -> DataFrame:
         _position().alias("_position"), F.col("topic_id").alias("_topic_id"),
         F.coalesce(kafka_said("timestamp", "headers"), F.unix_millis("timestamp")).alias("rowtime"),
         F.col("partition").alias("rowpartition"), F.col("offset").alias("rowoffset"),
+        *([F.col("headers").alias("_headers")] if source.headers else []),
     )  # fmt: skip
     if apart := key.apart | value.apart:
         frame = frame.withColumns(apart)
     frame = frame.withColumns({"_null_key": key.null, "_tombstone": value.null, "_bad": key.bad | value.bad})
     visible = [part.column(column.name).alias(column.name) for part in parts for column in part.columns]
+    if source.headers:
+        headers = F.coalesce(F.col("_headers"), F.array().cast(HEADERS_TYPE))
+        visible.append(F.when(~F.col("_tombstone"), headers).alias(source.headers))
     own = ("_null_key", "_tombstone", "_bad", "_position", "_topic_id", "rowtime", "rowpartition", "rowoffset")
     frame = frame.select(*visible, *own)
     if source.event_time is not None:

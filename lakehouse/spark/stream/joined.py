@@ -88,11 +88,14 @@ def joined(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:
     if join.how == "inner":
         found = found.where(there)
     row = [F.when(there, F.col(f"_found._row.`{a}`")).alias(b) for a, b in zip(names, added, strict=True)]
+    if join.indicator:
+        row.append(F.when(there, "both").otherwise("left").alias(join.indicator))
     made = found.select(*[F.col(f"_record.`{name}`") for name in shown], *row, *[F.col(f"_record.{n}") for n in own])
     if alone is None:
         return made
     kinds = dict(made.dtypes)
     nulls = [F.lit(None).cast(kinds[name]).alias(name) for name in added]
+    nulls += [F.lit("left").alias(join.indicator)] if join.indicator else []
     return made.unionByName(alone.select(*shown, *nulls, *own))
 
 

@@ -105,7 +105,8 @@ def half(exists: Column, values: Sequence[Column], time: Column) -> Column:
 
 def joined_values(join: RowsJoin | ForeignKeyJoin) -> list[str]:
     """Return the names of the value columns of two joined tables."""
-    return [*join.left.values, *[join.prefix + name for name in join.right.values]]
+    indicator = [join.indicator] if join.indicator else []
+    return [*join.left.values, *[join.prefix + name for name in join.right.values], *indicator]
 
 
 def joined_half(join: RowsJoin | ForeignKeyJoin, rows: tuple[Column, Column], time: Column) -> Column:
@@ -118,6 +119,8 @@ def joined_half(join: RowsJoin | ForeignKeyJoin, rows: tuple[Column, Column], ti
         for table, row, is_there, prefix in sides
         for name in table.values
     ]
+    if join.indicator:
+        values.append(F.when(~left, "right").when(~right, "left").otherwise("both").alias(join.indicator))
     return half(exists, values, time)
 
 
