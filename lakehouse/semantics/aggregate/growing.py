@@ -9,8 +9,9 @@ on from an older one (a window that begins with another one's values), that one 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 
 class Values(Sequence[Any]):
@@ -64,106 +65,43 @@ class Values(Sequence[Any]):
         return f"Values({list(self)!r})"
 
 
-class Counts(Mapping[str, int]):
-    """How often each text occurs, in first-seen order. Equal to a mapping with the same content."""
+class Growing(Mapping[str, Any]):
+    """A mapping to which one entry after the other is applied. Equal to a mapping with the same content."""
 
     __slots__ = ("_began", "_length", "_log", "_newest")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, counts: Mapping[str, int] | None = None) -> None:
-        self._began = dict(counts or {})  # the base from which an older state is counted again, over its texts
+    def __init__(self, content: Mapping[str, Any] | None = None) -> None:
+        self._began = dict(content or {})  # the base from which an older state is made, over its entries
         self._newest = dict(self._began)
-        self._log: list[str] = []
+        self._log: list[Any] = []
         self._length = 0
 
-    def added(self, text: str) -> Counts:
-        """Return these counts with one more of a text."""
-        whole = self if self._length == len(self._log) else Counts(self._now())
-        whole._log.append(text)
-        whole._newest[text] = whole._newest.get(text, 0) + 1
-        state = Counts.__new__(Counts)
+    @staticmethod
+    @abstractmethod
+    def _apply(content: dict[str, Any], entry: Any) -> None:
+        """Change the content by an entry."""
+
+    def _after(self, entry: Any) -> Self:
+        """Return these and one more entry."""
+        whole = self if self._length == len(self._log) else type(self)(self._now())
+        whole._log.append(entry)
+        self._apply(whole._newest, entry)
+        state = type(self).__new__(type(self))
         state._began, state._newest, state._log = whole._began, whole._newest, whole._log
         state._length = whole._length + 1
-        return state
-
-    def _now(self) -> dict[str, int]:
-        if self._length == len(self._log):
-            return self._newest
-        counts = dict(self._began)
-        for text in self._log[: self._length]:
-            counts[text] = counts.get(text, 0) + 1
-        return counts
-
-    def __getitem__(self, text: str) -> int:
-        return self._now()[text]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._now())
-
-    def __len__(self) -> int:
-        return len(self._now())
-
-    def items(self) -> Any:
-        """Return the texts with their counts."""
-        return self._now().items()
-
-    def __eq__(self, other: object) -> bool:
-        return self._now() == dict(other) if isinstance(other, Mapping) else NotImplemented
-
-    def __repr__(self) -> str:
-        return f"Counts({self._now()!r})"
-
-
-class RowValues(Mapping[str, Any]):
-    """The values of a group's rows, by the rows' keys; the row that was put in last is the last one.
-
-    `made` is what a rule has made of all values: kept as long as rows are only put in.
-    """
-
-    __slots__ = ("_began", "_length", "_log", "_newest", "is_made", "made")
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
-        self._began = dict(values or {})  # the base of an older state
-        self._newest = dict(self._began)
-        self._log: list[tuple[str, Any, bool]] = []
-        self._length = 0
-        self.is_made, self.made = False, None
-
-    def put(self, row: str, value: Any, made: Any) -> RowValues:
-        """Return the values with those of one more row; `made` is what the rule makes of all of them."""
-        state = self._after(row, value, there=True)
-        state.keep(made)
-        return state
-
-    def without(self, row: str) -> RowValues:
-        """Return the values without those of a row."""
-        return self._after(row, None, there=False)
-
-    def keep(self, made: Any) -> None:
-        """Remember what a rule has made of these values."""
-        self.is_made, self.made = True, made
-
-    def _after(self, row: str, value: Any, *, there: bool) -> RowValues:
-        whole = self if self._length == len(self._log) else RowValues(self._now())
-        whole._log.append((row, value, there))
-        _apply(whole._newest, row, value, there=there)
-        state = RowValues.__new__(RowValues)
-        state._began, state._newest, state._log = whole._began, whole._newest, whole._log
-        state._length = whole._length + 1
-        state.is_made, state.made = False, None
         return state
 
     def _now(self) -> dict[str, Any]:
         if self._length == len(self._log):
             return self._newest
-        values = dict(self._began)
-        for row, value, there in self._log[: self._length]:
-            _apply(values, row, value, there=there)
-        return values
+        content = dict(self._began)
+        for entry in self._log[: self._length]:
+            self._apply(content, entry)
+        return content
 
-    def __getitem__(self, row: str) -> Any:
-        return self._now()[row]
+    def __getitem__(self, name: str) -> Any:
+        return self._now()[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._now())
@@ -172,15 +110,62 @@ class RowValues(Mapping[str, Any]):
         return len(self._now())
 
     def items(self) -> Any:
-        """Return the rows with their values."""
+        """Return the names with their values."""
         return self._now().items()
 
     def values(self) -> Any:
         """Return the values, in their order."""
         return self._now().values()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._now()!r})"
 
-def _apply(values: dict[str, Any], row: str, value: Any, *, there: bool) -> None:
-    values.pop(row, None)
-    if there:
-        values[row] = value
+
+class Counts(Growing):
+    """How often each text occurs, in first-seen order."""
+
+    __slots__ = ()
+
+    def added(self, text: str) -> Counts:
+        """Return these counts with one more of a text."""
+        return self._after(text)
+
+    @staticmethod
+    def _apply(content: dict[str, Any], entry: str) -> None:
+        content[entry] = content.get(entry, 0) + 1
+
+
+class RowValues(Growing):
+    """The values of a group's rows, by the rows' keys; the row that was put in last is the last one.
+
+    `made` is what a rule has made of all values: kept as long as rows are only put in.
+    """
+
+    __slots__ = ("is_made", "made")
+
+    def __init__(self, content: Mapping[str, Any] | None = None) -> None:
+        super().__init__(content)
+        self.is_made, self.made = False, None
+
+    def put(self, row: str, value: Any, made: Any) -> RowValues:
+        """Return the values with those of one more row; `made` is what the rule makes of all of them."""
+        state = self._after((row, value, True))
+        state.keep(made)
+        return state
+
+    def without(self, row: str) -> RowValues:
+        """Return the values without those of a row."""
+        state = self._after((row, None, False))
+        state.is_made, state.made = False, None
+        return state
+
+    def keep(self, made: Any) -> None:
+        """Remember what a rule has made of these values."""
+        self.is_made, self.made = True, made
+
+    @staticmethod
+    def _apply(content: dict[str, Any], entry: tuple[str, Any, bool]) -> None:
+        row, value, there = entry
+        content.pop(row, None)
+        if there:
+            content[row] = value

@@ -25,7 +25,6 @@ from lakehouse.semantics.aggregate.aggregate import (
     Count,
     CountAll,
     Rule,
-    Shown,
     SumDecimals,
     SumDoubles,
     SumIntegers,
@@ -41,26 +40,10 @@ UNIT = 2**1074
 
 
 @dataclass(frozen=True, slots=True)
-class CountRows(Shown):
-    """COUNT(*), or COUNT(column), over rows."""
+class LikeRecords:
+    """What is put in counts as a record of a stream does, by that rule."""
 
-    rule: CountAll | Count
-
-    def zero(self) -> int:
-        return 0
-
-    def add(self, accumulator: int, value: object, row: object) -> int:
-        return self.rule.add(accumulator, value, row)
-
-    def undo(self, accumulator: int, value: object, row: object) -> int:
-        return accumulator - self.rule.add(0, value, row)
-
-
-@dataclass(frozen=True, slots=True)
-class SumRows:
-    """SUM over rows, of integers and decimals."""
-
-    rule: SumIntegers | SumDecimals | SumWideDecimals
+    rule: Rule
 
     def zero(self) -> Any:
         return self.rule.zero()
@@ -68,14 +51,31 @@ class SumRows:
     def add(self, accumulator: Any, value: Any, row: object) -> Any:
         return self.rule.add(accumulator, value, row)
 
+    def result(self, accumulator: Any) -> Any:
+        return self.rule.result(accumulator)
+
+
+@dataclass(frozen=True, slots=True)
+class CountRows(LikeRecords):
+    """COUNT(*), or COUNT(column), over rows."""
+
+    rule: CountAll | Count
+
+    def undo(self, accumulator: int, value: object, row: object) -> int:
+        return accumulator - self.rule.add(0, value, row)
+
+
+@dataclass(frozen=True, slots=True)
+class SumRows(LikeRecords):
+    """SUM over rows, of integers and decimals."""
+
+    rule: SumIntegers | SumDecimals | SumWideDecimals
+
     def undo(self, accumulator: Any, value: Any, row: object) -> Any:
         if value is None:
             return accumulator
         negated: Any = value.copy_negate() if isinstance(value, Decimal) else -value
         return self.rule.add(accumulator, negated, row)
-
-    def result(self, accumulator: Any) -> Any:
-        return self.rule.result(accumulator)
 
     def total(self, accumulator: Any) -> Any:
         """Return the sum, with any number of digits."""
@@ -149,16 +149,10 @@ class AverageRows:
 
 
 @dataclass(frozen=True, slots=True)
-class ListRows:
+class ListRows(LikeRecords):
     """COLLECT_LIST over rows: a value that goes is the last equal element."""
 
     rule: CollectList
-
-    def zero(self) -> Any:
-        return self.rule.zero()
-
-    def add(self, accumulator: Any, value: Any, row: object) -> Any:
-        return self.rule.add(accumulator, value, row)
 
     def undo(self, accumulator: Any, value: Any, row: object) -> Any:
         held, gone = list(accumulator), frozen(value)
@@ -167,21 +161,12 @@ class ListRows:
                 return Values(held[:place] + held[place + 1 :])
         return accumulator  # beyond the limit when it was put in
 
-    def result(self, accumulator: Any) -> list[Any]:
-        return self.rule.result(accumulator)
-
 
 @dataclass(frozen=True, slots=True)
-class HistogramRows:
+class HistogramRows(LikeRecords):
     """HISTOGRAM over rows."""
 
     rule: Histogram
-
-    def zero(self) -> Mapping[str, int]:
-        return self.rule.zero()
-
-    def add(self, accumulator: Mapping[str, int], value: str | None, row: object) -> Mapping[str, int]:
-        return self.rule.add(accumulator, value, row)
 
     def undo(self, accumulator: Mapping[str, int], value: str | None, row: object) -> Mapping[str, int]:
         if value is None:
@@ -189,12 +174,9 @@ class HistogramRows:
         left = {text: count - (text == value) for text, count in accumulator.items()}
         return {text: count for text, count in left.items() if count}
 
-    def result(self, accumulator: Mapping[str, int]) -> dict[str, int]:
-        return self.rule.result(accumulator)
-
 
 @dataclass(frozen=True, slots=True)
-class CustomRows:
+class CustomRows(LikeRecords):
     """A user's aggregate with an `undo`."""
 
     rule: Custom
@@ -203,18 +185,9 @@ class CustomRows:
         """Return the same rule; `told` is called with its errors."""
         return replace(self, rule=self.rule.watched(told))
 
-    def zero(self) -> Any:
-        return self.rule.zero()
-
-    def add(self, accumulator: Any, value: Any, row: object) -> Any:
-        return self.rule.add(accumulator, value, row)
-
     def undo(self, accumulator: Any, value: Any, row: object) -> Any:
         assert self.rule.undo is not None
         return attempt(self.rule.fit, self.rule.undo, accumulator, value, self.rule.told)
-
-    def result(self, accumulator: Any) -> Any:
-        return self.rule.result(accumulator)
 
 
 @dataclass(frozen=True, slots=True)

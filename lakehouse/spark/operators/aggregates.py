@@ -161,8 +161,11 @@ class AverageForm(Form):
     @property
     def _sum(self) -> Form:
         assert isinstance(self.bound.rule, Average)
-        kind = self.accumulator_type.removeprefix("struct<sum: ").removesuffix(", n: bigint>")
-        return _sum_form(self.bound.rule.sum)(self.name, self.item, Bound(self.bound.rule.sum, kind))
+        return _sum_form(self.bound.rule.sum)(self.name, self.item, Bound(self.bound.rule.sum, self._sum_type))
+
+    @property
+    def _sum_type(self) -> str:
+        return self.accumulator_type.removeprefix("struct<sum: ").removesuffix(", n: bigint>")
 
     def value(self) -> Column:
         return self._sum.value()

@@ -44,8 +44,7 @@ class RowAverageForm(AverageForm):
     @property
     def _sum(self) -> Form:
         assert isinstance(self.bound.rule, AverageRows)
-        kind = self.accumulator_type.removeprefix("struct<sum: ").removesuffix(", n: bigint>")
-        return RowSumForm(self.name, self.item, Bound(self.bound.rule.sum, kind))
+        return RowSumForm(self.name, self.item, Bound(self.bound.rule.sum, self._sum_type))
 
     def value(self) -> Column:
         value = self._sum.value()
