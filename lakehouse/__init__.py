@@ -28,6 +28,7 @@ from lakehouse.plan.aggregates import (
     sum,
     top_k,
 )  # fmt: skip
+from lakehouse.plan.alert import FunctionSink, StreamRecord
 from lakehouse.plan.app import App, app
 from lakehouse.plan.build import stream
 from lakehouse.plan.evolution.picture import describe
@@ -45,8 +46,8 @@ if not TYPE_CHECKING:  # a type checker knows which names there are
 
 
 __all__ = [
-    "Aggregation", "App", "Changes", "Grouped", "Lake", "LakehouseError", "Sink", "Stream", "Table", "aggregate",
-    "app", "avg", "collect_list", "collect_set", "count", "count_distinct", "describe", "earliest", "histogram",
-    "hopping", "latest", "lineage", "max", "min", "reduce", "session", "sliding", "stddev", "stream", "sum", "top_k",
-    "tumbling",
+    "Aggregation", "App", "Changes", "FunctionSink", "Grouped", "Lake", "LakehouseError", "Sink", "Stream",
+    "StreamRecord", "Table", "aggregate", "app", "avg", "collect_list", "collect_set", "count", "count_distinct",
+    "describe", "earliest", "histogram", "hopping", "latest", "lineage", "max", "min", "reduce", "session", "sliding",
+    "stddev", "stream", "sum", "top_k", "tumbling",
 ]  # fmt: skip

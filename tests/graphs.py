@@ -39,6 +39,15 @@ APP: App = lh.app(
     STEPS, LATEST, BY_COUNT, DEEP, CITIES, KNOWN, SHARE, TAGS, HOURLY, ENRICHED.to_topic("enriched-orders")
 )
 
+# Alerts: of an aggregate, of rows that come and go, of groups that qualify, and a table over alerts.
+BIG_SPENDER = TOTALS.alert("big_spender", "total > 20")
+MOVED = CUSTOMER.alert("moved", "city = 'x'", on="both")
+QUALIFIED = BIG.alert("qualified")
+ALERTED = MOVED.merge(CUSTOMER.alert("gone", on="leave")).group_by("alert AS name").agg(n=lh.count()).table("alerted")
+ALERTS: App = lh.app(
+    ALERTED, BIG_SPENDER.to_topic("big-spenders"), MOVED.to_topic("moved"), QUALIFIED.to_topic("qualified")
+)
+
 
 def records(seed: int, count: int, ticks: int) -> list[Record]:
     """Return records of both topics, over two partitions, in ticks from 1 on."""

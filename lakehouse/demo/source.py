@@ -47,6 +47,16 @@ def planes() -> Any:
     return _table((_data_folder() / "planes.csv").read_bytes())
 
 
+def weather() -> Any:
+    """The weather of each hour at the airports that flights leave from, as an Arrow table; and ``row``."""
+    return _table((_data_folder() / "weather.csv").read_bytes())
+
+
+def airlines() -> Any:
+    """The 16 airlines as an Arrow table: carrier, name, and ``row``."""
+    return _table((_data_folder() / "airlines.csv").read_bytes())
+
+
 def airports() -> dict[str, Airport]:
     """Every airport by its code: the package's 1,458 and the four destinations that it leaves out."""
     rows = _table((_data_folder() / "airports.csv").read_bytes()).to_pylist()

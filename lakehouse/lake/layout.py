@@ -104,5 +104,8 @@ class Layout:
     def published(self, topic: str) -> str:
         return f"{self.root}/control/published/{topic}.json"
 
+    def told(self, function: str) -> str:
+        return f"{self.root}/control/told/{function}.json"
+
     def rehydrated(self, topic: str) -> str:
         return f"{self.root}/control/rehydrated/{topic}.json"

@@ -11,12 +11,14 @@ from datetime import datetime
 from typing import Any
 
 from lakehouse.model import keyed_table
+from lakehouse.model.alert import crossings
 from lakehouse.model.evaluate import evaluate
 from lakehouse.model.event import Event, Late, stream_change
 from lakehouse.model.joined import changes_as_events, joined
 from lakehouse.model.rows import joined_by_key, joined_by_reference, rows_as_events
 from lakehouse.model.step import applied
 from lakehouse.model.stream_join import joined_streams
+from lakehouse.plan.alert import Crossings
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
@@ -166,6 +168,8 @@ def _events(stream: Stream, known: _Known) -> list[Event]:
             events = joined(stream.source, _events(part, known), known.changes[table.name])
         case StreamJoin(left, right):
             events = joined_streams(stream.source, _events(left, known), _events(right, known))
+        case Crossings(table=table):
+            events = crossings(stream.source, known.changes[table.name], known.records)
         case RowsOf(table):
             events = rows_as_events(table, known.changes[table.name], known.records)
         case RowsJoin(left, right):

@@ -33,7 +33,7 @@ class TableOf:
 
 @dataclass(frozen=True, slots=True)
 class LineageNode:
-    """A point of the lineage: a topic, a stream, a table, or the topic of a table's changelog."""
+    """A point of the lineage: a topic, a stream, a table, the topic of a table's changelog, or a function."""
 
     id: str
     kind: str

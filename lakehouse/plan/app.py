@@ -4,7 +4,8 @@
     stream  --latest, or group_by + window + agg-->  table
     table   --changes-->  changelog  --to_topic-->  topic; or --to_stream-->  stream
     stream, table   --join-->  stream
-    stream  --to_topic-->  topic
+    table   --alert-->  stream
+    stream  --to_topic-->  topic; or --to_function-->  a Python function
 
 Every step checks itself against the columns before it: an impossible plan is refused on the line that declares it.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lakehouse.errors import PlanError
+from lakehouse.plan.alert import FunctionSink
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.near import near
@@ -33,6 +35,7 @@ class App(Declaration):
     tables: tuple[Table, ...]
     sinks: tuple[Sink, ...] = ()
     sources: tuple[Source, ...] = field(default=())
+    functions: tuple[FunctionSink, ...] = ()
 
     def table(self, name: str) -> Table:
         """Return a table by its name; PlanError if the application does not have it."""
@@ -51,33 +54,38 @@ class App(Declaration):
         return tuple(dict.fromkeys(source.topic for source in self.sources))
 
 
-def app(*parts: Table | Sink) -> App:
+def app(*parts: Table | Sink | FunctionSink) -> App:
     """Return an application of these tables and sinks. A sink's table is kept too, and so is any table that is read.
 
     Tables are in the order in which they read each other.
 
-    Raises PlanError for two different tables of one name, two sinks of one topic, two streams of one name, or a topic
-    that is both read and written.
+    Raises PlanError for two different tables of one name, two sinks of one topic, two functions of one name, two
+    streams of one name, or a topic that is both read and written.
     """
     tables: dict[str, Table] = {}
     sinks: dict[str, Sink] = {}
+    functions: dict[str, FunctionSink] = {}
     streams: list[Stream] = []
     for part in parts:
         if isinstance(part, Sink):
             if part.topic in sinks and sinks[part.topic] != part:
                 raise PlanError(f"topic {part.topic!r} is written by two sinks. Give one of them another topic.")
             sinks[part.topic] = part
+        elif isinstance(part, FunctionSink):
+            if functions.setdefault(part.name, part) != part:
+                raise PlanError(f"function {part.name!r} is declared twice, differently. Give one another name.")
         elif not isinstance(part, Table):
             raise PlanError(f"app(): found {shown(part)}, expected tables and sinks. {needed(part)}")
-        target = part.of if isinstance(part, Sink) else part
+        target = part if isinstance(part, Table) else part.of
         stream = target if isinstance(target, Stream) else target.stream
         for table in (*stream.tables, *([target] if isinstance(target, Table) else [])):
             if tables.setdefault(table.name, table) != table:
                 raise PlanError(f"table {table.name!r} is declared twice, differently. Rename one.")
         streams.append(stream)
-    if not tables and not sinks:
+    if not tables and not sinks and not functions:
         raise PlanError("app(): expected at least one table or sink.")
     check_distinct(tables, "tables")
+    check_distinct(functions, "functions")
     sources: dict[str, Source] = {}
     for source in (source for item in streams for source in item.sources):
         if sources.setdefault(source.name, source) != source:
@@ -88,7 +96,7 @@ def app(*parts: Table | Sink) -> App:
     for topic in sinks:
         if any(source.topic == topic for source in sources.values()):
             raise PlanError(f"topic {topic!r} is read and written by this application. Write to another topic.")
-    return App(tuple(tables.values()), tuple(sinks.values()), tuple(sources.values()))
+    return App(tuple(tables.values()), tuple(sinks.values()), tuple(sources.values()), tuple(functions.values()))
 
 
 def depth(table: Table) -> int:

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
 from lakehouse.plan.aggregation import NamedAggregation, shown_type
-from lakehouse.plan.duration import duration_ms
 from lakehouse.plan.expression import Expression, Json, Named, expression, expression_type, sql, sql_of
 from lakehouse.plan.function import digest, value_text
 from lakehouse.plan.schema import Column

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, cast
 
 from lakehouse.errors import PlanError
+from lakehouse.plan.alert import FunctionSink, StreamRecord
 from lakehouse.plan.expression import Expression, Json, expression, expression_type, name_text, named
 from lakehouse.plan.expression import predicate as condition
 from lakehouse.plan.origin import AsOf, How, HowJoined, Merge, Node, Source, TableJoin
@@ -120,8 +120,8 @@ class Stream(Declaration):
         kept = [name_text(name) for name in self.shape.values if name.lower() not in lowered]
         return self._select("with_columns", kept, made)
 
-    def _select(self, step: str, columns: Iterable[str], made: Mapping[str, str] = MappingProxyType({})) -> Stream:
-        return self._then(*Select.declared(self.shape, tuple(columns), made, step=step))
+    def _select(self, step: str, columns: Iterable[str], made: Mapping[str, str] | None = None) -> Stream:
+        return self._then(*Select.declared(self.shape, tuple(columns), made or {}, step=step))
 
     def rename(self, **names: str) -> Stream:
         """Return the stream with value columns under new names: rename(city="town") makes city the column town."""
@@ -198,8 +198,7 @@ class Stream(Declaration):
         for other in others:
             if not isinstance(other, Stream):
                 raise PlanError(f"{self.what}: merge: found {shown(other)}, expected streams.")
-        shape = replace(self.shape, what=f"{self.what}: merge")
-        return self.beginning(Merge.declared((self, *others)), shape)
+        return self.beginning(Merge.declared((self, *others)), replace(self.shape, what=f"{self.what}: merge"))
 
     def join(
         self, other: Table | Stream, on: str | tuple[str, ...] | list[str] | None = None, *,
@@ -288,6 +287,10 @@ class Stream(Declaration):
             if kind not in (None, "tinyint", "smallint", "int", "bigint"):
                 raise PlanError(f"{self.what}: partition_by={partition_by!r} is a {kind}; expected a whole number.")
         return Sink(check_topic(topic), self, "event", check_partitions(partitions, topic), by)
+
+    def to_function(self, name: str, function: Callable[[StreamRecord], Any]) -> FunctionSink:
+        """Return a sink that gives each record to a Python function, once (docs/alerts.md). name: of its progress."""
+        return FunctionSink.declared(self, name, function)
 
 
 def walk(end: Stream | Table) -> tuple[Stream | Table, ...]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
-from lakehouse.plan.duration import duration_ms
 from lakehouse.plan.expression import Json
 from lakehouse.plan.origin import HowJoined, Node
 from lakehouse.plan.schema import joined_columns

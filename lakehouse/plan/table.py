@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
 from lakehouse.plan.aggregates import Aggregation
 from lakehouse.plan.aggregation import NamedAggregation, named_aggregation
-from lakehouse.plan.duration import duration_ms
+from lakehouse.plan.alert import ALWAYS, Crossings, On
 from lakehouse.plan.expression import Expression, Named
 from lakehouse.plan.expression import predicate as condition
 from lakehouse.plan.operator import (
@@ -206,8 +207,7 @@ class Table(Rows):
     def rule(self, rules: Rules) -> KeyOperator:
         """Return the rule that applies a record to the rows of one group of an aggregate, for these rules."""
         assert isinstance(self.fold, Aggregate)
-        final = self.find(Final) is not None
-        return RowGroup(rules) if self.stream.undoes else self.fold.rule(rules, final=final)
+        return RowGroup(rules) if self.stream.undoes else self.fold.rule(rules, final=self.find(Final) is not None)
 
     def find(self, kind: type[OperatorType]) -> OperatorType | None:
         """Return the table's operator of this kind, if it has one."""
@@ -216,8 +216,7 @@ class Table(Rows):
     @property
     def idle(self) -> int | None:
         """The ms without records after which a partition no longer holds the watermark back; None: never."""
-        final = self.find(Final)
-        return final.idle if final is not None else None
+        return final.idle if (final := self.find(Final)) is not None else None
 
     @property
     def has_state(self) -> bool:
@@ -252,10 +251,13 @@ class Table(Rows):
         """Return the table's changelog: per event, as one-record batches would give it, or `net` per commit."""
         return Changes(self, net)
 
+    def alert(self, name: str, when: str = ALWAYS, *, on: On = "enter") -> Stream:
+        """Return the changes at which a row begins (on: or ceases) to meet a condition, as a stream: `Crossings`."""
+        return self.stream.beginning(*Crossings.declared(self, name, when, on))
+
     def to_stream(self) -> Stream:
         """Return the changelog per event as a stream: the row after each change, null for a delete (toStream)."""
-        shape = Shape(f"table {self.name!r}: changes", self.key, self.columns)
-        return self.stream.beginning(ChangesOf(self), shape)
+        return self.stream.beginning(ChangesOf(self), Shape(f"table {self.name!r}: changes", self.key, self.columns))
 
 
 def latest_table(stream: Stream, name: str, order_by: str | None, retention: str | None, suppress: bool) -> Table:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
-from lakehouse.plan.duration import duration_ms
 from lakehouse.semantics.window import Hopping, Session, Sliding, Window, default_grace
 
 WINDOWS_MAX = 100_000  # room for a day of windows, one a second

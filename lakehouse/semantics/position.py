@@ -49,6 +49,12 @@ class Position(NamedTuple):
         return cls(*place, tuple(fields["ordinals"]))
 
     @property
+    def text(self) -> str:
+        """The position as a text that no other record of the lake has: tick/topic/partition/offset/ordinals."""
+        place = (self.tick, self.topic, self.partition, self.offset, ".".join(map(str, self.ordinals)))
+        return "/".join(map(str, place))
+
+    @property
     def of_record(self) -> Position:
         """The position of the record as it came."""
         return self._replace(ordinals=())

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
-from lakehouse.plan.duration import duration_ms
 
 Check = Callable[[Any], Any]
 

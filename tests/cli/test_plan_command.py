@@ -196,13 +196,16 @@ def test_the_lineage_is_drawn(lakehouse, tmp_path):
         "import lakehouse as lh\n"
         'orders = lh.stream("orders", key="id string", schema="n bigint, word string")\n'
         'newest = orders.latest("newest")\n'
-        'app = lh.app(newest.group_by("word").agg(n=lh.count()).table("counts"), newest.to_stream().to_topic("t"))\n'
+        'app = lh.app(newest.group_by("word").agg(n=lh.count()).table("counts"),\n'
+        '             newest.alert("large", "n > 5").to_function("tell", print))\n'
     )
     drawn = ["table counts", "└─ table newest (rows)", "   └─ stream orders", "      └─ topic orders"]
-    drawn += ["topic t", "└─ table newest (changes) ..."]
+    drawn += ["function tell", "└─ table newest (alert large) ..."]
     found = lakehouse("plan", "--app", "app.py", "--lineage", "--svg", "lineage.svg").out
     assert found.splitlines()[-6:] == drawn
+    assert "Functions" in found
     assert (tmp_path / "lineage.svg").read_text().startswith("<svg")
     told = json.loads(lakehouse("plan", "--app", "app.py", "--lineage", "--json").out)
-    assert {"from": "table:newest", "to": "topic:t", "how": ["changes"]} in told["lineage"]["edges"]
+    assert told["functions"] == [{"function": "tell", "of": "large"}]
+    assert {"from": "table:newest", "to": "function:tell", "how": ["alert large"]} in told["lineage"]["edges"]
     assert "lineage" not in json.loads(lakehouse("plan", "--app", "app.py", "--json").out)

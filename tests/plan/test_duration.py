@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
-from lakehouse.plan.duration import duration_ms
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakehouse as lh
+from lakehouse.plan.alert import Crossings
 from lakehouse.plan.evolution.change import compare
 from lakehouse.plan.evolution.fingerprint import as_text, fingerprint
 from lakehouse.plan.expression import canonical
@@ -49,6 +50,7 @@ def test_every_field_of_a_declaration_has_been_judged() -> None:
         Table: "name stream key fold behind",
         Latest: "", LatestBy: "order is_time remembers", Aggregate: "by aggregations window", Final: "idle",
         Having: "predicate", Expire: "after", Suppress: "", ChangesOf: "table",
+        Crossings: "alert table when on",
         TableJoin: "stream table on how prefix as_of broadcast indicator",
         StreamJoin: "left right how within prefix", Within: "before after grace eager",
         RowsOf: "table", RowsJoin: "left right how prefix indicator",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakehouse.plan.alert import ALWAYS, Crossings
 from lakehouse.plan.app import App
 from lakehouse.plan.operator import Expire, Final, Having, Suppress
 from lakehouse.plan.origin import Source, TableJoin
@@ -56,6 +57,8 @@ def steps(stream: Stream) -> set[object]:
         how = {origin.how, origin.as_of, ("broadcast", origin.broadcast)}
     elif isinstance(origin, StreamJoin):
         how = {(StreamJoin, origin.how), ("at once", origin.within.eager)}
+    elif isinstance(origin, Crossings):
+        how = {("always", origin.when.text == ALWAYS)}
     elif isinstance(origin, RowsJoin | ForeignKeyJoin):
         how = {(type(origin), origin.how)}
     return {type(step) for step in stream.steps}.union({type(origin)} - {Source}, how, *map(steps, origin.parts))

@@ -60,6 +60,7 @@ def plan(
         }
         for sink in application.sinks
     ]
+    functions = [{"function": of.name, "of": of.of.source.name} for of in application.functions]
     drawing = drawn(application)
     if svg is not None:
         svg.write_text(drawing.svg(), "utf-8")
@@ -69,12 +70,15 @@ def plan(
             | ({"read_by": below[of.table.name]} if below[of.table.name] else {})
             for of in tables
         ]
-        more = {"lineage": drawing.graph.as_json()} if lineage else {}
+        more: dict[str, object] = {"functions": functions} if functions else {}
+        more |= {"lineage": drawing.graph.as_json()} if lineage else {}
         show.as_json({"ok": not (problems or refused), "problems": problems, "tables": found, "sinks": sinks, **more})
     else:
         show.table("Tables", ("table", "its declaration"), [(of.table.name, WORDS[of.kind]) for of in tables])
         if sinks:
             show.table("Topics", ("topic", "from", "what"), [tuple(sink.values()) for sink in sinks])
+        if functions:
+            show.table("Functions", ("function", "is told"), [tuple(of.values()) for of in functions])
         goes_on = [
             "\n".join([f"table {of.table.name!r} continues:", *(f"  {reason}" for reason in of.change.reasons)])
             for of in tables

@@ -21,6 +21,7 @@ ORIGINS = (
     "merge",
     "join_of",
     "changes_of",
+    "alert_of",
     "join",
     "rows_of",
     "rows_join",
@@ -186,6 +187,10 @@ def _table(origin: str, was: Json, now: Json) -> Iterator[Verdict]:
             pair = (of.get(part, "arrival") for of in (was, now))
             before, after = (", ".join(map(_sql, value)) if part == "on" else value for value in pair)
             yield _differs("refold", f"{part} of the join with {now[origin]}", before, after, REFOLD)
+    for part in ("alert", "when", "crossing"):
+        if was.get(part) != now.get(part):
+            before, after = (_sql(of[part]) if part == "when" else of[part] for of in (was, now))
+            yield _differs("refold", f"{part} of the alert", before, after, REFOLD)
     if "stream" in now:
         yield from _stream(was["stream"], now["stream"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakehouse.plan.alert import FunctionSink
 from lakehouse.plan.app import App
 from lakehouse.plan.operator import IN_TEXT
 from lakehouse.plan.stream import Stream
@@ -11,7 +12,7 @@ from lakehouse.plan.table import Sink, Table
 def describe(item: App | Table | Stream) -> str:
     """Return a declaration as indented text, one line per step; a table, or stream, with the tables that it reads."""
     if isinstance(item, App):
-        return "\n".join([*map(_table, item.tables), *map(_sink, item.sinks)])
+        return "\n".join([*map(_table, item.tables), *map(_sink, item.sinks), *map(_function, item.functions)])
     own, stream = (_table(item), item.stream) if isinstance(item, Table) else (_stream(item), item)
     return "\n".join([own, *map(_table, reversed(stream.tables))])
 
@@ -20,6 +21,10 @@ def _sink(sink: Sink) -> str:
     of = f"table {sink.of.name}, {sink.mode} changelog" if isinstance(sink.of, Table) else _stream(sink.of)
     by = f" PARTITION BY {sink.partition_by}" if sink.partition_by else ""
     return f"TOPIC {sink.topic}{by} <- {of}"
+
+
+def _function(sink: FunctionSink) -> str:
+    return f"FUNCTION {sink.name} <- {_stream(sink.of)}"
 
 
 def _table(table: Table) -> str:

@@ -1,4 +1,4 @@
-"""The lineage as a graph: a node for each topic, stream and table; an edge where one reads another."""
+"""The lineage as a graph: a node for each topic, stream, table and function; an edge where one reads another."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from lakehouse.plan.alert import Crossings
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
@@ -13,7 +14,7 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
 
-KINDS = ("topic", "stream", "table", "changelog")
+KINDS = ("topic", "stream", "table", "changelog", "function")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,9 @@ def lineage(app: App) -> Graph:
             continue
         for start, how in inputs(sink.of):
             add(start, Point("topic", sink.topic), how)
+    for function in app.functions:
+        for start, how in inputs(function.of):
+            add(start, Point("function", function.name), how)
     return Graph(tuple(nodes), tuple(Edge(*ends, tuple(how)) for ends, how in edges.items()))
 
 
@@ -100,6 +104,8 @@ def inputs(stream: Stream, how: str = "") -> Iterator[tuple[Point, str]]:
                 yield from inputs(part, f"{stream.source.how} join")
         case ChangesOf(table):
             yield Point("table", table.name), "changes"
+        case Crossings(alert=alert, table=table):
+            yield Point("table", table.name), f"alert {alert}"
         case RowsOf(table):
             yield Point("table", table.name), "rows"
         case RowsJoin(left, right):

@@ -9,7 +9,7 @@ from lakehouse.plan.lineage.graph import Edge, Graph, Point
 
 WIDTH, HEIGHT, GAP, BETWEEN, MARGIN = 200, 44, 14, 130, 8
 NAME_MAX = 26
-COLORS = {"topic": "#dbeafe", "stream": "#e0f2fe", "table": "#dcfce7", "changelog": "#dbeafe"}
+COLORS = {"topic": "#dbeafe", "stream": "#e0f2fe", "table": "#dcfce7", "changelog": "#dbeafe", "function": "#fef3c7"}
 STYLE = (
     "text{font:12px sans-serif;fill:#1f2937}.kind{font-size:10px;fill:#6b7280}.how{font-size:10px;fill:#4b5563;"
     "text-anchor:middle}path{fill:none;stroke:#9ca3af;stroke-width:1.5}rect{stroke:#9ca3af}"

@@ -24,6 +24,7 @@ WHAT = {
     "View": "rows of {0.rows.what}",
     "Changes": "changelog of {0.table.what}",
     "Sink": "sink of topic {0.topic!r}",
+    "FunctionSink": "function {0.name!r}",
     "App": "an application",
 }
 # What a value that is no part of an application needs to become one.
@@ -77,6 +78,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         "window": "Windows are over records: before the table, or over its changes: "
         "table.to_stream().group_by(...).window(...).",
         "to_topic": 'Its changelog is published: table.changes().to_topic("topic").',
+        "to_function": 'Its changes are told as records: table.to_stream().to_function(...), or table.alert(...).',
         "having": "It comes before the table: .agg(...).having(...).table(...).",
         "table": "It is a table already; give it to lh.app(...).",
     },

@@ -19,7 +19,9 @@ from lakehouse.kafka.ranges import read_ranges
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
+from lakehouse.run.job import telling
 from lakehouse.run.job.publishing import Publishing
+from lakehouse.run.job.telling import Telling
 from lakehouse.run.job.upkeeping import Upkeeping, of_tables
 from lakehouse.run.repair import intervene
 from lakehouse.run.watch.event import JobEvent, Listen
@@ -59,6 +61,7 @@ class Job:
     ) -> None:
         self._spark, self._settings, self._app, self._listen = spark, settings, app, listen
         self._layout = Layout(settings.lake.path)
+        telling.check(self._layout, app)
         self._lake = OpenLake(spark, self._layout)
         self._bootstrap = bootstrap_servers
         self._cluster = Cluster(bootstrap_servers, settings.kafka.options)
@@ -193,12 +196,18 @@ class Job:
 
     @contextmanager
     def _silver(self) -> Iterator[Silver]:
-        with Publishing(self._lake, self._settings, self._app, self._cluster) as publishing:
+        with (
+            Publishing(self._lake, self._settings, self._app, self._cluster) as publishing,
+            Telling(self._lake, self._app) as functions,
+        ):
 
             def publish(tick: int) -> None:
                 began = time.monotonic()
                 for topic, count in publishing.publish(tick):
                     self._say("published", tick, count, topic=topic, took=round(time.monotonic() - began, 3))
+                    began = time.monotonic()
+                for name, count in functions.tell(tick):
+                    self._say("told", tick, count, function=name, took=round(time.monotonic() - began, 3))
                     began = time.monotonic()
 
             written = hashlib.sha256(",".join(sorted(table.name for table in self._app.tables)).encode())

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.durable import read_object, write_durably
+from lakehouse.duration import duration_ms
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App
-from lakehouse.plan.duration import duration_ms
 from lakehouse.plan.table import Table
 from lakehouse.settings.config import Upkeep
 from lakehouse.spark.failure import cause

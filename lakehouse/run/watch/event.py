@@ -12,9 +12,9 @@ class JobEvent:
     """Something a run did. Times are seconds since the start.
 
     "tick" (bronze), "batch" (all tables), "function failed" (a user's function, on records of a batch), "published",
-    "upkeep", "upkeep failed" (the job goes on). Details have `took`, the seconds of the work itself. A continuous run
-    also tells "lag" (records that wait in Kafka), "kafka away", "kafka back", "watch failed". "lineage failed": a
-    catalog was not told. Details may hold parts of records: a printer must escape them.
+    "told" (a function that is a sink), "upkeep", "upkeep failed" (the job goes on). Details have `took`, the seconds of
+    the work itself. A continuous run also tells "lag" (records that wait in Kafka), "kafka away", "kafka back", "watch
+    failed". "lineage failed": a catalog was not told. Details may hold parts of records: a printer must escape them.
     """
 
     kind: str

@@ -69,6 +69,8 @@ def text_of(event: JobEvent) -> str:
             return f"tables at tick {event.tick:,}: {records} taken in{_took(of)}"
         case "published":
             return f"published to {of['topic']}, up to tick {event.tick:,}: {records}{_took(of)}"
+        case "told":
+            return f"function {of['function']} told, up to tick {event.tick:,}: {records}{_took(of)}"
         case "lag":
             return f"lag: {records} in Kafka that bronze does not have{_partitions(of['topics'])}"
         case "kafka away":

@@ -16,9 +16,9 @@ from datetime import datetime
 
 from pyspark.sql import SparkSession
 
+from lakehouse.duration import duration_ms
 from lakehouse.lake.place import TablePlace
 from lakehouse.plan.app import App
-from lakehouse.plan.duration import duration_ms
 from lakehouse.semantics.epoch import EVER
 from lakehouse.settings.config import Upkeep
 from lakehouse.spark.bronze.compaction import cluster

@@ -19,6 +19,7 @@ from typing import Protocol
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.plan.alert import Crossings
 from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
 from lakehouse.plan.schema import PSEUDO_COLUMNS
@@ -27,6 +28,7 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
 from lakehouse.spark.in_memory import hold
+from lakehouse.spark.stream.alert import crossings
 from lakehouse.spark.stream.broadcast import joined_everywhere
 from lakehouse.spark.stream.joined import Tables, changes_as_records, joined
 from lakehouse.spark.stream.referring import rows_as_records
@@ -70,6 +72,9 @@ def stream_frame(
         case ChangesOf(table):
             assert tables is not None
             rows = _counted(table, changes_as_records(table, tables.changes(table)), count)
+        case Crossings(table=table):
+            assert tables is not None
+            rows = _counted(table, crossings(stream.source, tables), count)
         case TableJoin(part):
             assert tables is not None
             join = joined_everywhere if stream.source.broadcast else joined

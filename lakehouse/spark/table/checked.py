@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from lakehouse.errors import PlanError
+from lakehouse.plan.alert import Crossings
 from lakehouse.plan.app import App
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.operator import Having
@@ -37,7 +38,8 @@ PATTERNS = (
 
 def check(spark: SparkSession, app: App) -> None:
     """Raise PlanError for an application with an expression that Spark can't take."""
-    published = (sink.of for sink in app.sinks if isinstance(sink.of, Stream))
+    given = [*(sink.of for sink in app.sinks), *(sink.of for sink in app.functions)]
+    published = (of for of in given if isinstance(of, Stream))
     for stream in distinct((*(table.stream for table in app.tables), *published)):
         _check_stream(spark, stream)
     for table in app.tables:
@@ -47,6 +49,10 @@ def check(spark: SparkSession, app: App) -> None:
 def _check_stream(spark: SparkSession, stream: Stream) -> None:
     for part in stream.source.parts:
         _check_stream(spark, part)
+    if isinstance(stream.source, Crossings):
+        _check_patterns(spark, stream.what, stream.source.when)
+        rows = spark.createDataFrame([], tables.schema(spark, stream.source.table))
+        _check_items(rows, stream.what, [stream.source.when])
     for step in stream.steps:
         for item in step.expressions:
             _check_patterns(spark, stream.what, item)

@@ -132,6 +132,7 @@ function other(node) {
   }
   if (node.kind === "stream") return tell([["Quarantined", number(facts.streams[node.name]?.quarantined || 0), "records that did not fit its schema"]]);
   if (node.kind === "changelog") return hint("A compacted Kafka topic: one record for each change of its table; a delete is a tombstone.");
+  if (node.kind === "function") return hint("A Python function that is told each record, by the job of the application.");
   return hint("This table is not in the lake yet. The first run of the application makes it.");
 }
 

@@ -3,7 +3,7 @@
 import { s, show } from "./dom.js";
 import { number, plural } from "./format.js";
 
-const KINDS = ["topic", "stream", "table", "changelog"];
+const KINDS = ["topic", "stream", "table", "changelog"];  // the columns; a function is in the last one
 const BOX = { width: 208, height: 54, gap: 12, between: 76, margin: 2 };
 const NAME_MAX = 24;
 
@@ -16,7 +16,7 @@ function metric(node, facts) {
     case "table":
       return facts.tables[node.name] ? plural(facts.tables[node.name].rows, "row") : "not made yet";
   }
-  return "compacted topic";
+  return node.kind === "function" ? "is told each record" : "compacted topic";
 }
 
 // Columns by kind, with the topics that a stream is written to at the end; nodes from the same source are neighbours in their column.
@@ -30,7 +30,7 @@ export function places(facts) {
     if (!depths.has(id)) depths.set(id, Math.max(0, ...before()));
     return depths.get(id);
   };
-  const column = (node) => (isWritten(node) ? "changelog" : node.kind);
+  const column = (node) => (isWritten(node) || node.kind === "function" ? "changelog" : node.kind);
   const columns = KINDS.flatMap((kind) => {
     const some = facts.nodes.filter((node) => column(node) === kind);
     const all = kind === "table" ? [...new Set(some.map((node) => depth(node.id)))].sort((a, b) => a - b) : [0];

@@ -1,0 +1,145 @@
+"""Alerts: the changes at which a table's row begins, or ceases, to meet a condition; and functions that are told.
+
+A row that is not there does not meet a condition. So a crossing is decided by two rows, the one before a change and the
+one after it, and never by a batch:
+
+    condition n > 2      n: -    1    3    4    2    3    (deleted)
+    row meets it            no   no   yes  yes  no   yes  no
+    crossing                          enter     leave enter leave
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from lakehouse.errors import PlanError
+from lakehouse.plan.expression import Expression, Json, predicate, read_by, sql
+from lakehouse.plan.operator import Expire
+from lakehouse.plan.origin import Node, upstream
+from lakehouse.plan.refused.steps import Declaration, shown
+from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, check_distinct, check_name
+from lakehouse.plan.step import Shape
+from lakehouse.semantics.position import Position
+
+if TYPE_CHECKING:
+    from lakehouse.plan.stream import Stream
+    from lakehouse.plan.table import Table
+
+On = Literal["enter", "leave", "both"]
+ON = ("enter", "leave", "both")
+ALWAYS = "true"  # the condition that every row meets, so that a row crosses it when it comes or goes
+
+
+@dataclass(frozen=True, slots=True)
+class Crossings(Node):
+    """The changes of a table at which its row begins (enter) or ceases (leave) to meet a condition, as records.
+
+    alert: the name, also in the identities of the records.
+    """
+
+    alert: str
+    table: Table
+    when: Expression
+    on: On = "enter"
+
+    @classmethod
+    def declared(cls, table: Table, alert: str, when: str, on: On) -> tuple[Crossings, Shape]:
+        """Return the crossings, and the shape that comes out.
+
+        when: Spark SQL over the row. A record has the table's key, `alert`, `crossing` ("enter" or "leave"), `before`
+        and `after` (the values of the two rows; null for no row), `alert_id` (its identity: name and position).
+
+        Raises PlanError for a condition that can't be used, and for leaving where rows leave with time.
+        """
+        what = f"table {table.name!r}: alert {check_name(alert, 'alert')!r}"
+        if on not in ON:
+            raise PlanError(f"{what}: on={on!r}; expected {', '.join(map(repr, ON))}.")
+        if on != "enter" and table.find(Expire) is not None:
+            raise PlanError(
+                f"{what}: rows of {table.name!r} leave with time (retention), without a change that could be told. "
+                'Declare the table without retention, or on="enter".'
+            )
+        condition = predicate(when, table.columns, what)
+        own = {column.name.lower() for column in table.columns}
+        if pseudo := sorted((read_by([condition]) & PSEUDO_COLUMNS.keys()) - own):
+            raise PlanError(
+                f"{what}: {when!r} reads {pseudo[0]}, which belongs to a record. Expected a condition of the row: "
+                f"{', '.join(column.name for column in table.columns)}."
+            )
+        key = [column for column in table.columns if column.name in table.key]
+        row = _struct([column for column in table.columns if column.name in table.values])
+        made = [Column("crossing", "string"), Column("before", row), Column("after", row)]
+        columns = [*key, Column("alert", "string"), *made, Column("alert_id", "string")]
+        try:
+            check_distinct((column.name for column in columns), what)
+        except PlanError as error:
+            raise PlanError(f'{error} In the table\'s key: group_by("alert AS name"), or rekey.') from None
+        return cls(alert, table, condition, on), Shape(f"alert {alert!r}", table.key, tuple(columns))
+
+    @property
+    def name(self) -> str:
+        return self.alert
+
+    @property
+    def what(self) -> str:
+        return f"alert {self.alert!r}"
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return (self.table,)
+
+    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Node:
+        (table,) = tables
+        return replace(self, table=table)
+
+    def lines(self) -> list[str]:
+        words = {"enter": "BEGINS TO MEET", "leave": "CEASES TO MEET", "both": "BEGINS OR CEASES TO MEET"}[self.on]
+        words = f"{words} {self.when}"
+        if self.when.text == ALWAYS:
+            words = {"enter": "COMES", "leave": "GOES", "both": "COMES OR GOES"}[self.on]
+        return [f"ALERT {self.alert}: ROW OF TABLE {self.table.name} {words}"]
+
+    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
+        return {**upstream("alert_of", self.table), "alert": self.alert, "when": sql(self.when), "crossing": self.on}
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRecord:
+    """A record as a function is told it.
+
+    key: None for a null key; value: None for a null value; both by column. time: the event time. position: of the
+    record, or change, that caused it. id: a text that no other record has; the same if the record is told again.
+    """
+
+    key: dict[str, Any] | None
+    value: dict[str, Any] | None
+    time: datetime
+    position: Position
+    id: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FunctionSink(Declaration):
+    """A Python function that is told each record of a stream. name: its progress is kept in the lake under it."""
+
+    name: str
+    of: Stream
+    function: Callable[[StreamRecord], Any]
+
+    @classmethod
+    def declared(cls, of: Stream, name: str, function: Callable[[StreamRecord], Any]) -> FunctionSink:
+        """Raise PlanError for a name that can't be one, or for what can't be called."""
+        what = f"{of.what}: to_function"
+        if not callable(function):
+            raise PlanError(f"{what}: found {shown(function)}, expected a function of one argument, the record.")
+        return cls(check_name(name, what), of, function)
+
+
+def _struct(columns: Sequence[Column]) -> str:
+    """The type of a row's values; empty if only Spark can tell one of theirs."""
+    if not all(column.type for column in columns):
+        return ""
+    return f"struct<{', '.join(f'{column.name}: {column.type}' for column in columns)}>"

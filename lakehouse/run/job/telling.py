@@ -1,0 +1,148 @@
+"""The functions of an application, told its streams' records: in order, each once.
+
+How far a function has come is noted in the lake, by its name, after each call; so a process that is killed in a call,
+or between a call and its note, calls with that one record again: the record's id is the same. A note holds the ticks
+that are under way, since what is derived from them does not change:
+
+    {"lake": bronze's id, "after": 4, "to": 9, "told": 2, "at": the position of the last one}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lakehouse.durable import read_object, write_durably
+from lakehouse.errors import ConfigError, JobFailed, StorageError
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.lease import Lease
+from lakehouse.plan.alert import FunctionSink, StreamRecord
+from lakehouse.plan.app import App
+from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.moment import moment
+from lakehouse.semantics.position import Position
+from lakehouse.spark import streamed
+from lakehouse.spark.bronze import bronze
+from lakehouse.spark.changelog.stream_feed import stream_events
+from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.silver.writer import own_topics
+from lakehouse.spark.transaction import table_id
+
+
+def check(layout: Layout, app: App) -> None:
+    """Raise ConfigError for functions over a lake where no progress can be noted."""
+    if app.functions and "://" in layout.root:
+        raise ConfigError(
+            f"function {app.functions[0].name!r}: the lake {layout.root} is not in a local folder, where progress "
+            "could be noted after each call. Publish to a topic instead: .to_topic(...)."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """How far a function has come: all ticks up to `after`, and the first `told` records of those up to `to`.
+
+    at: the position of the last of these.
+    """
+
+    lake: str
+    after: int = NO_TICK
+    to: int = NO_TICK
+    told: int = 0
+    at: str = ""
+
+
+class Telling:
+    """The functions of an application. A context manager: entering takes their names, so that none is told twice."""
+
+    def __init__(self, lake: OpenLake, app: App) -> None:
+        self._lake = lake.own_session() if app.functions else lake
+        self._app = app
+        self._stack = ExitStack()
+        self._told: list[_Function] = []
+
+    def __enter__(self) -> Telling:
+        with ExitStack() as stack:
+            for sink in self._app.functions:
+                bronze.create(self._lake, own_topics(self._app))
+                stack.enter_context(Lease(self._lake.layout.lease(f"function-{sink.name}"), f"function {sink.name!r}"))
+                self._told.append(_Function(self._lake, sink))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def tell(self, tick: int) -> Iterator[tuple[str, int]]:
+        """Tell every function up to a tick that all tables have taken in; yield each name and its records.
+
+        Raises JobFailed for a function that raises; what it was told before is noted.
+        """
+        yield from ((one.name, one.tell(tick)) for one in self._told if one.stands_before(tick))
+
+
+class _Function:
+    def __init__(self, lake: OpenLake, sink: FunctionSink) -> None:
+        self._lake, self._sink, self.name = lake, sink, sink.name
+        self._path = Path(lake.layout.told(sink.name))
+        fresh = Note(table_id(lake.spark, lake.layout.records))
+        noted = read_object(self._path)
+        self._note = Note(**noted) if noted is not None and noted["lake"] == fresh.lake else fresh
+
+    def stands_before(self, tick: int) -> bool:
+        return tick > self._note.after
+
+    def tell(self, tick: int) -> int:
+        """Tell the records of the ticks that are under way, then those up to `tick`; return how many."""
+        under_way = [self._note.to] if self._note.told else []
+        return sum(self._ticks(to) for to in dict.fromkeys([*under_way, tick]))
+
+    def _ticks(self, to: int) -> int:
+        was, number = self._note, 0
+        with closing(streamed.rows(stream_events(self._lake, self._sink.of, was.after, to))) as rows:
+            for number, row in enumerate(rows, 1):
+                if number < was.told:
+                    continue
+                record = as_record(self._sink, row)
+                if number > was.told:
+                    self._call(record)
+                    self._keep(replace(was, to=to, told=number, at=record.position.text))
+                elif record.position.text != was.at:
+                    raise self._other()
+        if number < was.told:
+            raise self._other()
+        self._keep(Note(was.lake, to, to))
+        return number - was.told
+
+    def _call(self, record: StreamRecord) -> None:
+        try:
+            self._sink.function(record)
+        except Exception as error:
+            raise JobFailed(
+                f"function {self.name!r} failed on record {record.id}: {type(error).__name__}: {error}. The tables are "
+                "kept. Mend the function and run again: it goes on with this record."
+            ) from error
+
+    def _keep(self, note: Note) -> None:
+        self._note = note
+        write_durably(self._path, json.dumps(asdict(note)))
+
+    def _other(self) -> StorageError:
+        return StorageError(
+            f"function {self.name!r} was told {self._note.told} records of the ticks {self._note.after + 1} to "
+            f"{self._note.to}, of a declaration other than this one. Run the earlier declaration once, until it has "
+            "caught up; or give the function another name: it is then told everything from the beginning."
+        )
+
+
+def as_record(sink: FunctionSink, row: dict[str, Any]) -> StreamRecord:
+    """Return a derived row (see `stream_events`) as a function is told it."""
+    key = None if row["_null_key"] else {name: row[name] for name in sink.of.key}
+    value = {column.name: row[column.name] for column in sink.of.columns if column.name not in sink.of.key}
+    position = Position.of(row["_position"])
+    time = moment(row["_event_time_ms"])
+    return StreamRecord(key, None if row["_tombstone"] else value, time, position, f"{sink.name}/{position.text}")
