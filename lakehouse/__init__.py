@@ -16,6 +16,7 @@ from lakehouse.plan.aggregates import (
     avg,
     collect_list,
     collect_set,
+    correlation,
     count,
     count_distinct,
     earliest,
@@ -23,10 +24,12 @@ from lakehouse.plan.aggregates import (
     latest,
     max,
     min,
+    only,
     reduce,
     stddev,
     sum,
     top_k,
+    variance,
 )  # fmt: skip
 from lakehouse.plan.alert import FunctionSink, StreamRecord
 from lakehouse.plan.app import App, app
@@ -47,7 +50,7 @@ if not TYPE_CHECKING:  # a type checker knows which names there are
 
 __all__ = [
     "Aggregation", "App", "Changes", "FunctionSink", "Grouped", "Lake", "LakehouseError", "Sink", "Stream",
-    "StreamRecord", "Table", "aggregate", "app", "avg", "collect_list", "collect_set", "count", "count_distinct",
-    "describe", "earliest", "histogram", "hopping", "latest", "lineage", "max", "min", "reduce", "session", "sliding",
-    "stddev", "stream", "sum", "top_k", "tumbling",
+    "StreamRecord", "Table", "aggregate", "app", "avg", "collect_list", "collect_set", "correlation", "count",
+    "count_distinct", "describe", "earliest", "histogram", "hopping", "latest", "lineage", "max", "min", "only",
+    "reduce", "session", "sliding", "stddev", "stream", "sum", "top_k", "tumbling", "variance",
 ]  # fmt: skip

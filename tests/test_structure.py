@@ -162,9 +162,9 @@ def test_the_package_imports_no_spark() -> None:
 def test_exports() -> None:
     assert sorted(lakehouse.__all__) == [
         "Aggregation", "App", "Changes", "FunctionSink", "Grouped", "Lake", "LakehouseError", "Sink", "Stream",
-        "StreamRecord", "Table", "aggregate", "app", "avg", "collect_list", "collect_set", "count", "count_distinct",
-        "describe", "earliest", "histogram", "hopping", "latest", "lineage", "max", "min", "reduce", "session",
-        "sliding", "stddev", "stream", "sum", "top_k", "tumbling",
+        "StreamRecord", "Table", "aggregate", "app", "avg", "collect_list", "collect_set", "correlation", "count",
+        "count_distinct", "describe", "earliest", "histogram", "hopping", "latest", "lineage", "max", "min", "only",
+        "reduce", "session", "sliding", "stddev", "stream", "sum", "top_k", "tumbling", "variance",
     ]  # fmt: skip
     for name in lakehouse.__all__:
         assert getattr(lakehouse, name).__doc__, name

@@ -15,13 +15,15 @@ records; this is the same in Python, for the model and for the records that Spar
 | binary      | base64 text                                                                                  |
 
 Names are case-sensitive; of a repeated field the last value counts, and both must fit.
+
+As ksqlDB reads JSON ("any case") names are not case-sensitive, a number may stand in quotes, and 1.7 is the integer 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
@@ -110,9 +112,12 @@ def _object(members: Members, readers: dict[str, JsonReader]) -> dict[str, Any]:
 def reader(kind: str, *, any_case: bool = False) -> JsonReader:
     """Return the function from a parsed JSON value, not null, to a value of the type; it raises Unfit.
 
-    any_case: a struct's fields are found in whatever case their names are.
+    any_case: as ksqlDB reads it; a struct's fields are found in whatever case their names are.
     """
     base = base_type(kind)
+    if any_case and (base in INTEGER_BITS or base in ("double", "float")):
+        strict = reader(kind)
+        return lambda value: strict(_unquoted(value, whole=base in INTEGER_BITS))
     if base in INTEGER_BITS:
         return lambda value: _integer(value, base)
     match base:
@@ -149,6 +154,23 @@ def _nested(tree: exp.DataType, base: str, kind: str, any_case: bool) -> JsonRea
         return lambda value: [None if item is None else inner[0](item) for item in _list(value, kind)]
     # The names in a JSON object are texts, so the key of a map is a string, whatever its declared type.
     return lambda value: {n: None if v is None else inner[1](v) for n, v in _members(value, kind)}
+
+
+def _unquoted(value: Any, *, whole: bool) -> Any:
+    """A number that stands in quotes, or is to be cut off, as a number; anything else as it is."""
+    if isinstance(value, str) and value not in NOT_FINITE:
+        try:
+            number = Decimal(value)
+        except InvalidOperation:
+            return value
+        if not number.is_finite() or (whole and not _is_whole_text(value)):
+            return value
+        return int(number) if whole else number
+    return int(value) if whole and isinstance(value, Decimal) else value
+
+
+def _is_whole_text(value: str) -> bool:
+    return value.removeprefix("-").removeprefix("+").isdecimal()
 
 
 def _is_number(value: Any) -> bool:

@@ -259,14 +259,17 @@ class Visible:
         if not isinstance(node, t.Lambda):
             return self.sql(node)
 
+        # No column begins like this, nor a name inside a function's Spark SQL: `name => name = s.name` reads both.
+        variables = tuple(f"__{name}" for name in node.names)
+
         def body(kinds: Sequence[Kind], texts: Sequence[str] | None = None) -> Sql:
             if len(kinds) != len(node.names):
                 raise SqlError(f"expected {len(kinds)} names before =>", node.at, found=str(len(node.names)))
-            shown = texts or [f"`{name}`" for name in node.names]
+            shown = texts or [f"`{name}`" for name in variables]
             names = dict(zip(node.names, (Sql(of, kind) for of, kind in zip(shown, kinds, strict=True)), strict=True))
             return self.within(names).sql(node.body)
 
-        return LambdaSql(node.names, body, node.at)
+        return LambdaSql(variables, body, node.at)
 
     def _lambda(self, node: t.Lambda) -> Sql:
         raise SqlError("=> stands in TRANSFORM, FILTER and REDUCE only", node.at)

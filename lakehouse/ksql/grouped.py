@@ -7,7 +7,7 @@ from dataclasses import replace
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import BOUNDS, Relational, SqlColumn, bound
 from lakehouse.ksql.expression import Seen, Visible
-from lakehouse.ksql.function.aggregate import AGGREGATES, NEEDS_OPTION, AggregateFunction
+from lakehouse.ksql.function.aggregate import AGGREGATES, AggregateFunction, Option
 from lakehouse.ksql.function.sql import Sql, column
 from lakehouse.ksql.items import NamedItem, aggregates_in, is_copy
 from lakehouse.ksql.syntax import kind as k
@@ -219,14 +219,7 @@ def aggregation(call: t.Call, scope: Visible) -> tuple[Aggregation, Kind]:
         if call.name != "COUNT":
             raise SqlError(f"{call.name}(*) is nothing; name a column: {call.name}(column)", call.at)
         return ours.count(), record.gives(Kind("BIGINT"))
-    options = [part.value for part in call.arguments[1:] if isinstance(part, t.Value)]
-    least = 1 if call.name in NEEDS_OPTION else 0
-    if not call.arguments or len(options) != len(call.arguments) - 1 or not least <= len(options) <= record.options:
-        raise SqlError(
-            f"{call.name} takes an expression{' and a literal' if record.options else ''}, found "
-            f"{len(call.arguments)} arguments",
-            call.at,
-        )
+    arguments, options = _given(call, record)
     for part in call.arguments:
         if nested := aggregates_in(part):
             raise SqlError(f"aggregate functions can't be nested: {call.name}({nested[0].name}(...))", nested[0].at)
@@ -236,21 +229,44 @@ def aggregation(call: t.Call, scope: Visible) -> tuple[Aggregation, Kind]:
                     f"{one.name} in {call.name}: a window has one. Select it beside the aggregates",
                     one.at,
                 )
-    of = scope.sql(call.arguments[0])
-    _check_taken(record, of.kind, call.at)
-    wrong = [o for o in options if isinstance(o, bool) == (call.name in NEEDS_OPTION) or not isinstance(o, bool | int)]
-    if wrong:
-        expected = "a whole number" if call.name in NEEDS_OPTION else "true or false"
-        raise SqlError(f"{call.name}: the second argument is {expected}", call.at, found=str(wrong[0]))
-    return record.made(of.text, *options), record.gives(of.kind)
+    given = [scope.sql(one) for one in arguments]
+    _check_taken(record, [of.kind for of in given], call.at)
+    return record.call(given, options), record.gives(*(of.kind for of in given), *options)
 
 
-def _check_taken(record: AggregateFunction, kind: Kind, at: int) -> None:
-    right = {
-        "any": True, "number": kind.is_number, "text": kind.name == "STRING", "ordered": kind.name in ORDERED,
-    }[record.takes]  # fmt: skip
-    if not right:
-        raise SqlError(f"function '{record.name}' does not accept parameters ({kind})", at)
+def _given(call: t.Call, record: AggregateFunction) -> tuple[list[t.Expr], list[Option]]:
+    """The arguments of a call, and the literals after them, which are its options. Raises SqlError."""
+    arguments: list[t.Expr] = list(call.arguments)
+    options: list[Option] = []
+    while _ends_in_option(arguments) and len(options) < max(map(len, record.options)):
+        last = arguments.pop()
+        assert isinstance(last, t.Value)
+        assert isinstance(last.value, bool | int)
+        options.insert(0, last.value)
+    least, most = record.arguments
+    if tuple(map(type, options)) not in record.options or not least <= len(arguments) <= most:
+        raise SqlError(
+            f"{call.name} takes {record.wanted}", call.at,
+            expected=f"{call.name}({record.shown or record.takes})",
+        )  # fmt: skip
+    return arguments, options
+
+
+def _ends_in_option(arguments: list[t.Expr]) -> bool:
+    """Say whether the last of several arguments is a literal: a whole number, true or false."""
+    return len(arguments) > 1 and isinstance(arguments[-1], t.Value) and isinstance(arguments[-1].value, bool | int)
+
+
+def _check_taken(record: AggregateFunction, kinds: list[Kind], at: int) -> None:
+    checked = kinds if record.takes == "number" else kinds[:1]
+    for kind in checked:
+        right = {
+            "any": True, "number": kind.is_number, "text": kind.name == "STRING", "ordered": kind.name in ORDERED,
+            "array of numbers": kind.name == "ARRAY" and kind.inner[0].is_number,
+        }[record.takes]  # fmt: skip
+        if not right:
+            shown = ", ".join(map(str, kinds))
+            raise SqlError(f"function '{record.name}' does not accept parameters ({shown})", at)
 
 
 def _having(node: t.Expr, aggregated: dict[t.Expr, Sql], columns: list[SqlColumn], *, windowed: bool) -> str:

@@ -67,14 +67,32 @@ def max(column: str) -> Aggregation:
     return Aggregation("max", column)
 
 
-def latest(column: str, *, ignore_nulls: bool = True) -> Aggregation:
-    """LATEST_BY_OFFSET(column): the last record's value, in order of arrival; nulls are skipped by default."""
-    return Aggregation("latest", column, (("ignore_nulls", ignore_nulls),))
+def latest(column: str, k: int | None = None, *, ignore_nulls: bool = True) -> Aggregation:
+    """LATEST_BY_OFFSET(column): the last record's value, in order of arrival; nulls are skipped by default.
+
+    k: a list of the last k values instead, the oldest of them first.
+    """
+    return _by_offset("latest", column, k, ignore_nulls)
 
 
-def earliest(column: str, *, ignore_nulls: bool = True) -> Aggregation:
-    """EARLIEST_BY_OFFSET(column): the first record's value, in order of arrival; nulls are skipped by default."""
-    return Aggregation("earliest", column, (("ignore_nulls", ignore_nulls),))
+def earliest(column: str, k: int | None = None, *, ignore_nulls: bool = True) -> Aggregation:
+    """EARLIEST_BY_OFFSET(column): the first record's value, in order of arrival; nulls are skipped by default.
+
+    k: a list of the first k values instead.
+    """
+    return _by_offset("earliest", column, k, ignore_nulls)
+
+
+def _by_offset(kind: str, column: str, k: int | None, ignore_nulls: bool) -> Aggregation:
+    nulls = ("ignore_nulls", ignore_nulls)
+    if k is None:
+        return Aggregation(kind, column, (nulls,))
+    return Aggregation(f"{kind}_k", column, (("k", _least(k, f"{kind}: k")), nulls))
+
+
+def only(column: str) -> Aggregation:
+    """ATTR(column): the value that all records have; null if they have several values, null being one."""
+    return Aggregation("only", column)
 
 
 def collect_list(column: str, *, limit: int | None = None) -> Aggregation:
@@ -87,14 +105,29 @@ def collect_set(column: str, *, limit: int | None = None) -> Aggregation:
     return Aggregation("collect_set", column, (("limit", _least(limit, "collect_set: limit")),))
 
 
-def top_k(column: str, k: int, *, distinct: bool = False) -> Aggregation:
-    """TOPK(column, k), or TOPKDISTINCT: the k largest values, the largest first; nulls are skipped."""
-    return Aggregation("top_k", column, (("k", _least(k, "top_k: k")), ("distinct", distinct)))
+def top_k(column: str, k: int, *, distinct: bool = False, by: str | None = None) -> Aggregation:
+    """TOPK(column, k), or TOPKDISTINCT: the k largest values, the largest first; nulls are skipped.
+
+    by: of structs, the field that orders them: top_k("struct(price, id)", 3, by="price").
+    """
+    order = (("by", by),) if by is not None else ()
+    return Aggregation("top_k", column, (("k", _least(k, "top_k: k")), ("distinct", distinct), *order))
 
 
 def stddev(column: str) -> Aggregation:
     """STDDEV_SAMPLE(column): the sample standard deviation; over fewer than two values it is 0.0."""
     return Aggregation("stddev", column)
+
+
+def variance(column: str) -> Aggregation:
+    """The square of `stddev`; ksqlDB calls it STDDEV_SAMP."""
+    return Aggregation("variance", column)
+
+
+def correlation(x: str, y: str) -> Aggregation:
+    """CORRELATION(x, y): Pearson's coefficient of two numbers; NaN over fewer than two records, or without spread."""
+    pair = f"named_struct('x', cast({x} AS double), 'y', cast({y} AS double))"
+    return Aggregation("correlation", pair)
 
 
 def histogram(column: str) -> Aggregation:

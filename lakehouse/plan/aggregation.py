@@ -10,7 +10,7 @@ from lakehouse.errors import NeedsSpark, PlanError
 from lakehouse.plan.aggregates import AggregateOptions, Aggregation, as_text
 from lakehouse.plan.expression import Expression, expression, expression_type
 from lakehouse.plan.fitted import Fitted
-from lakehouse.plan.schema import POSITION_TYPE, Column, base_type, is_number
+from lakehouse.plan.schema import POSITION_TYPE, Column, base_type, field_types, is_number
 from lakehouse.semantics.aggregate.aggregate import (
     Average,
     Count,
@@ -22,10 +22,20 @@ from lakehouse.semantics.aggregate.aggregate import (
     SumDecimals,
     SumDoubles,
     SumIntegers,
+    Variance,
 )  # fmt: skip
-from lakehouse.semantics.aggregate.collection import CollectList, CollectSet, CountDistinct, Histogram, TopK
+from lakehouse.semantics.aggregate.collection import (
+    CollectList,
+    CollectSet,
+    CountDistinct,
+    Histogram,
+    OnlyValue,
+    TopK,
+)  # fmt: skip
+from lakehouse.semantics.aggregate.correlation import TYPE as CORRELATION_TYPE
+from lakehouse.semantics.aggregate.correlation import Correlation
 from lakehouse.semantics.aggregate.custom import Custom, Reduce
-from lakehouse.semantics.aggregate.ordered import EarliestValue, LatestValue
+from lakehouse.semantics.aggregate.ordered import EarliestValue, EarliestValues, LatestValue, LatestValues
 from lakehouse.semantics.aggregate.undo import EXACT_TYPE, AverageRows, FromRows, RowRule, SumRowDoubles, undoing
 from lakehouse.semantics.aggregate.wide_sum import DECIMAL_DIGITS_MAX, PART_DIGITS, PARTS, SumWideDecimals
 
@@ -101,8 +111,10 @@ def _bound(item: NamedAggregation, kind: str) -> Bound:
     match item.kind:
         case "count":
             return Bound(CountAll() if item.argument is None else Count(), "bigint")
-        case "sum" | "avg" | "stddev":
+        case "sum" | "avg" | "stddev" | "variance":
             return _over_numbers(item, kind)
+        case "top_k" if "by" in options:
+            return _top_by(item, kind)
         case "min" | "max" | "top_k" if base_type(kind) in ("map", "array", "struct"):
             raise PlanError(f"{item}: a {base_type(kind)} has no order; use one of its fields.")
         case "min" | "max":
@@ -110,6 +122,14 @@ def _bound(item: NamedAggregation, kind: str) -> Bound:
         case "latest" | "earliest":
             rule = LatestValue if item.kind == "latest" else EarliestValue
             return Bound(rule(options["ignore_nulls"]), kind, f"struct<at: {POSITION_TYPE}, value: {kind}>")
+        case "latest_k" | "earliest_k":
+            many = LatestValues if item.kind == "latest_k" else EarliestValues
+            kept = f"array<struct<at: {POSITION_TYPE}, value: {kind}>>"
+            return Bound(many(options["k"], options["ignore_nulls"]), f"array<{kind}>", kept)
+        case "only":
+            return Bound(OnlyValue(), kind, f"array<{kind}>")
+        case "correlation":
+            return Bound(Correlation(), "double", CORRELATION_TYPE)
         case "collect_list":
             return Bound(CollectList(options["limit"]), f"array<{kind}>")
         case "collect_set":
@@ -133,12 +153,24 @@ def _bound(item: NamedAggregation, kind: str) -> Bound:
     return Bound(made, options["returns"], options["accumulator"])
 
 
+def _top_by(item: NamedAggregation, kind: str) -> Bound:
+    """kind: empty where only Spark can tell it."""
+    options = dict(item.options)
+    fields = field_types(kind) if base_type(kind) == "struct" else {}
+    if kind and not {options["by"], options["by"].lower()} & {*fields}:
+        raise PlanError(f"{item}: by={options['by']!r}; expected a field of a struct, found a {kind}.")
+    if kind and (base := base_type(fields.get(options["by"], ""))) in ("map", "array", "struct"):
+        raise PlanError(f"{item}: a {base} has no order; use one of its fields.")
+    return Bound(TopK(options["k"], options["distinct"], options["by"]), f"array<{kind}>")
+
+
 def _over_numbers(item: NamedAggregation, kind: str) -> Bound:
     if not is_number(kind):
         words = {"sum": "sums", "avg": "averages"}.get(item.kind, "is over")
         raise PlanError(f'{item} {words} a {kind}. Cast it: lh.{item.kind}("cast({item.argument} AS double)").')
-    if item.kind == "stddev":
-        return Bound(Deviation(), "double", "struct<n: bigint, mean: double, m2: double>")
+    if item.kind in ("stddev", "variance"):
+        rule_of_spread = Deviation() if item.kind == "stddev" else Variance()
+        return Bound(rule_of_spread, "double", "struct<n: bigint, mean: double, m2: double>")
     rule: SumIntegers | SumDecimals | SumWideDecimals | SumDoubles
     if kind in INTEGERS:
         rule, shown, kept = SumIntegers(), "bigint", f"decimal({SUM_DIGITS}, 0)"
@@ -180,7 +212,7 @@ def rule(item: NamedAggregation, columns: Iterable[Column]) -> Any:
     kind = expression_type(item.argument, columns) if item.argument is not None else ""
     if kind is None and item.kind in ("sum", "avg"):
         raise NeedsSpark(f"{item}: the model can't tell its type; write cast({item.argument} AS bigint), or use Spark.")
-    return bind(item, kind or ("" if item.kind == "reduce" else "string")).rule
+    return bind(item, kind or ("" if item.kind == "reduce" or dict(item.options).get("by") else "string")).rule
 
 
 def shown_type(item: NamedAggregation, columns: Iterable[Column]) -> str | None:

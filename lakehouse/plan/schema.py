@@ -187,6 +187,11 @@ def base_type(text: str) -> str:
     return re.split(r"[<(]", text, maxsplit=1)[0].strip().lower()
 
 
+def field_types(text: str) -> dict[str, str]:
+    """Return the types of a struct's fields, by their names."""
+    return {field.name: field.kind.sql("spark").lower() for field in parse_type(text).expressions}
+
+
 def element_type(text: str) -> str:
     """Return the type of an array's elements: "int" for "array<int>"."""
     return parse_type(text).expressions[0].sql("spark").lower() if base_type(text) == "array" else ""

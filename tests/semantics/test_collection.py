@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.semantics.aggregate.aggregate import Rule
-from lakehouse.semantics.aggregate.collection import CollectList, CollectSet, CountDistinct, Histogram, TopK, frozen
+from lakehouse.semantics.aggregate.collection import (
+    CollectList,
+    CollectSet,
+    CountDistinct,
+    Histogram,
+    OnlyValue,
+    TopK,
+    frozen,
+)  # fmt: skip
 from lakehouse.semantics.operators.cell import Arrival, Cell, Cells, Plain
 from lakehouse.semantics.operators.session import Sessions
 from lakehouse.semantics.window import Session
@@ -36,6 +44,15 @@ def folded(rule: Rule, values: list[Any]) -> Any:
         (CountDistinct(), [2, None, 2, 1], 2),
         (TopK(2), [1, None, 3, 2, 3], [3, 3]),
         (TopK(2, distinct=True), [1, None, 3, 2, 3], [3, 2]),
+        (
+            TopK(2, by="n"),
+            [{"n": 1, "s": "a"}, {"n": None, "s": "b"}, {"n": 3, "s": "c"}, {"n": 3, "s": "d"}],
+            [{"n": 3, "s": "c"}, {"n": 3, "s": "d"}],
+        ),
+        (OnlyValue(), [2, 2], 2),
+        (OnlyValue(), [2, None], None),
+        (OnlyValue(), [None, None], None),
+        (OnlyValue(), [], None),
         (TopK(2), [1.0, NAN], [NAN, 1.0]),  # as in Spark, NaN is the largest
         (Histogram(), ["a", None, "b", "a"], {"a": 2, "b": 1}),
     ],

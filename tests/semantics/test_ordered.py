@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.aggregate.ordered import EarliestValue, LatestValue, Marked
+from lakehouse.semantics.aggregate.ordered import EarliestValue, EarliestValues, LatestValue, LatestValues
 
 VALUES = st.lists(st.none() | st.integers(0, 5), max_size=8)
 
 
-def folded(rule: LatestValue | EarliestValue, values: list[int | None], orders: list[int] | None = None) -> Marked:
+def folded(rule: Any, values: list[int | None], orders: list[int] | None = None) -> Any:
     accumulator = rule.zero()
     for order, value in zip(orders or range(len(values)), values, strict=True):
         accumulator = rule.add(accumulator, value, order)
@@ -51,10 +53,26 @@ def test_a_null_that_is_not_ignored_is_not_an_empty_accumulator() -> None:
 def test_two_parts_merge_by_arrival_whichever_comes_first(
     ignore_nulls: bool, values: list[int | None], mask: list[bool]
 ) -> None:
-    for rule in (LatestValue(ignore_nulls), EarliestValue(ignore_nulls)):
+    nulls = ignore_nulls
+    for rule in (LatestValue(nulls), EarliestValue(nulls), LatestValues(2, nulls), EarliestValues(2, nulls)):
         parts = [
             folded(rule, [v for v, own in zip(values, mask, strict=False) if own is side],
                    [n for n, (_, own) in enumerate(zip(values, mask, strict=False)) if own is side])
             for side in (True, False)
         ]  # fmt: skip
         assert rule.merge(*parts) == rule.merge(*parts[::-1]) == folded(rule, values)
+
+
+@pytest.mark.parametrize(
+    ("rule", "shown"),
+    [
+        (LatestValues(2), [3, 4]),
+        (LatestValues(2, ignore_nulls=False), [None, 4]),
+        (EarliestValues(2), [1, 3]),
+        (EarliestValues(2, ignore_nulls=False), [1, None]),
+        (EarliestValues(9), [1, 3, 4]),
+    ],
+)
+def test_several_values_are_in_order_of_arrival(rule: Any, shown: list[int | None]) -> None:
+    assert rule.result(folded(rule, [1, None, 3, None, 4])) == shown
+    assert rule.result(rule.zero()) == []

@@ -21,11 +21,12 @@ from lakehouse.semantics.aggregate.aggregate import (
     SumDecimals,
     SumDoubles,
     SumIntegers,
+    Variance,
 )
-from lakehouse.semantics.aggregate.collection import CollectList, CollectSet, CountDistinct, Histogram, TopK
+from lakehouse.semantics.aggregate.collection import CollectList, CollectSet, CountDistinct, Histogram, OnlyValue, TopK
 from lakehouse.semantics.aggregate.custom import Custom, Reduce
 from lakehouse.semantics.aggregate.growing import RowValues
-from lakehouse.semantics.aggregate.ordered import EarliestValue, LatestValue
+from lakehouse.semantics.aggregate.ordered import EarliestValue, LatestValue, LatestValues
 from lakehouse.semantics.aggregate.undo import ListRows, SumRowDoubles, undoing
 from lakehouse.semantics.aggregate.wide_sum import SumWideDecimals
 from lakehouse.semantics.operators.cell import Arrival, Cells
@@ -70,7 +71,7 @@ WHOLE = (
     CountAll(), Count(), SumIntegers(), Average(SumIntegers()), Min(), Max(), Deviation(), LatestValue(),
     LatestValue(ignore_nulls=False), EarliestValue(), EarliestValue(ignore_nulls=False), CollectSet(), CollectSet(2),
     CountDistinct(), TopK(2), TopK(2, distinct=True), Reduce(lambda so_far, n: so_far - n), Custom(0, total),
-    Custom(0, total, undo=lambda so_far, n: so_far - (n or 0)),
+    OnlyValue(), LatestValues(2), Variance(), Custom(0, total, undo=lambda so_far, n: so_far - (n or 0)),
 )  # fmt: skip
 
 

@@ -2,33 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.plan import aggregates as ours
 from lakehouse.plan.aggregates import Aggregation
 
-# A literal after the aggregated expression: a whole number, true or false.
+# A literal after the aggregated expressions: a whole number, true or false.
 Option = int | bool
+# The options that a function takes, in their order; each is one way to call it.
+Options = tuple[tuple[type[Option], ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateFunction:
-    """An aggregate function. options: how many literals may follow its argument; gives: the type of its result.
+    """An aggregate function. made: makes it of the Spark SQL of its arguments, and its options.
 
-    takes: "any", "number", "text" or "ordered". The argument may be left out of COUNT.
+    of: what is aggregated of an argument, as Spark SQL; if it isn't the argument itself.
+
+    takes: "any", "number", "text", "ordered" or "array of numbers", of the first argument; COUNT may have none.
+    gives: the type of its result, from the types of its arguments, and its options. shown: its arguments, on the page.
+    arguments: how many there may be, from and to.
     """
 
     name: str
     takes: str
-    options: int
     made: Callable[..., Aggregation]
-    gives: Callable[[Kind], Kind]
+    gives: Callable[..., Kind]
     nulls: str
     here: str
     differs: str = ""
+    shown: str = ""
+    options: Options = ((),)
+    arguments: tuple[int, int] = (1, 1)
+    of: Callable[[Sql], str] = lambda argument: argument.text
+
+    @property
+    def wanted(self) -> str:
+        """Its arguments in words."""
+        many = "an expression" if self.arguments == (1, 1) else "expressions"
+        return many if () in self.options else f"an expression and a literal: {self.shown}"
+
+    def call(self, arguments: Sequence[Sql], options: Sequence[Option]) -> Aggregation:
+        """Return the aggregate of arguments, with options."""
+        return self.made(*map(self.of, arguments), *options)
 
 
 def _sum(of: Kind) -> Kind:
@@ -37,57 +57,99 @@ def _sum(of: Kind) -> Kind:
     return k.DOUBLE if of == k.DOUBLE else k.BIGINT
 
 
-def _top(distinct: bool) -> Callable[..., Aggregation]:
-    return lambda column, many: ours.top_k(column, many, distinct=distinct)
+def _sum_of_list(of: Sql) -> str:
+    kind = _sum(of.kind.inner[0]).on_the_way
+    added = f"(_sum, _one) -> cast(_sum + coalesce(_one, 0) AS {kind})"
+    return f"cast(reduce({of.text}, cast(0 AS {kind}), {added}) AS {kind})"
 
 
-def _latest(column: str, ignore_nulls: bool = True) -> Aggregation:
-    return ours.latest(column, ignore_nulls=ignore_nulls)
+def _top(*given: str | int, distinct: bool = False) -> Aggregation:
+    *texts, many = given
+    if len(texts) == 1:
+        return ours.top_k(str(texts[0]), int(many), distinct=distinct)
+    members = ", ".join(f"'{name}', {text}" for name, text in zip(_top_names(len(texts)), texts, strict=True))
+    return ours.top_k(f"named_struct({members})", int(many), by=_top_names(1)[0])
 
 
-def _earliest(column: str, ignore_nulls: bool = True) -> Aggregation:
-    return ours.earliest(column, ignore_nulls=ignore_nulls)
+def _top_kind(*given: Kind | int) -> Kind:
+    kinds = [of for of in given if isinstance(of, Kind)]
+    return k.array(kinds[0] if len(kinds) == 1 else k.struct(dict(zip(_top_names(len(kinds)), kinds, strict=True))))
 
 
+def _top_names(many: int) -> list[str]:
+    """The fields of a value of TOPK with several columns: the one that orders, and the others."""
+    return ["sort_col", *(f"col{number}" for number in range(many - 1))]
+
+
+def _top_distinct(text: str, many: int) -> Aggregation:
+    return _top(text, many, distinct=True)
+
+
+def _by_offset(of: Callable[..., Aggregation]) -> Callable[..., Aggregation]:
+    def made(column: str, *options: Option) -> Aggregation:
+        many = next((one for one in options if not isinstance(one, bool)), None)
+        return of(column, many, ignore_nulls=next((one for one in options if isinstance(one, bool)), True))
+
+    return made
+
+
+def _one_or_several(of: Kind, *options: Option) -> Kind:
+    return k.array(of) if any(not isinstance(one, bool) for one in options) else of
+
+
+_OFFSET: Options = ((), (bool,), (int,), (int, bool))
 _SKIPPED = "nulls are skipped"
 _SAME: Callable[[Kind], Kind] = lambda of: of  # noqa: E731
+_DOUBLE: Callable[..., Kind] = lambda *of: k.DOUBLE  # noqa: E731
 _RECORDS = (
-    AggregateFunction("COUNT", "any", 0, ours.count, lambda of: k.BIGINT, _SKIPPED + "; COUNT(*) counts all", "count"),
+    AggregateFunction("COUNT", "any", ours.count, lambda of: k.BIGINT, _SKIPPED + "; COUNT(*) counts all", "count"),
     AggregateFunction(
-        "SUM", "number", 0, ours.sum, _sum, "nulls are skipped; over nulls alone it is 0", "sum",
+        "SUM", "number", ours.sum, _sum, "nulls are skipped; over nulls alone it is 0", "sum",
         "SUM of INTEGER is a BIGINT; a sum outside its type is null until it fits again",
     ),
     AggregateFunction(
-        "AVG", "number", 0, ours.avg, lambda of: k.DOUBLE, "nulls are skipped; over nulls alone it is 0.0", "avg"
+        "SUM_LIST", "array of numbers", ours.sum, lambda of: _sum(of.inner[0]),
+        "null arrays and null elements are skipped; over nulls alone it is 0", "sum", "as for SUM", of=_sum_of_list,
     ),
-    AggregateFunction("MIN", "ordered", 0, ours.min, _SAME, _SKIPPED, "min"),
-    AggregateFunction("MAX", "ordered", 0, ours.max, _SAME, _SKIPPED, "max"),
+    AggregateFunction("AVG", "number", ours.avg, _DOUBLE, "nulls are skipped; over nulls alone it is 0.0", "avg"),
+    AggregateFunction("MIN", "ordered", ours.min, _SAME, _SKIPPED, "min"),
+    AggregateFunction("MAX", "ordered", ours.max, _SAME, _SKIPPED, "max"),
     AggregateFunction(
-        "COUNT_DISTINCT", "any", 0, ours.count_distinct, lambda of: k.BIGINT, _SKIPPED, "count_distinct", "exact"
-    ),
-    AggregateFunction(
-        "LATEST_BY_OFFSET", "any", 1, _latest, _SAME, "nulls are skipped, but for LATEST_BY_OFFSET(x, false)", "latest",
-        "no form that gives the last N values",
+        "COUNT_DISTINCT", "any", ours.count_distinct, lambda of: k.BIGINT, _SKIPPED, "count_distinct", "exact"
     ),
     AggregateFunction(
-        "EARLIEST_BY_OFFSET", "any", 1, _earliest, _SAME, "nulls are skipped, but for EARLIEST_BY_OFFSET(x, false)",
-        "earliest", "no form that gives the first N values",
+        "LATEST_BY_OFFSET", "any", _by_offset(ours.latest), _one_or_several,
+        "nulls are skipped, but for LATEST_BY_OFFSET(x, false)", "latest", shown="any, k?, boolean?", options=_OFFSET,
     ),
     AggregateFunction(
-        "COLLECT_LIST", "any", 0, ours.collect_list, k.array, "nulls are kept", "collect_list",
-        "no limit of 1,000 values",
+        "EARLIEST_BY_OFFSET", "any", _by_offset(ours.earliest), _one_or_several,
+        "nulls are skipped, but for EARLIEST_BY_OFFSET(x, false)", "earliest", shown="any, k?, boolean?",
+        options=_OFFSET,
+    ),
+    AggregateFunction("ATTR", "any", ours.only, _SAME, "null is a value like any other", "only"),
+    AggregateFunction(
+        "COLLECT_LIST", "any", ours.collect_list, k.array, "nulls are kept", "collect_list", "no limit of 1,000 values"
     ),
     AggregateFunction(
-        "COLLECT_SET", "any", 0, ours.collect_set, k.array, "null is kept", "collect_set", "no limit of 1,000 values"
+        "COLLECT_SET", "any", ours.collect_set, k.array, "null is kept", "collect_set", "no limit of 1,000 values"
     ),
-    AggregateFunction("TOPK", "ordered", 1, _top(False), k.array, _SKIPPED, "top_k"),
-    AggregateFunction("TOPKDISTINCT", "ordered", 1, _top(True), k.array, _SKIPPED, "top_k"),
     AggregateFunction(
-        "HISTOGRAM", "text", 0, ours.histogram, lambda of: k.map_of(k.STRING, k.BIGINT), _SKIPPED, "histogram",
+        "TOPK", "ordered", _top, _top_kind, _SKIPPED, "top_k", shown="ordered, any*, k", options=((int,),),
+        arguments=(1, 99),
+    ),
+    AggregateFunction(
+        "TOPKDISTINCT", "ordered", _top_distinct, _top_kind, _SKIPPED, "top_k", shown="ordered, k", options=((int,),)
+    ),
+    AggregateFunction(
+        "HISTOGRAM", "text", ours.histogram, lambda of: k.map_of(k.STRING, k.BIGINT), _SKIPPED, "histogram",
         "no limit of 1,000 texts",
     ),
-    AggregateFunction("STDDEV_SAMPLE", "number", 0, ours.stddev, lambda of: k.DOUBLE, _SKIPPED, "stddev"),
+    AggregateFunction(
+        "CORRELATION", "number", ours.correlation, _DOUBLE, "records in which one is null are skipped", "correlation",
+        shown="number, number", arguments=(2, 2),
+    ),
+    AggregateFunction("STDDEV_SAMPLE", "number", ours.stddev, _DOUBLE, _SKIPPED, "stddev"),
+    AggregateFunction("STDDEV_SAMP", "number", ours.variance, _DOUBLE, _SKIPPED + "; it is the variance", "variance"),
+    AggregateFunction("STD_DEV_SAMP", "number", ours.variance, _DOUBLE, _SKIPPED + "; it is the variance", "variance"),
 )  # fmt: skip
 AGGREGATES = {record.name: record for record in _RECORDS}
-# Those that always have an option: how many values TOPK gives.
-NEEDS_OPTION = ("TOPK", "TOPKDISTINCT")

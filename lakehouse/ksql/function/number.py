@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
+from lakehouse.errors import SqlError
 from lakehouse.ksql.function.basic import of_all
 from lakehouse.ksql.function.record import Function, function
 from lakehouse.ksql.function.sql import Sql
@@ -20,25 +22,54 @@ def _to_whole(name: str) -> Any:
 
 
 def _round(of: Sql, places: Sql | None = None) -> str:
-    if of.kind.is_whole and (places is None or (places.literal or "-").isdigit()):
-        return of.text
+    """A half is rounded up, also below zero."""
+    if of.kind.is_whole:
+        return f"cast({of.text} AS bigint)" if places is None else _placed("floor", of, places, "0.5")
     if places is None and of.kind == k.DOUBLE:
         return f"cast(floor({of.text} + cast('0.5' AS double)) AS bigint)"
-    return f"cast(round({of.text}{f', {places.text}' if places else ''}) AS {_rounded([of, places]).spark})"
-
-
-def _rounded(arguments: Sequence[Any]) -> Kind:
-    of, places = arguments[0], arguments[1] if len(arguments) > 1 else None
-    return k.BIGINT if of.kind == k.DOUBLE and places is None else of.kind
+    return _placed("floor", of, places, "0.5")
 
 
 def _truncated(of: Sql, places: Sql | None = None) -> str:
     if of.kind.is_whole:
         return of.text
-    scale = f"power(cast(10 AS double), {places.text})" if places else "cast(1 AS double)"
-    scaled = f"{of.text} * {scale}"
-    whole = f"CASE WHEN {of.text} < 0 THEN ceil({scaled}) ELSE floor({scaled}) END"
-    return f"cast(({whole}) / {scale} AS {_rounded([of, places]).spark})"
+    if places is None and of.kind == k.DOUBLE:
+        return f"cast({of.text} AS bigint)"
+    down, up = (_placed(name, of, places, "0") for name in ("floor", "ceil"))
+    return f"CASE WHEN {of.text} < 0 THEN {up} ELSE {down} END"
+
+
+def _placed(name: str, of: Sql, places: Sql | None, half: str) -> str:
+    """FLOOR or CEIL at a number of places, of the decimal number that is written; half: what is added at that place."""
+    if places is not None and places.literal is None:
+        raise SqlError("the number of places is written as a number")
+    place = 0 if places is None else int(places.literal or 0)
+    kind = _rounded([of, places]) if places is not None else _rounded([of])
+    if of.kind.name == "DECIMAL" and place >= of.kind.digits[1]:
+        return of.text
+    exact = of.text if of.kind.name == "DECIMAL" else f"cast({of.text} AS decimal(38, 18))"
+    more = Decimal(half).scaleb(-place)
+    made = f"cast({name}({exact}{f' + {more:f}' if more else ''}, {place}) AS {kind.spark})"
+    if of.kind != k.DOUBLE:
+        return made
+    # Beyond these there is nothing to round, or it does not fit a DECIMAL.
+    return of.text if place > 17 else f"CASE WHEN abs({of.text}) < 1E15 THEN {made} ELSE {of.text} END"
+
+
+def _rounded(arguments: Sequence[Any]) -> Kind:
+    of: Kind = arguments[0].kind
+    if len(arguments) > 1:
+        return of
+    return (
+        k.decimal(of.digits[0] - of.digits[1], 0)
+        if of.name == "DECIMAL" and of.digits[0] > of.digits[1]
+        else (k.decimal(1, 0) if of.name == "DECIMAL" else k.BIGINT)
+    )
+
+
+def _truncated_kind(arguments: Sequence[Any]) -> Kind:
+    of: Kind = arguments[0].kind
+    return of if of.is_whole else _rounded(arguments)
 
 
 def _log(of: str) -> str:
@@ -91,12 +122,12 @@ FUNCTIONS: tuple[Function, ...] = (
     function("FLOOR", _FAMILY, "number", _to_whole("floor"), 0, ("FLOOR(1.5e0)", 1.0), ("FLOOR(-1.5e0)", -2.0)),
     function(
         "ROUND", _FAMILY, "number whole?", _round, _rounded, ("ROUND(2.5e0)", 3), ("ROUND(-2.5e0)", -2),
-        ("ROUND(13.1251e0, 2)", 13.13), ("ROUND(7)", 7), ("ROUND(CAST(NULL AS DOUBLE))", None),
-        differs="with a number of places, a half below zero is rounded away from zero",
+        ("ROUND(13.1251e0, 2)", 13.13), ("ROUND(-1.25e0, 1)", -1.2), ("ROUND(1250e0, -2)", 1300.0), ("ROUND(7)", 7),
+        ("ROUND(-2.55, 1)", -2.50), ("ROUND(CAST(NULL AS DOUBLE))", None),
     ),
     function(
-        "TRUNC", _FAMILY, "number whole?", _truncated, _rounded, ("TRUNC(2.9e0)", 2), ("TRUNC(-2.9e0)", -2),
-        ("TRUNC(1.239e0, 2)", 1.23),
+        "TRUNC", _FAMILY, "number whole?", _truncated, _truncated_kind, ("TRUNC(2.9e0)", 2), ("TRUNC(-2.9e0)", -2),
+        ("TRUNC(1.15e0, 2)", 1.15), ("TRUNC(-1.29e0, 1)", -1.2),
     ),
     function(
         "SIGN", _FAMILY, "number", "cast(sign({0}) AS int)", k.INTEGER, ("SIGN(-7)", -1), ("SIGN(0)", 0),

@@ -30,7 +30,7 @@ def page() -> str:
         rows = [_row(record) for record in records]
         parts.append(_table(family, ("function", "nulls", "example", "otherwise than in ksqlDB"), rows))
     rows = [
-        (f"`{one.name}({one.takes}{', literal' if one.options else ''})`", one.nulls, f"`lh.{one.here}`", one.differs)
+        (f"`{one.name}({one.shown or one.takes})`", one.nulls, f"`lh.{one.here}`", one.differs)
         for one in AGGREGATES.values()
     ]
     parts.append(_table("Aggregates", ("function", "nulls", "in Python", "otherwise than in ksqlDB"), rows))

@@ -13,18 +13,10 @@ FUNCTIONS: dict[str, Function] = {record.name: record for family in _FAMILIES fo
 # These give several rows of one; what they are here.
 TABLE_FUNCTIONS = {"EXPLODE": "a row for each element of an array; none for an empty or null one"}
 _DICE = "it gives another value each time, and a replay would give another table"
-_JSON = "use EXTRACTJSONFIELD, or read the topic with the types that its JSON has"
 # ksqlDB's functions that are not here, and why.
 NOT_HERE: dict[str, str] = {
-    "ATTR": "use LATEST_BY_OFFSET",
-    "CORRELATION": "read the sums of the products from a table, and compute it there",
     "CUBE_EXPLODE": "write one stream for each combination, and INSERT INTO one",
     "GROUPING": "there are no grouping sets",
-    "JSON_ARRAY_CONTAINS": _JSON,
-    "JSON_CONCAT": _JSON,
-    "JSON_ITEMS": _JSON,
-    "JSON_RECORDS": _JSON,
     "RANDOM": _DICE,
-    "STDDEV_SAMP": "it is the variance, not the deviation, in ksqlDB; use STDDEV_SAMPLE",
     "TRUNCATE": "use TRUNC",
 }

@@ -35,7 +35,7 @@ ALLOWED = names(
     months_between named_struct nanvl negative next_day nullif nullifzero nvl nvl2 octet_length overlay parse_json
     parse_url pi pmod position positive pow power printf quarter quote radians reduce regexp regexp_count
     regexp_extract regexp_extract_all regexp_instr regexp_like regexp_replace regexp_substr repeat replace reverse
-    right rint rlike round rpad rtrim sec second sentences sequence sha sha1 sha2 shiftleft shiftright
+    right rint rlike round rpad rtrim schema_of_variant sec second sentences sequence sha sha1 sha2 shiftleft shiftright
     shiftrightunsigned sign signum sin sinh size slice smallint sort_array soundex space split split_part sqrt
     startswith str_to_map string struct substr substring substring_index tan tanh time time_bucket time_diff
     time_from_micros time_from_millis time_from_seconds time_to_micros time_to_millis time_to_seconds time_trunc
@@ -65,7 +65,7 @@ REFUSED = names(
     measure median min min_by mode monotonically_increasing_id now nth_value ntile percent_rank percentile
     percentile_approx percentile_cont percentile_disc posexplode posexplode_outer python_worker_logs raise_error rand
     randn random randstr range rank reflect regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
-    regr_sxy regr_syy row_number schema_of_avro schema_of_csv schema_of_json schema_of_variant schema_of_variant_agg
+    regr_sxy regr_syy row_number schema_of_avro schema_of_csv schema_of_json schema_of_variant_agg
     schema_of_xml session_user session_window shuffle skewness some spark_partition_id sql_keywords stack std stddev
     stddev_pop stddev_samp string_agg sum table_changes table_changes_by_path to_avro to_protobuf
     try_avg try_reflect try_sum uniform user uuid var_pop var_samp variance

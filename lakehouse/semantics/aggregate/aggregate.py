@@ -214,3 +214,11 @@ class Deviation:
 
     def result(self, accumulator: dict[str, Any]) -> float:
         return math.sqrt(accumulator["m2"] / (accumulator["n"] - 1)) if accumulator["n"] > 1 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Variance(Deviation):
+    """STDDEV_SAMP(column) of ksqlDB: the square of STDDEV_SAMPLE."""
+
+    def result(self, accumulator: dict[str, Any]) -> float:
+        return accumulator["m2"] / (accumulator["n"] - 1) if accumulator["n"] > 1 else 0.0

@@ -1,4 +1,4 @@
-"""Aggregates that keep many values: lists, sets, distinct counts, the largest k, histograms.
+"""Aggregates that keep many values: lists, sets, the only value, distinct counts, the largest k, histograms.
 
 Their accumulators are lists (a histogram's: a map) and grow with the group: the row of a table holds them, and every
 change rewrites the row. While a batch is folded they are `Values` and `Counts`, so that the cost of a record does not
@@ -68,6 +68,16 @@ class CollectSet(CollectList):
 
 
 @dataclass(frozen=True, slots=True)
+class OnlyValue(CollectSet):
+    """ATTR(column): the value that all records of the group have; null if they have several, null being one."""
+
+    limit: int | None = 2
+
+    def result(self, accumulator: Kept) -> Any:
+        return accumulator[0] if len(accumulator) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
 class CountDistinct:
     """COUNT_DISTINCT(column): the number of different values, nulls excluded; exact (ksqlDB's is an estimate)."""
 
@@ -86,20 +96,29 @@ class CountDistinct:
 
 @dataclass(frozen=True, slots=True)
 class TopK(Shown):
-    """TOPK(column, k): the k largest values, the largest first; nulls are skipped. `distinct`: each value once."""
+    """TOPK(column, k): the k largest values, the largest first; nulls are skipped. `distinct`: each value once.
+
+    by: the values are structs, which are ordered by this field; where it is null they are skipped. Of equal ones, the
+    first stays.
+    """
 
     k: int
     distinct: bool = False
+    by: str | None = None
 
     def zero(self) -> list[Any]:
         return []
 
     def add(self, accumulator: list[Any], value: Any, order: object) -> list[Any]:
-        return accumulator if value is None else self.merge(accumulator, [value])
+        left_out = value is None or (self.by is not None and value[self.by] is None)
+        return accumulator if left_out else self.merge(accumulator, [value])
 
     def merge(self, earlier: list[Any], later: list[Any]) -> list[Any]:
         values = _different([*earlier, *later]) if self.distinct else [*earlier, *later]
-        return sorted(values, key=sort_key, reverse=True)[: self.k]
+        return sorted(values, key=self._rank, reverse=True)[: self.k]
+
+    def _rank(self, value: Any) -> Any:
+        return sort_key(value if self.by is None else value[self.by])
 
 
 def _different(values: list[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""LATEST and EARLIEST: the value of the group's last, or first, record in order of arrival.
+"""LATEST and EARLIEST: the value of the group's last, or first, record in order of arrival; or of several of them.
 
 Not event time: see rule 6, and ksqlDB's LATEST_BY_OFFSET. The accumulator carries the record's position, so that two
 sessions that become one know which of their values came later. None: no record has qualified yet.
@@ -46,3 +46,38 @@ class EarliestValue(LatestValue):
     def chosen(self, *marked: dict[str, Any]) -> dict[str, Any]:
         """Return the value whose record came first."""
         return min(marked, key=lambda item: item["at"])
+
+
+@dataclass(frozen=True, slots=True)
+class LatestValues:
+    """LATEST(column, k): the last k values as a list, the one that came first at its begin."""
+
+    k: int
+    ignore_nulls: bool = True
+
+    def zero(self) -> list[dict[str, Any]]:
+        return []
+
+    def add(self, accumulator: list[dict[str, Any]], value: Any, order: Any) -> list[dict[str, Any]]:
+        if value is None and self.ignore_nulls:
+            return accumulator
+        return self.merge(accumulator, [{"at": order, "value": value}])
+
+    def merge(self, earlier: list[dict[str, Any]], later: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return self.chosen(sorted([*earlier, *later], key=lambda item: item["at"]))
+
+    def chosen(self, marked: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the values whose records came last."""
+        return marked[-self.k :]
+
+    def result(self, accumulator: list[dict[str, Any]]) -> list[Any]:
+        return [item["value"] for item in accumulator]
+
+
+@dataclass(frozen=True, slots=True)
+class EarliestValues(LatestValues):
+    """EARLIEST(column, k): the first k values as a list."""
+
+    def chosen(self, marked: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the values whose records came first."""
+        return marked[: self.k]

@@ -2,8 +2,8 @@
 
 Spark's from_json knows one case. A record in which the columns' names stand in another one gets them rewritten, in its
 text: in a JSON text only a name can be a quoted word before a colon. Where a name may belong to an object inside, or is
-written with escapes, Python reads the record: `lakehouse.formats.json_value` has the rule. A property test holds both
-equal.
+written with escapes, Python reads the record: `lakehouse.formats.json_value` has the rule. So it does where a number
+stands in quotes, or a whole number has a point. A property test holds both equal.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from sqlglot import exp
 
+from lakehouse.formats.text_value import INTEGER_BITS
 from lakehouse.plan.schema import Column as PlanColumn
-from lakehouse.plan.schema import parse_type
+from lakehouse.plan.schema import base_type, parse_type
 
 NESTED = r"\{[^{]*\{"
 BEFORE, AFTER = r'(?<=[{,\s])"', r'"(?=\s*:)'
@@ -35,11 +36,14 @@ def json_any_case(
     columns = list(columns)
     names = "|".join(sorted({name for column in columns for name in _names(column)}))
     other = text.rlike(f"{BEFORE}(?!(?:{names}){AFTER})(?i:{names}){AFTER}")
-    slow = F.coalesce((other & text.rlike(NESTED)) | text.contains(ESCAPED), F.lit(False))
     renamed = text
     for column in columns:
         renamed = F.regexp_replace(renamed, f"{BEFORE}(?i:{column.name}){AFTER}", f'"{column.name}"')
     quick = from_json(F.when(other, renamed).otherwise(text))
+    unclear = (other & text.rlike(NESTED)) | text.contains(ESCAPED)
+    if loose := _loose_numbers(columns):
+        unclear |= text.rlike(loose)
+    slow = F.coalesce(unclear, F.lit(False))
     careful = in_python(F.when(slow, text.cast("binary")))
     corrupt = F.when(slow, careful["_unfit"]).otherwise(
         F.when(quick.isNull(), F.lit("no object")).otherwise(quick["_corrupt"])
@@ -53,3 +57,28 @@ def _names(column: PlanColumn) -> Iterable[str]:
     yield column.name
     for field in parse_type(column.type).find_all(exp.ColumnDef):
         yield field.name
+
+
+def _loose_numbers(columns: Iterable[PlanColumn]) -> str:
+    """A pattern for texts in which a number may be written as Spark does not read it; empty if there are no numbers."""
+    found: dict[str, set[str]] = {}
+    for column in columns:
+        _find_numbers(column.name, parse_type(column.type), "", found)
+    return "|".join(
+        f'{BEFORE}(?i:{"|".join(sorted(names))})"\\s*:\\s*{written}' for written, names in sorted(found.items())
+    )
+
+
+def _find_numbers(name: str, kind: exp.DataType, within: str, found: dict[str, set[str]]) -> None:
+    """Add a number's name under the pattern of what would be written loosely. within: the begin of a list or a map."""
+    base = base_type(kind.sql("spark").lower())
+    if base in INTEGER_BITS:
+        found.setdefault(f'{within}(?:"|-?\\d+[.eE])', set()).add(name)
+    elif base in ("float", "double"):
+        found.setdefault(f'{within}"', set()).add(name)
+    elif base == "struct":
+        for field in kind.expressions:
+            _find_numbers(field.name, field.args["kind"], "", found)
+    elif base in ("array", "map"):
+        until = r".*?" if within else r"[^\]}]*?"  # of a list in a list, all that follows: Python then looks closer
+        _find_numbers(name, kind.expressions[-1], rf"[\[{{]{until}(?<=[\[,:\s])", found)

@@ -1,0 +1,41 @@
+"""CORRELATION: how far two columns of a group's records lie on one line, from -1 to 1 (Pearson's coefficient)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+TYPE = "struct<n: bigint, x: double, y: double, xx: double, yy: double, xy: double>"
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """CORRELATION(x, y), over structs {"x": ..., "y": ...}; those with a null are skipped.
+
+    Over fewer than two records, or where one of the columns has one value only, it is NaN, as in ksqlDB. Kept are the
+    means and the sums of squared distances from them, as `Deviation` does: sums of squares would lose digits.
+    """
+
+    def zero(self) -> dict[str, Any]:
+        return {"n": 0, "x": 0.0, "y": 0.0, "xx": 0.0, "yy": 0.0, "xy": 0.0}
+
+    def add(self, accumulator: dict[str, Any], value: dict[str, Any] | None, order: object) -> dict[str, Any]:
+        if value is None or value["x"] is None or value["y"] is None:
+            return accumulator
+        one = {"n": 1, "x": float(value["x"]), "y": float(value["y"]), "xx": 0.0, "yy": 0.0, "xy": 0.0}
+        return self.merge(accumulator, one)
+
+    def merge(self, earlier: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
+        if not (earlier["n"] and later["n"]):
+            return later if later["n"] else earlier
+        n = earlier["n"] + later["n"]
+        x, y = (later[name] - earlier[name] for name in ("x", "y"))
+        weight = earlier["n"] * later["n"] / n
+        moved = {name: earlier[name] + by * later["n"] / n for name, by in (("x", x), ("y", y))}
+        spread = (("xx", x * x), ("yy", y * y), ("xy", x * y))
+        return {"n": n, **moved, **{name: earlier[name] + later[name] + by * weight for name, by in spread}}
+
+    def result(self, accumulator: dict[str, Any]) -> float:
+        scale = math.sqrt(accumulator["xx"]) * math.sqrt(accumulator["yy"])
+        return accumulator["xy"] / scale if scale else math.nan
