@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lakehouse.formats import delimited, json_value, primitive
+from lakehouse.formats import delimited, epoch, json_value, primitive
 from lakehouse.formats.unfit import Unfit
 from lakehouse.model.model import Bad, Decoded
 from lakehouse.plan.origin import Source
@@ -25,6 +25,9 @@ def decode_columns(format: str, columns: tuple[Column, ...], data: bytes | None)
     """Return the row in the bytes of a key or a value; None for a null. Raises Unfit, with the reason."""
     if data is None:
         return None
+    format, as_numbers = epoch.plain_format(format)
+    if as_numbers:
+        return epoch.moments(decode_columns(format, epoch.number_columns(columns), data), columns)
     by = delimited.delimiter(format)
     return _DECODERS[format](data, columns) if by is None else delimited.decode(data, columns, by)
 

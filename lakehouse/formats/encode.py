@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lakehouse.formats import delimited, json_value, primitive
+from lakehouse.formats import delimited, epoch, json_value, primitive
 from lakehouse.plan.schema import Column
 
 _ENCODERS: dict[str, Callable[[dict[str, Any], tuple[Column, ...]], bytes]] = {
@@ -21,6 +21,9 @@ def encode_key(format: str, columns: tuple[Column, ...], values: dict[str, Any] 
 
     A null primitive has no bytes either, so format kafka can't tell a null column from a null key.
     """
+    format, as_numbers = epoch.plain_format(format)
+    if as_numbers and values is not None:
+        values = epoch.numbers(values)
     if values is None or (format == "kafka" and values.get(columns[0].name) is None):
         return None
     by = delimited.delimiter(format)

@@ -27,6 +27,7 @@ EVENT_TIME = "lakehouse.event-time"
 ORIGIN = "lakehouse.origin"
 ACCUMULATORS = "lakehouse.accumulators"
 DEFLATED = "lakehouse.accumulators-deflated"
+FORMAT = "lakehouse.format"
 LEFT_OUT = "lakehouse.accumulators-left-out"
 LARGEST_INFLATED = 1 << 30  # a header of a few kilobytes could ask for any amount of memory
 LIMIT = "max.message.bytes"
@@ -39,7 +40,10 @@ HELP = "It may have been written by another program, or with other headers: only
 
 @dataclass(frozen=True, slots=True)
 class RecordHeaders:
-    """The headers of one record. accumulators: JSON, None without any; left_out: the number of bytes left out."""
+    """The headers of one record. accumulators: JSON, None without any; left_out: the number of bytes left out.
+
+    format: of the value, where it is not plain JSON.
+    """
 
     where: str
     position: Position
@@ -48,6 +52,7 @@ class RecordHeaders:
     of: str
     accumulators: bytes | None = None
     left_out: int | None = None
+    format: str = "json"
 
 
 def said_by(message: Message) -> RecordHeaders:
@@ -61,9 +66,11 @@ def said_by(message: Message) -> RecordHeaders:
             )
     origin, _, of = _text(pairs, ORIGIN, where).partition("/")
     left_out = _whole(_text(pairs, LEFT_OUT, where), LEFT_OUT, where) if LEFT_OUT in pairs else None
+    format = _text(pairs, FORMAT, where) if FORMAT in pairs else "json"
     return RecordHeaders(
         where, _position(_text(pairs, POSITION, where), where),
         _whole(_text(pairs, EVENT_TIME, where), EVENT_TIME, where), origin, of, _accumulators(pairs, where), left_out,
+        format,
     )  # fmt: skip
 
 

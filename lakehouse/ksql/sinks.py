@@ -10,6 +10,7 @@ from lakehouse.ksql.moments import has_moment, leaving
 from lakehouse.ksql.source import KEY_KINDS
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.plan.expression import name_text
+from lakehouse.plan.schema import EPOCH
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Changes, Sink
 
@@ -24,10 +25,12 @@ def as_written(of: Relational) -> Stream:
 
 
 def sink_of(of: Stream | Changes, entry: Entry) -> Sink:
-    """Return the sink of an entry's topic, in its format."""
+    """Return the sink of an entry's topic, in its format; moments are numbers."""
     format = entry.formats[1].lower() if entry.is_wrapped else "json_bare"
     if format == "delimited" and entry.delimiter != ",":
         format += entry.delimiter
+    if any(has_moment(column.kind) for column in entry.columns):
+        format += EPOCH
     return replace(of.to_topic(entry.topic, partitions=entry.partitions), format=format)
 
 

@@ -23,6 +23,8 @@ PSEUDO_COLUMNS = {"rowtime": "bigint", "rowpartition": "int", "rowoffset": "bigi
 
 # The order of the lake: see `lakehouse.semantics.position`.
 HEADERS_TYPE = "array<struct<key: string, value: binary>>"
+# What the name of a format ends with in which dates and timestamps are numbers: see `lakehouse.formats.epoch`.
+EPOCH = "+epoch"
 ORDINALS_TYPE = "array<bigint>"
 POSITION_TYPE = (
     "struct<tick: bigint, order_time: bigint, topic: string, partition: int, offset: bigint, "

@@ -261,11 +261,10 @@ def _rows(
     for record in found.newest:
         said = record.said
         try:
-            shown = decode_columns("json", value, record.value)
-            if shown is None:
+            if (shown := decode_columns(said.format, value, record.value)) is None:
                 continue
             kept = decode_columns("json", hidden, said.accumulators or b"{}") or {}
-            names = decode_columns(key_format(key), key, record.key) or {}
+            names = decode_columns(key_format(key, said.format), key, record.key) or {}
         except Unfit as error:
             raise NotFound(f"record {said.where} is not a row of table {table.name!r}: {error}. {_INSTEAD}") from None
         if going_on and hidden and said.accumulators is None:
@@ -294,7 +293,8 @@ def _ticks_back(cover: Cover) -> dict[str, int]:
 def _moved(table: Table, kept: dict[str, Any], by: int) -> dict[str, Any]:
     """The accumulators of LATEST and EARLIEST hold positions, too."""
     for item in table.fold.aggregations:
-        if item.kind in ("latest", "earliest") and (marked := kept.get(f"_acc_{item.name}")) is not None:
-            at = {**marked["at"], "tick": marked["at"]["tick"] - by}
-            kept[f"_acc_{item.name}"] = {**marked, "at": at}
+        if item.kind.removesuffix("_k") in ("latest", "earliest"):
+            marked = kept.get(f"_acc_{item.name}") or []
+            for one in marked if isinstance(marked, list) else [marked]:
+                one["at"]["tick"] -= by
     return kept

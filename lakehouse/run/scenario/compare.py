@@ -10,13 +10,14 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 from lakehouse.formats.delimited import delimiter
 from lakehouse.formats.encode import encode_value
+from lakehouse.formats.epoch import numbers, plain_format
 from lakehouse.formats.json_text import java_double, timestamp_text, write
 from lakehouse.model.event import Late, unhashable
 from lakehouse.model.model import Result
@@ -46,7 +47,7 @@ def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
     for item in expected.get("outputs", []):
         outputs.setdefault(_spelled(item["topic"], {**result.topics, **result.changelogs}), []).append(item)
     for topic, wanted in outputs.items():
-        found = result.topics.get(topic, result.changelogs.get(topic))
+        found = _as_sent(app, topic, result.topics.get(topic, result.changelogs.get(topic)))
         known = {**result.changelogs, **result.topics}
         if found is None:
             failures += _missing("topic", topic, known)
@@ -118,9 +119,27 @@ def _published(app: App, topic: str) -> Keys:
     return keys_of(next((sink.of for sink in app.sinks if sink.topic == topic), None) or app.table(topic))
 
 
+def _format(app: App, topic: str) -> str:
+    return next((sink.format for sink in app.sinks if sink.topic == topic), "json")
+
+
+def _as_sent(app: App, topic: str, found: list[Change] | None) -> list[Change] | None:
+    """The changes with their moments as numbers, if that is how the topic has them."""
+    if found is None or not plain_format(_format(app, topic))[1]:
+        return found
+    names = _published(app, topic).columns
+    made = []
+    for change in found:
+        key, value = change.key, change.value
+        if key is not None:
+            key = (*numbers(dict(zip(names, key, strict=False))).values(), *key[len(names) :])
+        made.append(replace(change, key=key, value=None if value is None else numbers(value)))
+    return made
+
+
 def _texts(app: App, topic: str, wanted: list[dict[str, Any]], found: list[Change]) -> list[dict[str, Any]]:
     """What is wanted, with the row instead of a value that is written as the record's own text, if it is that row's."""
-    format = next((sink.format for sink in app.sinks if sink.topic == topic), "json")
+    format = plain_format(_format(app, topic))[0]
     made = []
     for number, want in enumerate(wanted):
         row = found[number].value if number < len(found) else None

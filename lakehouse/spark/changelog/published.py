@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.formats.encode import encode_key, encode_value
+from lakehouse.formats.epoch import plain_format
 from lakehouse.kafka.covers import NextOffsets
-from lakehouse.kafka.headers import ACCUMULATORS, EVENT_TIME, ORIGIN, POSITION
+from lakehouse.kafka.headers import ACCUMULATORS, EVENT_TIME, FORMAT, ORIGIN, POSITION
 from lakehouse.kafka.produce import ProducerRecord
 from lakehouse.plan.app import named_window
 from lakehouse.plan.operator import WINDOW_COLUMNS
@@ -29,10 +30,13 @@ from lakehouse.spark.table import tables
 from lakehouse.spark.transaction import table_id
 
 
-def key_format(columns: tuple[Column, ...]) -> str:
-    """Return how a key of these columns is written: as Kafka's primitive if it is one, else as JSON."""
+def key_format(columns: tuple[Column, ...], beside: str = "json") -> str:
+    """Return how a key of these columns is written: as Kafka's primitive if it is one, else as JSON.
+
+    beside: the format of the value; a key has its moments as that has them.
+    """
     simple = len(columns) == 1 and base_type(columns[0].type) in ("string", "int", "bigint", "double", "binary")
-    return "kafka" if simple else "json"
+    return "kafka" if simple else "json+epoch" if plain_format(beside)[1] else "json"
 
 
 def columns_of(spark: SparkSession, of: Stream | Table) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
@@ -152,6 +156,7 @@ class _Writer:
         self._format = format
         self._origin = f"{origin}/{of.name if isinstance(of, Table) else ''}".encode()
         self._key, self._value = columns_of(spark, of)
+        self._kept_by_table = isinstance(of, Table)
         self._kept = () if isinstance(of, Stream) else accumulators_of(spark, of)
         windowed = isinstance(of, Table) and named_window(of) is not None
         # The windows of one key stay in its partition.
@@ -163,11 +168,13 @@ class _Writer:
             (EVENT_TIME, str(row["_event_time_ms"]).encode()),
             (ORIGIN, self._origin),
         ]
+        if self._format != "json" and self._kept_by_table:
+            headers.append((FORMAT, self._format.encode()))
         if self._kept and not row["_tombstone"]:
             headers.append((ACCUMULATORS, encode_value("json", self._kept, row)))
-        key = None if row.get("_null_key") else encode_key(key_format(self._key), self._key, row)
+        key = None if row.get("_null_key") else encode_key(key_format(self._key, self._format), self._key, row)
         value = None if row["_tombstone"] else encode_value(self._format, self._value, row)
         place: bytes | int | None = row.get("_place")
         if self._placed_by is not None:
-            place = encode_key(key_format(self._placed_by), self._placed_by, row)
+            place = encode_key(key_format(self._placed_by, self._format), self._placed_by, row)
         return ProducerRecord(key, value, row["_event_time_ms"], tuple(headers), place=place)
