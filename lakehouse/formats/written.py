@@ -17,6 +17,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -28,6 +29,8 @@ from lakehouse.formats.text_value import parse_binary
 from lakehouse.formats.unfit import Unfit, clipped, utf8
 from lakehouse.plan.origin import JSON_FORMATS, Source
 from lakehouse.plan.schema import Column, base_type
+from lakehouse.semantics import windowed_key
+from lakehouse.semantics.window import Span
 
 # The Python type in which a primitive is written: another type would silently give other bytes.
 _TAKES: dict[str, tuple[type, ...]] = {
@@ -39,10 +42,19 @@ _TAKES: dict[str, tuple[type, ...]] = {
 }
 
 
-def key_bytes(source: Source, key: Any) -> bytes | None:
-    """Return the bytes of a key; a key of several columns is an object, or their values in order. Raises Unfit."""
+def key_bytes(source: Source, key: Any, window: Mapping[str, int] | None = None) -> bytes | None:
+    """Return the bytes of a key; a key of several columns is an object, or their values in order. Raises Unfit.
+
+    window: of a key that names one, its "start" and "end" in milliseconds.
+    """
     if key is None:
         return None
+    format, kind = windowed_key.window_of(source.key_format)
+    if kind is not None:
+        if window is None:
+            raise Unfit('the key names a window: {"start": ..., "end": ...}')
+        own = key_bytes(replace(source, key=source.key[:-2], key_format=format), key)
+        return windowed_key.with_window(own or b"", kind, Span(int(window["start"]), int(window["end"])))
     if source.key_format == "none":
         return key.encode("utf-8") if isinstance(key, str) else write(key).encode("utf-8")
     if delimiter(source.key_format) and isinstance(key, str):
@@ -98,6 +110,8 @@ def written_key(source: Source, data: bytes | None) -> Any:
     """Return the written form of a key. Raises Unfit for bytes that have none: show them in hex."""
     if data is None:
         return None
+    if windowed_key.window_of(source.key_format)[1] is not None:
+        raise Unfit("it names a window")
     if delimiter(source.key_format) or source.key_format == "none":
         key: Any = utf8(data)
     elif source.key_format == "kafka":

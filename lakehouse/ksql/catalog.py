@@ -10,7 +10,7 @@ from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Query
-from lakehouse.plan.app import named_window
+from lakehouse.plan.app import named_window, read_window
 from lakehouse.plan.refused.near import near
 from lakehouse.plan.schema import check_name
 from lakehouse.plan.stream import Stream
@@ -87,7 +87,7 @@ BOUNDS = {"WINDOWSTART": "window_start", "WINDOWEND": "window_end"}
 
 def is_windowed(node: Stream | Table) -> bool:
     """Say whether the key of a node names windows."""
-    return isinstance(node, Table) and named_window(node) is not None
+    return (named_window(node) if isinstance(node, Table) else read_window(node)) is not None
 
 
 def bound(name: str) -> Sql:

@@ -38,7 +38,7 @@ def grouped(stream: Stream, scope: Visible, items: list[NamedItem], query: Query
         if aggregates_in(one):
             raise SqlError("GROUP BY does not support aggregate functions", one.at)
     by = [scope.sql(one) for one in query.group_by]
-    _check_bounds(items, query)
+    _check_bounds(items, query, {seen.name for seen in (*scope.columns, *scope.pseudo)})
     if query.window is not None and query.window.name == "TUMBLING":
         scope = replace(scope, names={**scope.names, **_bounds(query.window.size)})
     keys = _keys(scope, items, by, query)
@@ -145,12 +145,12 @@ def _bounds(size: int) -> dict[str, Sql]:
     return {"WINDOWSTART": Sql(start, k.BIGINT), "WINDOWEND": Sql(f"({start} + {size})", k.BIGINT)}
 
 
-def _check_bounds(items: list[NamedItem], query: Query) -> None:
+def _check_bounds(items: list[NamedItem], query: Query, known: set[str]) -> None:
     for item in items:
         for part in item.expression.walk():
             if not isinstance(part, t.Name) or part.name not in BOUNDS:
                 continue
-            if query.window is None:
+            if query.window is None and part.name not in known:
                 raise SqlError(f"column '{part.name}' cannot be resolved: the query has no WINDOW", part.at)
 
 
@@ -224,11 +224,9 @@ def aggregation(call: t.Call, scope: Visible) -> tuple[Aggregation, Kind]:
         if nested := aggregates_in(part):
             raise SqlError(f"aggregate functions can't be nested: {call.name}({nested[0].name}(...))", nested[0].at)
         for one in part.walk():
-            if isinstance(one, t.Name) and one.name in BOUNDS and one.name not in {seen.name for seen in scope.columns}:
-                raise SqlError(
-                    f"{one.name} in {call.name}: a window has one. Select it beside the aggregates",
-                    one.at,
-                )
+            known = {seen.name for seen in (*scope.columns, *scope.pseudo)}
+            if isinstance(one, t.Name) and one.name in BOUNDS and one.name not in known:
+                raise SqlError(f"{one.name} in {call.name}: a window has one. Select it beside the aggregates", one.at)
     given = [scope.sql(one) for one in arguments]
     _check_taken(record, [of.kind for of in given], call.at)
     return record.call(given, options), record.gives(*(of.kind for of in given), *options)

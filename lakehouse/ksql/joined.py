@@ -25,6 +25,13 @@ def joined(query: Query, left: Entry, find: Find, name: str) -> Joined:
     for join in query.joins:
         if aliases.count(join.right.alias) > 1:
             raise SqlError(f"two sources have the name {join.right.alias}. Give them aliases", join.right.at)
+    for of, at in (
+        (left, query.relation.at),
+        *((find(join.right.name, join.right.at), join.at) for join in query.joins),
+    ):
+        if of.query is None and of.is_windowed:
+            raise SqlError(f"{of.name} has a WINDOW_TYPE: a key with a window in it can't be joined here. Read it with "
+                           "a SELECT that has PARTITION BY, and join that", at)  # fmt: skip
     first = query.relation.alias
     so_far = Joining(
         query, name, left.made.node,

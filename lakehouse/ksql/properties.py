@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakehouse.errors import SqlError
+from lakehouse.ksql.syntax.read_statement import UNITS_MS
 from lakehouse.ksql.syntax.statement import CreateAs, CreateSource, Properties
 from lakehouse.ksql.syntax.tree import Name, Value
 from lakehouse.plan.refused.near import near
@@ -21,15 +22,15 @@ OF_QUERY = (
     "KAFKA_TOPIC", "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "PARTITIONS", "REPLICAS", "TIMESTAMP", "TIMESTAMP_FORMAT",
     "WRAP_SINGLE_VALUE", "VALUE_DELIMITER", "KEY_DELIMITER", "RETENTION_MS",
 )  # fmt: skip
-REFUSED = {
-    "WINDOW_TYPE": "a key with a window in it can't be read yet. Declare the topic that the windowed table was made of",
-    "WINDOW_SIZE": "a key with a window in it can't be read yet. Declare the topic that the windowed table was made of",
-}
+WINDOW_TYPES = ("SESSION", "TUMBLING", "HOPPING")
 
 
 @dataclass(frozen=True, slots=True)
 class With:
-    """The properties of a statement. at: where the statement begins."""
+    """The properties of a statement. at: where the statement begins.
+
+    window: what stands behind a key: the size of a window in milliseconds, 0 for a session; None for nothing.
+    """
 
     topic: str
     key_format: str
@@ -42,6 +43,7 @@ class With:
     is_wrapped: bool = True
     key_delimiter: str = ","
     value_delimiter: str = ","
+    window: int | None = None
 
 
 def of_source(statement: CreateSource) -> With:
@@ -59,7 +61,8 @@ def of_source(statement: CreateSource) -> With:
                        statement.at)  # fmt: skip
     if value_format == "NONE":
         raise SqlError("VALUE_FORMAT='NONE' reads no value, and the schema has value columns", _at(given, statement.at))
-    return _given(given, topic, _format(given, "KEY_FORMAT") or both or "KAFKA", value_format, statement.at)
+    made = _given(given, topic, _format(given, "KEY_FORMAT") or both or "KAFKA", value_format, statement.at)
+    return replace(made, window=_window(given))
 
 
 def of_query(statement: CreateAs, formats: tuple[str, str], delimiter: str) -> With:
@@ -92,9 +95,32 @@ def _check(given: Properties, known: tuple[str, ...], at: int) -> None:
         if name not in known:
             raise SqlError(f"invalid config variable {name} in the WITH clause.{near(name, known)}", value.at,
                            expected=", ".join(known))  # fmt: skip
-        if name in REFUSED:
-            raise SqlError(f"{name}: {REFUSED[name]}", value.at)
     _number(given, "REPLICAS")
+
+
+def _window(given: Properties) -> int | None:
+    """The size of the window that keys name, 0 for a session, None without one. Raises SqlError."""
+    kind, size = _text(given, "WINDOW_TYPE"), _text(given, "WINDOW_SIZE")
+    if kind is None:
+        if size is not None:
+            raise SqlError("WINDOW_SIZE is for a WINDOW_TYPE of TUMBLING or HOPPING", given["WINDOW_SIZE"].at)
+        return None
+    if kind.upper() not in WINDOW_TYPES:
+        raise SqlError(f"unknown window type {kind}.{near(kind.upper(), WINDOW_TYPES)}", given["WINDOW_TYPE"].at,
+                       expected=", ".join(WINDOW_TYPES))  # fmt: skip
+    if kind.upper() == "SESSION":
+        if size is not None:
+            raise SqlError("'WINDOW_SIZE' should not be set for SESSION windows", given["WINDOW_SIZE"].at)
+        return 0
+    if size is None:
+        raise SqlError(f"'WINDOW_SIZE' should be set for {kind.upper()} windows: WINDOW_SIZE='30 SECONDS'",
+                       given["WINDOW_TYPE"].at)  # fmt: skip
+    number, _, unit = size.strip().partition(" ")
+    length = UNITS_MS.get(unit.strip().upper().removesuffix("S"))
+    if length is None or not number.isdecimal() or not int(number):
+        raise SqlError("WINDOW_SIZE is a number and a unit of time", given["WINDOW_SIZE"].at, found=size,
+                       expected="'30 SECONDS'")  # fmt: skip
+    return int(number) * length
 
 
 def _delimiter(given: Properties, name: str) -> str | None:

@@ -68,8 +68,17 @@ def beginning(query: Query, find: Find, name: str) -> Joined:
     columns = tuple(Seen(c.name, alias, column(c.name, c.kind)) for c in left.columns)
     is_table = isinstance(left.made.node, Table)
     pseudo = tuple(Seen(name, alias, column(name.lower(), kind)) for name, kind in PSEUDO.items())
-    pseudo += tuple(Seen(name, alias, bound(name)) for name in BOUNDS if left.is_windowed)
-    return Joined(left.made.node, (Side(alias, left.columns),), Visible(columns, pseudo), left.made.key, (), is_table)
+    own = {column.name for column in left.columns}
+    bounds = tuple(Seen(name, alias, bound(name)) for name in BOUNDS if left.is_windowed and name not in own)
+    return Joined(left.made.node, (_side(left, alias, bounds),), Visible(columns, (*pseudo, *bounds)), left.made.key,
+                  (), is_table)  # fmt: skip
+
+
+def _side(of: Entry, alias: str, bounds: tuple[Seen, ...]) -> Side:
+    """What * means: the key, the bounds of its window, and the values."""
+    key = [column for column in of.columns if column.is_key]
+    values = [column for column in of.columns if not column.is_key]
+    return Side(alias, (*key, *(SqlColumn(one.name, one.sql.kind) for one in bounds), *values))
 
 
 def _with_keys(query: Query) -> tuple[Item, ...]:
@@ -177,7 +186,7 @@ def _selected(stream: Stream, scope: Visible, items: list[NamedItem], query: Que
     values = {item.name: of for item, of in made if item.name not in keys}
     if not values:
         raise SqlError("the projection contains no value columns", query.at)
-    stream = _keyed(stream, keys, values, nothing, windowed=is_windowed(begin.node))
+    stream = _keyed(stream, keys, values, nothing, windowed=is_windowed(begin.node) and not by)
     columns = [SqlColumn(name, of.kind, is_key=True) for name, of in keys.items()]
     return Relational(stream, (*columns, *(SqlColumn(name, of.kind) for name, of in values.items())))
 

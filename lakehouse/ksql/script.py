@@ -11,7 +11,7 @@ from lakehouse.ksql import source
 from lakehouse.ksql.catalog import Catalog, Entry, Relational, checked_name, queries, sources_of
 from lakehouse.ksql.properties import of_query
 from lakehouse.ksql.query import QueryTarget, compiled
-from lakehouse.ksql.sinks import as_written, check_format, sink_of
+from lakehouse.ksql.sinks import as_written, check_format, check_key, sink_of
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import parse
 from lakehouse.ksql.syntax.texts import Text, texts
@@ -168,6 +168,7 @@ class Script:
         given = of_query(statement, first.formats, first.delimiter)
         made = compiled(query, self.find, QueryTarget(statement.kind, statement.name, statement.at))
         check_format(made, given.value_format, statement.at, is_wrapped=given.is_wrapped)
+        check_key(made, statement)
         prefix = f"C{statement.kind[0]}AS_{statement.name}"
         return Entry(
             statement.kind, statement.name, given.topic, (given.key_format, given.value_format), made, text, query,

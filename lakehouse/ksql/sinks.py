@@ -9,6 +9,8 @@ from lakehouse.ksql.catalog import Entry, Relational
 from lakehouse.ksql.moments import has_moment, leaving
 from lakehouse.ksql.source import KEY_KINDS
 from lakehouse.ksql.syntax.kind import Kind
+from lakehouse.ksql.syntax.statement import CreateAs
+from lakehouse.ksql.syntax.tree import Value
 from lakehouse.plan.expression import name_text
 from lakehouse.plan.schema import EPOCH
 from lakehouse.plan.stream import Stream
@@ -52,3 +54,11 @@ def check_format(made: Relational, format: str, at: int, *, is_wrapped: bool = T
             "(VALUE_FORMAT='JSON')",
             at,
         )
+
+
+def check_key(made: Relational, statement: CreateAs) -> None:
+    """Raise SqlError for KEY_FORMAT='NONE' beside a key."""
+    format = statement.properties.get("KEY_FORMAT")
+    if made.key and isinstance(format, Value) and str(format.value).upper() == "NONE":
+        shown = ", ".join(f"{c.name} {c.kind} KEY" for c in made.columns if c.is_key)
+        raise SqlError(f"the 'NONE' format can only be used when no columns are defined. Got: {shown}", format.at)

@@ -14,9 +14,12 @@ from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import CreateSource, SchemaElement
 from lakehouse.plan.build import stream
 from lakehouse.plan.expression import Expression, expression, name_text
+from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
+from lakehouse.plan.schema import Column
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
+from lakehouse.semantics.windowed_key import format_with
 
 HEADERS = k.array(k.struct({"KEY": k.STRING, "VALUE": k.BYTES}))
 KEY_KINDS = ("INTEGER", "BIGINT", "DOUBLE", "STRING", "BYTES")
@@ -77,6 +80,11 @@ def _columns(statement: CreateSource, given: With) -> _Columns:
             "tables require a PRIMARY KEY. Please define the PRIMARY KEY: (ID VARCHAR PRIMARY KEY, ...)", statement.at
         )
     value = tuple(element for element in elements if element not in (*key, *headers))
+    if given.window is not None and not key:
+        raise SqlError("windowed sources require a key column: (ID VARCHAR KEY, ...)", statement.at)
+    if key and given.key_format == "NONE":
+        shown = ", ".join(f"{element.name} {element.kind} KEY" for element in key)
+        raise SqlError(f"the 'NONE' format can only be used when no columns are defined. Got: {shown}", statement.at)
     if not given.is_wrapped and len(value) > 1:
         raise SqlError("WRAP_SINGLE_VALUE=false is for a schema with one value column", statement.at)
     if not value:
@@ -128,13 +136,21 @@ def _stream(statement: CreateSource, columns: _Columns, given: With) -> Stream:
         value_format=_format(made.source.value_format, not given.is_wrapped, given.value_delimiter),
         event_time=_event_time(made, columns, given),
     )
-    made = replace(made, source=source)
+    made = replace(made, source=source) if given.window is None else _windowed(made, source, given.window)
     if not headers and not any(has_moment(element.kind) for element in columns.value):
         return made
     texts = [f"{arrived(name_text(e.name), e.kind)} AS `{e.name}`" for e in columns.value if has_moment(e.kind)]
     texts += [f"{_header(headers, element)} AS `{element.name}`" for element in columns.headers]
     plain = {e.name: name_text(e.name) for e in columns.value if not has_moment(e.kind)}
     return made.select(*texts, **plain)
+
+
+def _windowed(made: Stream, source: Source, size: int) -> Stream:
+    """The stream with the bounds of the window that its key names as the last columns of its key."""
+    bounds = tuple(Column(name, "timestamp") for name in WINDOW_COLUMNS)
+    source = replace(source, key=(*source.key, *bounds), key_format=format_with(source.key_format, size or None))
+    columns = (*source.key, *made.columns[len(made.key) :])
+    return replace(made, source=source, key=(*made.key, *WINDOW_COLUMNS), columns=columns)
 
 
 def _format(name: str, is_bare: bool, delimiter: str) -> str:

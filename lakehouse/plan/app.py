@@ -26,6 +26,7 @@ from lakehouse.plan.step import Rekey
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
 from lakehouse.semantics.window import Window
+from lakehouse.semantics.windowed_key import window_of
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -107,8 +108,20 @@ def depth(table: Table) -> int:
 def named_window(table: Table) -> Window | None:
     """Return the window that a table's key names: its own, or that of the rows that it keeps."""
     of = table.stream.source
+    if table.fold.window is None and not isinstance(of, RowsOf):
+        return read_window(table.stream) if _names_window(table.key) else None
     if not isinstance(of, RowsOf) or table.fold.window is not None:
         return table.fold.window
     rekeyed = (step.columns[-len(WINDOW_COLUMNS) :] for step in table.stream.steps if isinstance(step, Rekey))
     same = all(tuple(item.expression.text for item in columns) == WINDOW_COLUMNS for columns in rekeyed)
-    return named_window(of.table) if same and table.key[-len(WINDOW_COLUMNS) :] == WINDOW_COLUMNS else None
+    return named_window(of.table) if same and _names_window(table.key) else None
+
+
+def read_window(stream: Stream) -> Window | None:
+    """Return the window that the keys of a topic name, if the stream still has it in its key."""
+    sources = stream.decodes
+    return window_of(sources[0].key_format)[1] if sources and _names_window(stream.key) else None
+
+
+def _names_window(key: tuple[str, ...]) -> bool:
+    return key[-len(WINDOW_COLUMNS) :] == WINDOW_COLUMNS

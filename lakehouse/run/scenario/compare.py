@@ -21,7 +21,7 @@ from lakehouse.formats.epoch import numbers, plain_format
 from lakehouse.formats.json_text import java_double, timestamp_text, write
 from lakehouse.model.event import Late, unhashable
 from lakehouse.model.model import Result
-from lakehouse.plan.app import App, named_window
+from lakehouse.plan.app import App, named_window, read_window
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import Column
 from lakehouse.plan.stream import Stream
@@ -108,7 +108,7 @@ class Keys:
 
 def keys_of(of: Stream | Table) -> Keys:
     """Return how the keys of a stream or a table are written."""
-    window = None if isinstance(of, Stream) else named_window(of)
+    window = read_window(of) if isinstance(of, Stream) else named_window(of)
     if window is None:
         return Keys(of.key)
     return Keys(of.key[: -len(WINDOW_COLUMNS)], "session" if isinstance(window, Session) else "time")

@@ -208,7 +208,7 @@ def _record(scenario: Scenario, app: App, number: int, item: dict[str, Any]) -> 
     place = (int(item.get("partition", 0)), int(item.get("timestamp", 0)))
     raw_key, raw_value = item.get("key_hex"), item.get("value_hex")
     try:
-        key = key_bytes(source, item.get("key")) if raw_key is None else bytes.fromhex(raw_key)
+        key = key_bytes(source, item.get("key"), item.get("window")) if raw_key is None else bytes.fromhex(raw_key)
         value = value_bytes(source, item.get("value")) if raw_value is None else bytes.fromhex(raw_value)
         return topic, *place, key, value, headers
     except (Unfit, TypeError, ValueError) as error:

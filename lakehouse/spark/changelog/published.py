@@ -15,7 +15,7 @@ from lakehouse.formats.epoch import plain_format
 from lakehouse.kafka.covers import NextOffsets
 from lakehouse.kafka.headers import ACCUMULATORS, EVENT_TIME, FORMAT, ORIGIN, POSITION
 from lakehouse.kafka.produce import ProducerRecord
-from lakehouse.plan.app import named_window
+from lakehouse.plan.app import named_window, read_window
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import Column, base_type
 from lakehouse.plan.stream import Stream
@@ -158,7 +158,7 @@ class _Writer:
         self._key, self._value = columns_of(spark, of)
         self._kept_by_table = isinstance(of, Table)
         self._kept = () if isinstance(of, Stream) else accumulators_of(spark, of)
-        windowed = isinstance(of, Table) and named_window(of) is not None
+        windowed = (named_window(of) if isinstance(of, Table) else read_window(of)) is not None
         # The windows of one key stay in its partition.
         self._placed_by = self._key[: -len(WINDOW_COLUMNS)] if windowed else None
 
@@ -175,6 +175,6 @@ class _Writer:
         key = None if row.get("_null_key") else encode_key(key_format(self._key, self._format), self._key, row)
         value = None if row["_tombstone"] else encode_value(self._format, self._value, row)
         place: bytes | int | None = row.get("_place")
-        if self._placed_by is not None:
+        if self._placed_by is not None and place is None:
             place = encode_key(key_format(self._placed_by, self._format), self._placed_by, row)
         return ProducerRecord(key, value, row["_event_time_ms"], tuple(headers), place=place)

@@ -1,0 +1,48 @@
+"""Keys that name a window, as Kafka Streams writes them: the key's own bytes, then the window's bounds.
+
+| window            | after the key                                    | name of the format      |
+|-------------------|--------------------------------------------------|-------------------------|
+| tumbling, hopping | its start: 8 bytes, big endian, milliseconds     | "kafka+window30000"     |
+| session           | its end, then its start                          | "kafka+session"         |
+"""
+
+from __future__ import annotations
+
+import struct
+
+from lakehouse.semantics.window import Hopping, Session, Span, Window
+
+_SESSION, _TIME = "+session", "+window"
+_BOUND, _BOUNDS = struct.Struct(">q"), struct.Struct(">qq")
+
+
+def format_with(format: str, size: int | None) -> str:
+    """Return the name of a key's format with a window behind it. size: in milliseconds; None for sessions."""
+    return f"{format}{_SESSION}" if size is None else f"{format}{_TIME}{size}"
+
+
+def window_of(format: str) -> tuple[str, Window | None]:
+    """Return the format of the key itself, and the window behind it: None if there is none.
+
+    Of the window only the kind and the size are known; it is taken as one that neither overlaps nor waits.
+    """
+    if format.endswith(_SESSION):
+        return format.removesuffix(_SESSION), Session(0, 0)
+    own, sign, size = format.partition(_TIME)
+    return (own, Hopping(int(size), int(size), 0)) if sign else (own, None)
+
+
+def parts(data: bytes, window: Window) -> tuple[bytes, Span] | None:
+    """Return a key's own bytes and its window; None if there are too few bytes."""
+    bounds = _BOUNDS if isinstance(window, Session) else _BOUND
+    if len(data) < bounds.size:
+        return None
+    own, (last, *first) = data[: -bounds.size], bounds.unpack(data[-bounds.size :])
+    if isinstance(window, Hopping):
+        return own, Span(last, last + window.size)
+    return own, Span(first[0], last)
+
+
+def with_window(own: bytes, window: Window, span: Span) -> bytes:
+    """Return the bytes of a key and its window."""
+    return own + (_BOUNDS.pack(span.end, span.start) if isinstance(window, Session) else _BOUND.pack(span.start))
