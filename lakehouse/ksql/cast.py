@@ -8,8 +8,11 @@ from lakehouse.errors import SqlError
 from lakehouse.ksql.function.moment import time_text
 from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.syntax import kind as k
+from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.kind import Kind
 
+# Columns of times in milliseconds.
+TIMES = ("ROWTIME", "WINDOWSTART", "WINDOWEND")
 TRUE_WORDS = "('true', 'tru', 'tr', 't', 'yes', 'ye', 'y')"  # as ksqlDB reads them; every other text is false
 ISO = "yyyy-MM-dd\\'T\\'HH:mm:ss.SSS"
 
@@ -99,3 +102,17 @@ def moment_literal(text: str, kind: Kind, at: int) -> Sql:
     except OverflowError:
         raise SqlError(f"{text!r} is outside the years 1 to 9999", at) from None
     return Sql(f"timestamp'{shown.zfill(26)}'", kind)
+
+
+def as_times(one: t.Expr, other: t.Expr, left: Sql, right: Sql) -> tuple[Sql, Sql]:
+    """Return two values that are compared: a text in quotes beside ROWTIME or a window's bound is read as a time."""
+    return _time(left, one.at, other), _time(right, other.at, one)
+
+
+def _time(of: Sql, at: int, beside: t.Expr) -> Sql:
+    """A value, in milliseconds if it is a text beside a column of times; a month or a year is its begin."""
+    if of.literal is None or of.kind != k.STRING or not isinstance(beside, t.Name) or beside.name not in TIMES:
+        return of
+    begin = {4: "-01-01", 7: "-01"}.get(len(of.literal), "") if of.literal[:4].isdecimal() else ""
+    text = of.literal + begin
+    return Sql(f"unix_millis({moment_literal(text, k.TIMESTAMP, at).text})", k.BIGINT)

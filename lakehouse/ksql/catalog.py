@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import PlanError, SqlError
@@ -47,7 +47,7 @@ class Entry:
 
     topic: what it reads, or what its query writes. statement: its text. query: what makes it; inserts: the queries of
     INSERT INTO, with their names. formats: of its key and its value. is_wrapped: whether a single value in JSON has an
-    object around it. delimiter: of values that are delimited text.
+    object around it. delimiter: of values that are delimited text. limits: see `Visible`.
     """
 
     kind: str
@@ -63,6 +63,7 @@ class Entry:
     query_name: str = ""
     is_wrapped: bool = True
     delimiter: str = ","
+    limits: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[SqlColumn, ...]:

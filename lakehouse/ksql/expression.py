@@ -7,12 +7,12 @@ text beside a moment is read as one when the statement is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.arithmetic import computed, element_at, like_pattern
-from lakehouse.ksql.cast import cast, moment_literal
+from lakehouse.ksql.cast import as_times, cast, moment_literal
 from lakehouse.ksql.coerced import coerced, common, comparable, has_map_inside
 from lakehouse.ksql.function import call
 from lakehouse.ksql.function.moment import WITH_UNIT
@@ -40,13 +40,14 @@ class Seen:
 class Visible:
     """The columns that an expression may read. pseudo: those that * leaves out. ready: values that are made already.
 
-    names: those of lambdas.
+    names: those of lambdas. limits: how many values an aggregate keeps, by its name.
     """
 
     columns: tuple[Seen, ...]
     pseudo: tuple[Seen, ...] = ()
     ready: dict[t.Expr, Sql] = field(default_factory=dict)
     names: dict[str, Sql] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
 
     def sql(self, node: t.Expr) -> Sql:
         """Return an expression as Spark SQL with its type. Raises SqlError where it has no meaning."""
@@ -107,6 +108,7 @@ class Visible:
     def _binary(self, node: t.Binary) -> Sql:
         left, right = self.sql(node.left), self.sql(node.right)
         if node.sign in COMPARED:
+            left, right = as_times(node.left, node.right, left, right)
             left, right = self._pair(left, right, node.sign, node.at)
             return condition(f"({left.text} {node.sign} {right.text})")
         if node.sign == "||":
@@ -153,8 +155,9 @@ class Visible:
 
     def _between(self, node: t.Between) -> Sql:
         of = self.sql(node.of)
-        low = self._pair(of, self.sql(node.low), ">=", node.low.at)[1]
-        high = self._pair(of, self.sql(node.high), "<=", node.high.at)[1]
+        low, high = (as_times(node.of, bound, of, self.sql(bound))[1] for bound in (node.low, node.high))
+        low = self._pair(of, low, ">=", node.low.at)[1]
+        high = self._pair(of, high, "<=", node.high.at)[1]
         return _negated(condition(f"({of.text} >= {low.text} AND {of.text} <= {high.text})"), node.negated)
 
     def _in(self, node: t.In) -> Sql:

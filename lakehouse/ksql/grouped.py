@@ -229,7 +229,10 @@ def aggregation(call: t.Call, scope: Visible) -> tuple[Aggregation, Kind]:
                 raise SqlError(f"{one.name} in {call.name}: a window has one. Select it beside the aggregates", one.at)
     given = [scope.sql(one) for one in arguments]
     _check_taken(record, [of.kind for of in given], call.at)
-    return record.call(given, options), record.gives(*(of.kind for of in given), *options)
+    made = record.call(given, options)
+    if (limit := scope.limits.get(call.name)) is not None:
+        made = replace(made, options=(("limit", limit),))
+    return made, record.gives(*(of.kind for of in given), *options)
 
 
 def _given(call: t.Call, record: AggregateFunction) -> tuple[list[t.Expr], list[Option]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from lakehouse.errors import SqlError
@@ -29,6 +30,7 @@ WINDOW_TYPES = ("SESSION", "TUMBLING", "HOPPING")
 class With:
     """The properties of a statement. at: where the statement begins.
 
+    is_wrapped: whether a single value has an object around it; None: not, if there is one alone.
     window: what stands behind a key: the size of a window in milliseconds, 0 for a session; None for nothing.
     """
 
@@ -40,15 +42,28 @@ class With:
     timestamp_format: str | None
     key: str | None
     at: int
-    is_wrapped: bool = True
+    is_wrapped: bool | None = True
     key_delimiter: str = ","
     value_delimiter: str = ","
     window: int | None = None
 
+    def over(self, values: int) -> With:
+        """Return the same for a number of value columns, of which it is known then whether they are wrapped."""
+        return self if self.is_wrapped is not None else replace(self, is_wrapped=values > 1)
 
-def of_source(statement: CreateSource) -> With:
-    """Return the properties of CREATE over a topic. Raises SqlError."""
-    given = statement.properties
+
+# Settings of SET that have an effect, and what they are called in ksqlDB.
+WRAPS = "ksql.persistence.wrap.single.values"
+DEFAULTS = {
+    "KEY_FORMAT": "ksql.persistence.default.format.key",
+    "VALUE_FORMAT": "ksql.persistence.default.format.value",
+}
+LIMITS = {"COLLECT_LIST": "ksql.functions.collect_list.limit", "COLLECT_SET": "ksql.functions.collect_set.limit"}
+
+
+def of_source(statement: CreateSource, settings: Mapping[str, str]) -> With:
+    """Return the properties of CREATE over a topic. settings: those of SET. Raises SqlError."""
+    given = _with_settings(statement.properties, settings, statement.at)
     _check(given, OF_SOURCE, statement.at)
     topic = _text(given, "KAFKA_TOPIC")
     if topic is None:
@@ -62,10 +77,10 @@ def of_source(statement: CreateSource) -> With:
     if value_format == "NONE":
         raise SqlError("VALUE_FORMAT='NONE' reads no value, and the schema has value columns", _at(given, statement.at))
     made = _given(given, topic, _format(given, "KEY_FORMAT") or both or "KAFKA", value_format, statement.at)
-    return replace(made, window=_window(given))
+    return _wrapped(replace(made, window=_window(given)), given, settings)
 
 
-def of_query(statement: CreateAs, formats: tuple[str, str], delimiter: str) -> With:
+def of_query(statement: CreateAs, formats: tuple[str, str], delimiter: str, settings: Mapping[str, str]) -> With:
     """Return the properties of CREATE ... AS; formats: those of what it reads, and its delimiter."""
     given = statement.properties
     _check(given, OF_QUERY, statement.at)
@@ -79,7 +94,8 @@ def of_query(statement: CreateAs, formats: tuple[str, str], delimiter: str) -> W
             given["TIMESTAMP"].at,
         )
     topic = _text(given, "KAFKA_TOPIC") or statement.name
-    return _given(given, topic, key or formats[0], value or formats[1], statement.at, delimiter)
+    made = _given(given, topic, key or formats[0], value or formats[1], statement.at, delimiter)
+    return _wrapped(made, given, settings)
 
 
 def _given(given: Properties, topic: str, key_format: str, value_format: str, at: int, delimiter: str = ",") -> With:
@@ -96,6 +112,26 @@ def _check(given: Properties, known: tuple[str, ...], at: int) -> None:
             raise SqlError(f"invalid config variable {name} in the WITH clause.{near(name, known)}", value.at,
                            expected=", ".join(known))  # fmt: skip
     _number(given, "REPLICAS")
+
+
+def _wrapped(made: With, given: Properties, settings: Mapping[str, str]) -> With:
+    """The same, with what settings say of a single value that has no object around it."""
+    said = "WRAP_SINGLE_VALUE" in given or made.value_format != "JSON"
+    return made if said or settings.get(WRAPS, "").lower() != "false" else replace(made, is_wrapped=None)
+
+
+def limits(settings: Mapping[str, str]) -> dict[str, int]:
+    """Return how many values an aggregate keeps, by its name, where settings say so; a negative limit is none."""
+    found = {name: settings[of] for name, of in LIMITS.items() if of in settings}
+    return {name: int(text) for name, text in found.items() if text.strip().isdecimal() and int(text)}
+
+
+def _with_settings(given: Properties, settings: Mapping[str, str], at: int) -> Properties:
+    """The properties, with those that settings have by default."""
+    named = {name for name in ("KEY_FORMAT", "VALUE_FORMAT") if name in given or "FORMAT" in given}
+    given = dict(given)
+    given |= {name: Value(settings[of], at=at) for name, of in DEFAULTS.items() if of in settings and name not in named}
+    return given
 
 
 def _window(given: Properties) -> int | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import BOUNDS, PSEUDO, Entry, Relational, SqlColumn, bound, is_windowed
 from lakehouse.ksql.expression import Seen, Visible
+from lakehouse.ksql.function.collection import choices
 from lakehouse.ksql.function.sql import Sql, column
 from lakehouse.ksql.grouped import grouped
 from lakehouse.ksql.items import NamedItem, Side, aggregates_in, is_copy, named_items, table_functions_in
@@ -25,11 +26,15 @@ Find = Callable[[str, int], Entry]
 
 @dataclass(frozen=True, slots=True)
 class QueryTarget:
-    """What is asked of a query: the name of its result, and whether that is a STREAM or a TABLE."""
+    """What is asked of a query: the name of its result, and whether that is a STREAM or a TABLE.
+
+    limits: how many values an aggregate keeps, by its name.
+    """
 
     kind: str
     name: str
     at: int
+    limits: Mapping[str, int] = field(default_factory=dict)
 
 
 def compiled(query: Query, find: Find, asked: QueryTarget) -> Relational:
@@ -37,6 +42,7 @@ def compiled(query: Query, find: Find, asked: QueryTarget) -> Relational:
     begin = beginning(query, find, asked.name)
     if query.moment is not None or query.limit is not None:
         raise SqlError("AT and LIMIT are for a SELECT that is asked now, not for one that is kept", query.at)
+    _check_aggregates(query)
     makes = "TABLE" if query.group_by or begin.is_table else "STREAM"
     if makes != asked.kind:
         raise SqlError(
@@ -51,7 +57,7 @@ def compiled(query: Query, find: Find, asked: QueryTarget) -> Relational:
     items = named_items(_with_keys(query), begin.sides, begin.scope, rowkey=begin.rowkey)
     stream, scope = exploded(stream, items, begin.scope)
     if query.group_by:
-        return grouped(stream, scope, items, query, asked.name)
+        return grouped(stream, replace(scope, limits=asked.limits), items, query, asked.name)
     made = _selected(stream, scope, items, query, begin)
     if not begin.is_table:
         return made
@@ -103,7 +109,10 @@ def _check_clauses(query: Query, begin: Joined) -> None:
         raise SqlError("HAVING clause requires a GROUP BY clause", query.having.at)
     if query.emit == "FINAL":
         raise SqlError("EMIT FINAL is only supported for windowed tables: GROUP BY with a WINDOW", query.at)
-    for item in query.items:
+
+
+def _check_aggregates(query: Query) -> None:
+    for item in () if query.group_by else query.items:
         if item.expression is not None and (calls := aggregates_in(item.expression)):
             raise SqlError(f"use of aggregate function {calls[0].name} requires a GROUP BY clause", calls[0].at)
 
@@ -142,8 +151,8 @@ def exploded(stream: Stream, items: list[NamedItem], scope: Visible) -> tuple[St
     arrays = []
     for call in calls:
         if len(call.arguments) != 1 or (of := scope.sql(call.arguments[0])).kind.name != "ARRAY":
-            raise SqlError("EXPLODE takes one array", call.at)
-        arrays.append(of)
+            raise SqlError(f"{call.name} takes one array", call.at)
+        arrays.append(of if call.name == "EXPLODE" else choices(of))
     name = free("EXPLODED", stream)
     if len(calls) == 1:
         ready: dict[t.Expr, Sql] = {calls[0]: column(name, arrays[0].kind.inner[0])}

@@ -9,7 +9,7 @@ from typing import Any
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql import source
 from lakehouse.ksql.catalog import Catalog, Entry, Relational, checked_name, queries, sources_of
-from lakehouse.ksql.properties import of_query
+from lakehouse.ksql.properties import limits, of_query
 from lakehouse.ksql.query import QueryTarget, compiled
 from lakehouse.ksql.sinks import as_written, check_format, check_key, sink_of
 from lakehouse.ksql.syntax import statement as s
@@ -72,7 +72,7 @@ class Script:
         match statement:
             case s.CreateSource():
                 if self._is_new(statement):
-                    self._add(source.declared(statement, text))
+                    self._add(source.declared(statement, text, self.settings))
             case s.CreateAs():
                 if self._is_new(statement):
                     self._add(self._made_of(statement, text))
@@ -128,7 +128,7 @@ class Script:
 
     def _written(self, of: Entry) -> Relational:
         """What the queries of a stream or a table write, together."""
-        asked = QueryTarget(of.kind, of.name, 0)
+        asked = QueryTarget(of.kind, of.name, 0, of.limits)
         first, *others = (compiled(query, self.find, asked) for query in queries(of))
         if not others:
             return first
@@ -165,15 +165,17 @@ class Script:
         if statement.name in self._reached(query):
             raise SqlError(f"{statement.name} would be made of itself", query.relation.at)
         first = self.catalog.get(query.relation.name, query.relation.at)
-        given = of_query(statement, first.formats, first.delimiter)
-        made = compiled(query, self.find, QueryTarget(statement.kind, statement.name, statement.at))
-        check_format(made, given.value_format, statement.at, is_wrapped=given.is_wrapped)
+        given = of_query(statement, first.formats, first.delimiter, self.settings)
+        asked = QueryTarget(statement.kind, statement.name, statement.at, limits(self.settings))
+        made = compiled(query, self.find, asked)
+        given = given.over(len(made.columns) - len(made.key))
+        check_format(made, given.value_format, statement.at, is_wrapped=given.is_wrapped is not False)
         check_key(made, statement)
         prefix = f"C{statement.kind[0]}AS_{statement.name}"
         return Entry(
             statement.kind, statement.name, given.topic, (given.key_format, given.value_format), made, text, query,
-            partitions=given.partitions, query_name=self.catalog.next_query(prefix), is_wrapped=given.is_wrapped,
-            delimiter=given.value_delimiter,
+            partitions=given.partitions, query_name=self.catalog.next_query(prefix),
+            is_wrapped=given.is_wrapped is not False, delimiter=given.value_delimiter, limits=asked.limits,
         )  # fmt: skip
 
     def _reached(self, query: s.Query) -> set[str]:
@@ -225,7 +227,7 @@ class Script:
             if element.name in taken:
                 raise SqlError(f"cannot add column {element.name}: a column with the same name exists", element.at)
         whole = replace(created, elements=(*created.elements, *added))
-        return source.declared(whole, f"{known.statement};\n{text}")
+        return source.declared(whole, f"{known.statement};\n{text}", self.settings)
 
     def _drop(self, statement: s.Drop) -> None:
         if statement.kind == "TYPE":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from lakehouse.errors import PlanError, SqlError
@@ -32,10 +33,11 @@ class _Columns:
     headers: tuple[SchemaElement, ...] = ()
 
 
-def declared(statement: CreateSource, text: str) -> Entry:
-    """Return the stream or the table of a statement. Raises SqlError."""
+def declared(statement: CreateSource, text: str, settings: Mapping[str, str]) -> Entry:
+    """Return the stream or the table of a statement. settings: those of SET. Raises SqlError."""
     checked_name(statement.name, statement.kind.lower(), statement.at)
-    given = of_source(statement)
+    given = of_source(statement, settings)
+    given = given.over(len([element for element in statement.elements if not element.role]))
     columns = _columns(statement, given)
     for element in (*columns.key, *columns.value, *columns.headers):
         checked_name(element.name, "column", element.at)
@@ -49,7 +51,7 @@ def declared(statement: CreateSource, text: str) -> Entry:
     return Entry(
         statement.kind, statement.name, given.topic, (given.key_format, given.value_format),
         Relational(node, tuple(shown)), text, partitions=given.partitions, is_source=statement.is_source,
-        is_wrapped=given.is_wrapped, delimiter=given.value_delimiter,
+        is_wrapped=given.is_wrapped is not False, delimiter=given.value_delimiter,
     )  # fmt: skip
 
 

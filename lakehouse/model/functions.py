@@ -219,6 +219,7 @@ STRICT: dict[str, Callable[..., Any]] = {
     "map_values": lambda of: list(of.values()),
     "map_contains_key": lambda of, key: key in of,
     "array_distinct": _distinct,
+    "flatten": lambda lists: None if None in lists else [item for one in lists for item in one],
     "array_contains": _contains,
     "array_remove": lambda items, one: [item for item in items if item is None or _known(item) != _known(one)],
     "array_union": lambda one, other: _distinct([*one, *other]),

@@ -55,6 +55,17 @@ def _entries(of: Sql, in_order: Sql) -> str:
     return f"CASE WHEN {in_order.text} THEN array_sort({made}) ELSE {made} END"
 
 
+def choices(of: Sql) -> Sql:
+    """Return the array of all arrays in which each element is either there or null: CUBE_EXPLODE."""
+    kind = of.kind.inner[0].on_the_way
+    without = f"concat(_set, array(cast(NULL AS {kind})))"
+    both = f"CASE WHEN _one IS NULL THEN array({without}) ELSE array({without}, concat(_set, array(_one))) END"
+    start = f"array(cast(array() AS array<{kind}>))"
+    return Sql(
+        f"reduce({of.text}, {start}, (_sets, _one) -> flatten(transform(_sets, _set -> {both})))", k.array(of.kind)
+    )
+
+
 def _transform(of: Sql, work: LambdaSql) -> str:
     return f"transform({of.text}, {work.text(of.kind.inner[0])})"
 

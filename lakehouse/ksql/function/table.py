@@ -11,11 +11,13 @@ _FAMILIES = (
 )  # fmt: skip
 FUNCTIONS: dict[str, Function] = {record.name: record for family in _FAMILIES for record in family}
 # These give several rows of one; what they are here.
-TABLE_FUNCTIONS = {"EXPLODE": "a row for each element of an array; none for an empty or null one"}
+TABLE_FUNCTIONS = {
+    "EXPLODE": "a row for each element of an array; none for an empty or null one",
+    "CUBE_EXPLODE": "a row for each choice of an array's elements, those left out being null; the first row has none",
+}
 _DICE = "it gives another value each time, and a replay would give another table"
 # ksqlDB's functions that are not here, and why.
 NOT_HERE: dict[str, str] = {
-    "CUBE_EXPLODE": "write one stream for each combination, and INSERT INTO one",
     "GROUPING": "there are no grouping sets",
     "RANDOM": _DICE,
     "TRUNCATE": "use TRUNC",

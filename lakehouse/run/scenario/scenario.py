@@ -10,6 +10,7 @@ Besides the fields of every scenario (name, app, inputs, outputs, tables, error)
     "late":       {"table": [{"offset": 5, "partition": 0, "window": {"start": 0, "end": 10, "type": "time"}}]}
     "key_hex", "value_hex" in an input: the bytes themselves, if JSON can't express them
     "statements": ksqlDB's SQL instead of an app, a list of texts; INSERT INTO ... VALUES comes before the inputs
+    "properties": settings for the statements, as SET has them
 
 A record that came too late for several windows is listed once for each; without windows (order_by) none is given.
 
@@ -73,6 +74,7 @@ class Scenario:
     expected: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
     statements: tuple[str, ...] = ()
+    properties: tuple[tuple[str, str], ...] = ()
 
 
 def read(path: Path) -> Scenario:
@@ -94,7 +96,14 @@ def read(path: Path) -> Scenario:
     name, inputs = content.get("name", path.stem), content.get("inputs", [])
     if statements and "app" in content:
         raise ConfigError(f"{path}: found app and statements; expected one of them.")
-    return Scenario(path, name, content.get("app", ""), inputs, expected, content.get("error"), tuple(statements))
+    properties = tuple((str(of), _setting(value)) for of, value in content.get("properties", {}).items())
+    return Scenario(
+        path, name, content.get("app", ""), inputs, expected, content.get("error"), tuple(statements), properties
+    )
+
+
+def _setting(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def find(*paths: Path) -> list[Path]:
@@ -131,16 +140,16 @@ def application(scenario: Scenario) -> App:
 
 
 @lru_cache(maxsize=1024)
-def _run(statements: tuple[str, ...]) -> Script:
+def _run(statements: tuple[str, ...], properties: tuple[tuple[str, str], ...] = ()) -> Script:
     from lakehouse.ksql.script import Script
 
-    script = Script()
+    script = Script(settings=dict(properties))
     script.run("\n".join(f"{one.rstrip().removesuffix(';')}\n;" for one in statements))
     return script
 
 
 def _declared(scenario: Scenario) -> Script:
-    return _run(scenario.statements)
+    return _run(scenario.statements, scenario.properties)
 
 
 def _load(path: Path) -> ModuleType:
