@@ -28,6 +28,8 @@ DEFAULTS = {
     # Of a key that a map has twice, the last counts, as in JSON. Otherwise Spark raises in the middle of a map, and the
     # entries it already has would be in the next record's map.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    # A job keeps some hundred pieces of generated code in use. With the default of 100, batches compile many again.
+    "spark.sql.codegen.cache.maxEntries": "2000",
     # 200 shuffle partitions and 50 snapshot partitions cost seconds a batch.
     "spark.databricks.delta.snapshotPartitions": "1",
     # VACUUM lists a folder in this many tasks; the default of 10,000 takes minutes for a handful of files.

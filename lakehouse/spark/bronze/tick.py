@@ -41,16 +41,18 @@ RECORDS_PER_TASK, PARTITIONS_PER_TASK = 25_000, 8
 
 def stamp(frame: DataFrame, state: bronze.BronzeState, tick: int) -> DataFrame:
     """Give rows from Kafka (with headers) their topic id, tick and order time. Their order: see `order_times`."""
-    ids = {name: topic.id for name, topic in state.topics.items()}
+    # The tick as a literal would stand in the code that Spark generates: each tick would be compiled again.
+    marks = {name: {"id": topic.id, "tick": tick} for name, topic in state.topics.items()}
+    mark = F.element_at(literal_map(marks, "struct<id string, tick bigint>"), F.col("topic"))
     frame = with_times(frame)
     said = F.when(kafka_said("timestamp", "headers").isNull(), F.unix_millis("timestamp"))
     record = F.struct("topic", "partition", "offset", said.alias("time"))
     frame = frame.withColumn("_order", order_times({name: topic.order for name, topic in state.topics.items()})(record))
     return frame.select(
-        "topic", F.element_at(literal_map(ids, "string"), F.col("topic")).alias("topic_id"),
+        "topic", mark["id"].alias("topic_id"),
         "partition", "offset", "timestamp",
         F.col("timestampType").alias("timestamp_type"), "headers", "key", "value",
-        F.lit(tick).cast("bigint").alias("tick"), F.timestamp_millis("_order.time").alias("order_time"),
+        mark["tick"].alias("tick"), F.timestamp_millis("_order.time").alias("order_time"),
         F.col("_order.last").alias("_last"),
     )  # fmt: skip
 
