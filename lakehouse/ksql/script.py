@@ -15,7 +15,7 @@ from lakehouse.ksql.sinks import as_written, check_format, check_key, sink_of
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import parse
 from lakehouse.ksql.syntax.texts import Text, texts
-from lakehouse.ksql.values import record
+from lakehouse.ksql.values import check_source, expected, record
 from lakehouse.plan.app import App, app
 from lakehouse.plan.expression import name_text
 from lakehouse.plan.stream import Stream
@@ -32,6 +32,7 @@ class Script:
     variables: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     values: list[s.InsertValues] = field(default_factory=list)
+    asserts: list[s.AssertValues] = field(default_factory=list)
     _made: dict[str, Relational] = field(default_factory=dict)
 
     def read(self, text: Text) -> s.Statement:
@@ -87,6 +88,12 @@ class Script:
             case s.InsertValues():
                 self.values.append(statement)
                 return False
+            case s.AssertValues():
+                self.asserts.append(statement)
+                return False
+            case s.AssertSource():
+                check_source(statement, self.catalog.get(statement.name, statement.at))
+                return False
             case s.SetProperty():
                 _put(self.settings, statement.name, statement.value)
             case s.Define():
@@ -116,6 +123,10 @@ class Script:
     def inserted(self) -> list[dict[str, Any]]:
         """Return the records of INSERT INTO ... VALUES, as a scenario has them. Raises SqlError, NeedsSpark."""
         return [record(statement, self.catalog.get(statement.target, statement.at)) for statement in self.values]
+
+    def expected(self) -> list[dict[str, Any]]:
+        """Return the records of ASSERT VALUES, as a scenario has outputs. Raises SqlError, NeedsSpark."""
+        return [expected(statement, self.catalog.get(statement.name, statement.at)) for statement in self.asserts]
 
     def find(self, name: str, at: int) -> Entry:
         """Return a stream or a table with its node, in which all queries that insert into it are. Raises SqlError."""
@@ -211,23 +222,9 @@ class Script:
     def _altered(self, statement: s.Alter, text: str) -> Entry:
         """What is declared over a topic, with more columns. Raises SqlError."""
         known = self.catalog.get(statement.name, statement.at)
-        if known.kind != statement.kind:
-            raise SqlError(f"incompatible data source type is {known.kind}, but statement was ALTER {statement.kind}",
-                           statement.at)  # fmt: skip
-        if known.query is not None or known.inserts or known.is_source:
-            why = "a SOURCE is read-only" if known.is_source else "it is written by a query: CREATE OR REPLACE"
-            raise SqlError(f"ALTER is for what is declared over a topic, and not for {known.name}: {why}", statement.at)
-        if readers := self.catalog.readers(known.name):
-            raise SqlError(f"{known.name} is read by {', '.join(readers)}: add its columns before", statement.at)
-        created, *others = (self.read(one) for one in texts(known.statement))
-        assert isinstance(created, s.CreateSource)
-        added = [element for one in (*others, statement) if isinstance(one, s.Alter) for element in one.elements]
-        taken = {column.name for column in known.columns}
-        for element in statement.elements:
-            if element.name in taken:
-                raise SqlError(f"cannot add column {element.name}: a column with the same name exists", element.at)
-        whole = replace(created, elements=(*created.elements, *added))
-        return source.declared(whole, f"{known.statement};\n{text}", self.settings)
+        source.check_altered(statement, known, self.catalog.readers(known.name))
+        before = [self.read(one) for one in texts(known.statement)]
+        return source.altered(statement, before, f"{known.statement};\n{text}", self.settings)
 
     def _drop(self, statement: s.Drop) -> None:
         if statement.kind == "TYPE":

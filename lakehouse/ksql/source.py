@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakehouse.errors import PlanError, SqlError
@@ -12,7 +12,7 @@ from lakehouse.ksql.moments import arrived, has_moment
 from lakehouse.ksql.properties import With, of_source
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
-from lakehouse.ksql.syntax.statement import CreateSource, SchemaElement
+from lakehouse.ksql.syntax.statement import Alter, CreateSource, SchemaElement, Statement
 from lakehouse.plan.build import stream
 from lakehouse.plan.expression import Expression, expression, name_text
 from lakehouse.plan.operator import WINDOW_COLUMNS
@@ -192,3 +192,27 @@ def _event_time(made: Stream, columns: _Columns, given: With) -> Expression | No
             given.at,
         )
     return expression(name, made.columns, f"stream {made.source.name!r}: TIMESTAMP")
+
+
+def check_altered(statement: Alter, known: Entry, readers: list[str]) -> None:
+    """Raise SqlError for what can't get more columns: what a query writes, or something reads."""
+    if known.kind != statement.kind:
+        raise SqlError(f"incompatible data source type is {known.kind}, but statement was ALTER {statement.kind}",
+                       statement.at)  # fmt: skip
+    if known.query is not None or known.inserts or known.is_source:
+        why = "a SOURCE is read-only" if known.is_source else "it is written by a query: CREATE OR REPLACE"
+        raise SqlError(f"ALTER is for what is declared over a topic, and not for {known.name}: {why}", statement.at)
+    if readers:
+        raise SqlError(f"{known.name} is read by {', '.join(readers)}: add its columns before", statement.at)
+    taken = {column.name for column in known.columns}
+    for element in statement.elements:
+        if element.name in taken:
+            raise SqlError(f"cannot add column {element.name}: a column with the same name exists", element.at)
+
+
+def altered(statement: Alter, before: Sequence[Statement], text: str, settings: Mapping[str, str]) -> Entry:
+    """Return what statements have declared over a topic, with the columns of one more."""
+    created, *others = before
+    assert isinstance(created, CreateSource)
+    added = [element for one in (*others, statement) if isinstance(one, Alter) for element in one.elements]
+    return declared(replace(created, elements=(*created.elements, *added)), text, settings)

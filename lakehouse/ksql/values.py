@@ -1,4 +1,4 @@
-"""INSERT INTO ... VALUES: the record that it means."""
+"""INSERT INTO ... VALUES, and ASSERT: the records that they mean, and what is declared."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ from typing import Any
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.cast import cast
-from lakehouse.ksql.catalog import Entry, listed
+from lakehouse.ksql.catalog import BOUNDS, Entry, listed
 from lakehouse.ksql.expression import Visible
 from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.moments import leaving
-from lakehouse.ksql.syntax.statement import InsertValues
+from lakehouse.ksql.syntax.statement import AssertSource, AssertValues, InsertValues
+from lakehouse.ksql.syntax.tree import Name, Value
 from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression import Expression
 from lakehouse.semantics.moment import milliseconds
 
 
-def record(statement: InsertValues, target: Entry) -> dict[str, Any]:
+def record(statement: InsertValues, target: Entry, *, is_expected: bool = False) -> dict[str, Any]:
     """Return a record as a scenario has one: topic, key, value, and timestamp if given. Raises SqlError, NeedsSpark.
+
+    is_expected: it is not inserted: it is what a query is expected to write, with names for single values.
 
     A stream without a key has a null one. ROWTIME may be given; the other columns that are left out are null.
     """
-    if target.query is not None or target.is_source:
+    if (target.query is not None or target.is_source) and not is_expected:
         why = "it is written by its query" if target.query is not None else "it is a SOURCE, which is read-only"
         raise SqlError(f"cannot insert values into {target.name}: {why}", statement.at)
     names = statement.names or tuple(column.name for column in target.columns)
@@ -45,7 +48,8 @@ def record(statement: InsertValues, target: Entry) -> dict[str, Any]:
     if target.kind == "TABLE" and None in key:
         raise SqlError(f"a table's row needs its key: {', '.join(target.made.key)}", statement.at)
     row = {column.name: values.get(column.name) for column in columns}
-    shown_value = row[columns[0].name] if target.formats[1] == "KAFKA" or not target.is_wrapped else row
+    is_bare = (target.formats[1] == "KAFKA" or not target.is_wrapped) and not is_expected
+    shown_value = row[columns[0].name] if is_bare else row
     shown = None if not key else key[0] if len(key) == 1 else dict(zip(target.made.key, key, strict=True))
     return {"topic": target.topic, "key": shown, "value": shown_value, **time}
 
@@ -55,3 +59,49 @@ def _value(of: Sql) -> Any:
     if isinstance(value, datetime):
         return milliseconds(value)
     return str(value) if isinstance(value, date) else value
+
+
+def check_source(statement: AssertSource, known: Entry) -> None:
+    """Raise SqlError where a stream or a table is not declared as the statement says: columns, topic, formats."""
+    if known.kind != statement.kind:
+        raise SqlError(f"{known.name} is a {known.kind}, and not a {statement.kind}", statement.at)
+    if statement.elements:
+        wanted = [(element.name, element.kind, bool(element.role)) for element in statement.elements]
+        if sorted(wanted, key=str) != sorted(((c.name, c.kind, c.is_key) for c in known.columns), key=str):
+            shown = ", ".join(f"{c.name} {c.kind}{' KEY' * c.is_key}" for c in known.columns)
+            raise SqlError(f"{known.name} has other columns: {shown}", statement.at)
+    key, value = known.formats
+    facts = {"KAFKA_TOPIC": known.topic, "KEY_FORMAT": key, "VALUE_FORMAT": value, "PARTITIONS": known.partitions}
+    for name, given in statement.properties.items():
+        wanted_text = given.name if isinstance(given, Name) else str(given.value)
+        names = ("KEY_FORMAT", "VALUE_FORMAT") if name == "FORMAT" else (name,)
+        for of in names:
+            found = str(facts.get(of, wanted_text))
+            same = found == wanted_text if of == "KAFKA_TOPIC" else found.upper() == wanted_text.upper()
+            if not same:
+                raise SqlError(f"{of} of {known.name} is {found}, and not {wanted_text}", given.at)
+
+
+def expected(statement: AssertValues, known: Entry) -> dict[str, Any]:
+    """Return the record that ASSERT VALUES expects, as a scenario's output; ASSERT NULL VALUES expects no value.
+
+    ROWTIME, WINDOWSTART and WINDOWEND are compared if they are named; other columns that are not named are null.
+    """
+    if known.query is None and not known.inserts:
+        raise SqlError(f"ASSERT VALUES is for what a query writes, and nothing writes to {known.name}", statement.at)
+    bounds: dict[str, int] = {}
+    names, values = [], []
+    for name, value in zip(statement.names, statement.values, strict=False):
+        if name in BOUNDS and known.is_windowed:
+            if not isinstance(value, Value) or not isinstance(value.value, int):
+                raise SqlError(f"{name} is a number of milliseconds", value.at)
+            bounds[name] = value.value
+        else:
+            names.append(name)
+            values.append(value)
+    made = record(InsertValues(known.name, tuple(names), tuple(values), at=statement.at), known, is_expected=True)
+    if statement.is_null:
+        made["value"] = None
+    if bounds:
+        made["window"] = {"start": bounds.get("WINDOWSTART"), "end": bounds.get("WINDOWEND")}
+    return made

@@ -112,7 +112,8 @@ class StatementReader(ExpressionReader):
 
     def _read_assert_rows(self, part: Part, at: int) -> s.Statement:
         if _child(part, "kind"):
-            return s.AssertSource(_word(part, "kind"), self._name(part), at=at)
+            elements = tuple(map(self._element_of, _child(part, "elements").children)) if _has(part, "elements") else ()
+            return s.AssertSource(_word(part, "kind"), self._name(part), elements, self._properties(part), at=at)
         values = [c for c in part.children if c.data not in ("name", "name_list", "null_values")]
         names = tuple(map(name_of, _child(part, "name_list").children))
         shown = tuple(self.expression(c) for c in values)

@@ -252,3 +252,5 @@ class AssertSource(Statement):
 
     kind: str
     name: str
+    elements: tuple[SchemaElement, ...] = ()
+    properties: Properties = field(default_factory=dict)

@@ -77,6 +77,20 @@ def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
     return failures
 
 
+def begins(app: App, result: Result, expected: list[dict[str, Any]]) -> list[str]:
+    """Return one text for each topic whose records do not begin with these, as `compare` does."""
+    failures = []
+    for topic in dict.fromkeys(item["topic"] for item in expected):
+        found = _as_sent(app, topic, result.topics.get(topic, result.changelogs.get(topic))) or []
+        key = _published(app, topic)
+        wanted = [item for item in expected if item["topic"] == topic]
+        wanted = [
+            item | ({"window": item["window"] | {"type": key.window}} if "window" in item else {}) for item in wanted
+        ]
+        failures += _outputs(topic, key, wanted, found[: len(wanted)])
+    return failures
+
+
 def _spelled(name: str, known: Iterable[str]) -> str:
     """A name as the application has it: in SQL its case makes no difference."""
     known = list(known)

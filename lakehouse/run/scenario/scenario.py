@@ -41,7 +41,7 @@ from lakehouse.formats.written import key_bytes, value_bytes
 from lakehouse.model import model
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
-from lakehouse.run.scenario.compare import compare
+from lakehouse.run.scenario.compare import begins, compare
 from lakehouse.semantics.record import Record
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ def read(path: Path) -> Scenario:
     if not statements and (not isinstance(content.get("app"), str) or content["app"].count(":") != 1):
         raise ConfigError(f'{path}: app={content.get("app")!r}, expected "module:name".')
     expected = {name: content[name] for name in CHECKS if name in content}
-    if not expected and "error" not in content:
+    asserts = any(one.lstrip().upper().startswith("ASSERT") for one in statements)
+    if not expected and not asserts and "error" not in content:
         raise ConfigError(f"{path}: checks nothing. Give it {', '.join(CHECKS)} or error.")
     name, inputs = content.get("name", path.stem), content.get("inputs", [])
     if statements and "app" in content:
@@ -180,7 +181,7 @@ def records(scenario: Scenario, app: App, batch: Batch = "all") -> list[Record]:
     A tick ends earlier where the next record would change places with one in it.
     """
     inserted = _declared(scenario).inserted() if scenario.statements else []
-    inputs = [*inserted, *scenario.inputs]
+    inputs = [*inserted, *(item for item in scenario.inputs if item.get("topic") not in _unread(scenario, app))]
     made = [_record(scenario, app, number, item) for number, item in enumerate(inputs)]
     size = 1 if batch == "one" else max(len(made), 1) if batch == "all" else batch
     offsets: Counter[tuple[str, int]] = Counter()
@@ -200,6 +201,12 @@ def records(scenario: Scenario, app: App, batch: Batch = "all") -> list[Record]:
         placed.append(record)
         offsets[place] += 1
     return placed
+
+
+def _unread(scenario: Scenario, app: App) -> set[str]:
+    """The topics that statements declare, and no query reads: their records make no difference."""
+    declared = _declared(scenario).catalog.declared.values() if scenario.statements else []
+    return {of.topic for of in declared if of.query is None} - set(app.topics)
 
 
 _Parts = tuple[str, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -241,7 +248,9 @@ def check(scenario: Scenario, engine: Engine, batch: Batch = "all") -> list[str]
     if scenario.error is not None:
         return _refusal(scenario, scenario.error)
     app = application(scenario)
-    return compare(app, engine(app, records(scenario, app, batch)), scenario.expected)
+    result = engine(app, records(scenario, app, batch))
+    asserted = _declared(scenario).expected() if scenario.statements else []
+    return [*begins(app, result, asserted), *compare(app, result, scenario.expected)]
 
 
 def _refusal(scenario: Scenario, text: str) -> list[str]:

@@ -77,6 +77,8 @@ class SqlSession:
                 return self._print(statement)
             case s.AssertTopic():
                 return self._assert_topic(statement)
+            case s.AssertSource():
+                return Answer(message=f"{statement.name} is declared so")
             case s.Control():
                 raise SqlError(f"{statement.word}: {CONTROL}", statement.at)
         raise SqlError("ASSERT of rows is for tests: a scenario has outputs and tables, see docs/sql.md", statement.at)
