@@ -42,7 +42,7 @@ HELP = "It may have been written by another program, or with other headers: only
 class RecordHeaders:
     """The headers of one record. accumulators: JSON, None without any; left_out: the number of bytes left out.
 
-    format: of the value, where it is not plain JSON.
+    formats: of the value and of the key, as its sink has them.
     """
 
     where: str
@@ -52,7 +52,7 @@ class RecordHeaders:
     of: str
     accumulators: bytes | None = None
     left_out: int | None = None
-    format: str = "json"
+    formats: tuple[str, str] = ("json", "")
 
 
 def said_by(message: Message) -> RecordHeaders:
@@ -66,11 +66,10 @@ def said_by(message: Message) -> RecordHeaders:
             )
     origin, _, of = _text(pairs, ORIGIN, where).partition("/")
     left_out = _whole(_text(pairs, LEFT_OUT, where), LEFT_OUT, where) if LEFT_OUT in pairs else None
-    format = _text(pairs, FORMAT, where) if FORMAT in pairs else "json"
     return RecordHeaders(
         where, _position(_text(pairs, POSITION, where), where),
         _whole(_text(pairs, EVENT_TIME, where), EVENT_TIME, where), origin, of, _accumulators(pairs, where), left_out,
-        format,
+        _formats(pairs, where),
     )  # fmt: skip
 
 
@@ -79,6 +78,17 @@ def _text(pairs: Mapping[str, bytes | None], name: str, where: str) -> str:
         return (pairs[name] or b"").decode()
     except UnicodeDecodeError:
         raise NotFound(f"record {where}: its {name} header is not text. {HELP}") from None
+
+
+def _formats(pairs: Mapping[str, bytes | None], where: str) -> tuple[str, str]:
+    if FORMAT not in pairs:
+        return "json", ""
+    text = _text(pairs, FORMAT, where)
+    try:
+        value, key = json.loads(text)
+        return str(value), str(key)
+    except (ValueError, TypeError, RecursionError):
+        raise NotFound(f"record {where}: its {FORMAT} header is {text[:60]!r}, expected two formats. {HELP}") from None
 
 
 def _whole(text: str, name: str, where: str) -> int:

@@ -47,7 +47,8 @@ class Entry:
 
     topic: what it reads, or what its query writes. statement: its text. query: what makes it; inserts: the queries of
     INSERT INTO, with their names. formats: of its key and its value. is_wrapped: whether a single value in JSON has an
-    object around it. delimiter: of values that are delimited text. limits: see `Visible`.
+    object around it. delimiter: of values that are delimited text;
+    key_delimiter: of keys. limits: see `Visible`.
     """
 
     kind: str
@@ -63,6 +64,7 @@ class Entry:
     query_name: str = ""
     is_wrapped: bool = True
     delimiter: str = ","
+    key_delimiter: str = ","
     limits: Mapping[str, int] = field(default_factory=dict)
 
     @property

@@ -80,8 +80,10 @@ def of_source(statement: CreateSource, settings: Mapping[str, str]) -> With:
     return _wrapped(replace(made, window=_window(given)), given, settings)
 
 
-def of_query(statement: CreateAs, formats: tuple[str, str], delimiter: str, settings: Mapping[str, str]) -> With:
-    """Return the properties of CREATE ... AS; formats: those of what it reads, and its delimiter."""
+def of_query(
+    statement: CreateAs, formats: tuple[str, str], delimiters: tuple[str, str], settings: Mapping[str, str]
+) -> With:
+    """Return the properties of CREATE ... AS; formats: those of what it reads, and its delimiters."""
     given = statement.properties
     _check(given, OF_QUERY, statement.at)
     both = _format(given, "FORMAT")
@@ -94,15 +96,18 @@ def of_query(statement: CreateAs, formats: tuple[str, str], delimiter: str, sett
             given["TIMESTAMP"].at,
         )
     topic = _text(given, "KAFKA_TOPIC") or statement.name
-    made = _given(given, topic, key or formats[0], value or formats[1], statement.at, delimiter)
+    made = _given(given, topic, key or formats[0], value or formats[1], statement.at, delimiters)
     return _wrapped(made, given, settings)
 
 
-def _given(given: Properties, topic: str, key_format: str, value_format: str, at: int, delimiter: str = ",") -> With:
+def _given(
+    given: Properties, topic: str, key_format: str, value_format: str, at: int, delimiters: tuple[str, str] = (",", ",")
+) -> With:
+    """delimiters: of values and of keys, where none are given."""
     return With(
         topic, key_format, value_format, _number(given, "PARTITIONS"), _name(given, "TIMESTAMP"),
         _text(given, "TIMESTAMP_FORMAT"), _name(given, "KEY"), at, _is_wrapped(given, value_format),
-        _delimiter(given, "KEY_DELIMITER") or ",", _delimiter(given, "VALUE_DELIMITER") or delimiter,
+        _delimiter(given, "KEY_DELIMITER") or delimiters[1], _delimiter(given, "VALUE_DELIMITER") or delimiters[0],
     )  # fmt: skip
 
 

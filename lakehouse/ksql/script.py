@@ -176,7 +176,7 @@ class Script:
         if statement.name in self._reached(query):
             raise SqlError(f"{statement.name} would be made of itself", query.relation.at)
         first = self.catalog.get(query.relation.name, query.relation.at)
-        given = of_query(statement, first.formats, first.delimiter, self.settings)
+        given = of_query(statement, first.formats, (first.delimiter, first.key_delimiter), self.settings)
         asked = QueryTarget(statement.kind, statement.name, statement.at, limits(self.settings))
         made = compiled(query, self.find, asked)
         given = given.over(len(made.columns) - len(made.key))
@@ -186,7 +186,8 @@ class Script:
         return Entry(
             statement.kind, statement.name, given.topic, (given.key_format, given.value_format), made, text, query,
             partitions=given.partitions, query_name=self.catalog.next_query(prefix),
-            is_wrapped=given.is_wrapped is not False, delimiter=given.value_delimiter, limits=asked.limits,
+            is_wrapped=given.is_wrapped is not False, delimiter=given.value_delimiter,
+            key_delimiter=given.key_delimiter, limits=asked.limits,
         )  # fmt: skip
 
     def _reached(self, query: s.Query) -> set[str]:

@@ -31,9 +31,15 @@ def sink_of(of: Stream | Changes, entry: Entry) -> Sink:
     format = entry.formats[1].lower() if entry.is_wrapped else "json_bare"
     if format == "delimited" and entry.delimiter != ",":
         format += entry.delimiter
+    keys = [column for column in entry.columns if column.is_key]
+    key_format = {"JSON": "json_bare" if len(keys) == 1 else "json", "DELIMITED": "delimited"}.get(entry.formats[0], "")
+    if key_format == "delimited" and entry.key_delimiter != ",":
+        key_format += entry.key_delimiter
     if any(has_moment(column.kind) for column in entry.columns):
         format += EPOCH
-    return replace(of.to_topic(entry.topic, partitions=entry.partitions), format=format)
+        key_format += EPOCH if key_format else ""
+    made = of.to_topic(entry.topic, partitions=entry.partitions)
+    return replace(made, format=format, key_format=key_format if keys else "")
 
 
 def check_format(made: Relational, format: str, at: int, *, is_wrapped: bool = True) -> None:

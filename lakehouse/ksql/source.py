@@ -51,7 +51,7 @@ def declared(statement: CreateSource, text: str, settings: Mapping[str, str]) ->
     return Entry(
         statement.kind, statement.name, given.topic, (given.key_format, given.value_format),
         Relational(node, tuple(shown)), text, partitions=given.partitions, is_source=statement.is_source,
-        is_wrapped=given.is_wrapped is not False, delimiter=given.value_delimiter,
+        is_wrapped=given.is_wrapped is not False, delimiter=given.value_delimiter, key_delimiter=given.key_delimiter,
     )  # fmt: skip
 
 

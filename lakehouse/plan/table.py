@@ -267,9 +267,8 @@ def latest_table(stream: Stream, name: str, order_by: str | None, retention: str
     if order_by is not None:
         fold = LatestBy.declared(stream.columns, order_by, retention, what)
     elif retention is not None:
-        raise PlanError(
-            f"{what}: retention={retention!r} is for the markers of order_by; add order_by, or leave it out."
-        )
+        why = "is for the markers of order_by; add order_by, or leave it out."
+        raise PlanError(f"{what}: retention={retention!r} {why}")
     return Table(name, stream, stream.key, fold, (Suppress(),) if suppress else ())
 
 
@@ -289,7 +288,7 @@ class Changes(Declaration):
 class Sink(Declaration):
     """A topic to which a stream, or a table's changelog, is published. `partitions` is for creating the topic.
 
-    format: of the values, "json", "delimited" or "kafka".
+    format: of the values, "json", "delimited" or "kafka"; key_format: of keys, "" for Kafka's own type, or JSON.
     """
 
     topic: str
@@ -298,3 +297,4 @@ class Sink(Declaration):
     partitions: int | None = None
     partition_by: Expression | None = None
     format: str = "json"
+    key_format: str = ""

@@ -18,11 +18,8 @@ Record = tuple[RecordHeaders, bytes, bytes | None]
 
 def record(number: int, key: bytes, value: bytes | None) -> Record:
     at = Position(number, 1, "in", 0, number, (0,))
-    return (
-        RecordHeaders(f"t/0@{number}", at, number, "lake", "totals", b'{"n": 1}' if number % 2 else None, None),
-        key,
-        value,
-    )
+    kept, formats = (b'{"n": 1}', ("json", "")) if number % 2 else (None, ("delimited|+epoch", "json_bare"))
+    return RecordHeaders(f"t/0@{number}", at, number, "lake", "totals", kept, None, formats), key, value
 
 
 @pytest.fixture(autouse=True, params=[1, 64 << 20])

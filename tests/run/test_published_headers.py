@@ -19,6 +19,7 @@ from lakehouse.kafka.headers import (
     ACCUMULATORS,
     DEFLATED,
     EVENT_TIME,
+    FORMAT,
     LEFT_OUT,
     ORIGIN,
     POSITION,
@@ -49,11 +50,14 @@ def test_headers_are_read() -> None:
     assert said.accumulators == b"{}"
     assert said_by(message({**GOOD, DEFLATED: zlib.compress(b"{}")})).accumulators == b"{}"
     assert said_by(message({**GOOD, LEFT_OUT: b"123"})).left_out == 123
+    assert said.formats == ("json", "")
+    assert said_by(message({**GOOD, FORMAT: b'["json+epoch", "json_bare"]'})).formats == ("json+epoch", "json_bare")
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
+        {FORMAT: b"json"}, {FORMAT: b"[1]"}, {FORMAT: b"[" * 100_000}, {FORMAT: b"\xff"},
         {POSITION: None}, {ORIGIN: None}, {EVENT_TIME: b"soon"}, {EVENT_TIME: b"true"}, {EVENT_TIME: b"9" * 30},
         {POSITION: b"[]"}, {POSITION: b'["3", 1000, "t", 0, 7, []]'}, {POSITION: b'[3, 1000, "t", 0, 7, [0], 0]'},
         {POSITION: b"[3, 1000, 5, 0, 7, []]"}, {POSITION: b'[true, 1000, "t", 0, 7, []]'}, {POSITION: b"\xff"},

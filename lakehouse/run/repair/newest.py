@@ -35,7 +35,7 @@ RECORD = pa.schema(
     {
         "key": pa.binary(), "number": pa.int64(), "value": pa.binary(), "where": pa.string(), "position": pa.string(),
         "event_ms": pa.int64(), "origin": pa.string(), "of": pa.string(), "accumulators": pa.binary(),
-        "left_out": pa.int64(),
+        "left_out": pa.int64(), "formats": pa.list_(pa.string()),
     }
 )  # fmt: skip
 
@@ -56,9 +56,10 @@ class Newest:
 def newest(records: Iterable[tuple[RecordHeaders, bytes, bytes | None]]) -> Iterator[Newest]:
     """Yield the last record of each key, from records' headers, keys and values. All are read before the first."""
     for _, group in groupby(_one_by_one(in_order(_batches(records), 2)), key=itemgetter(0)):
-        *_, (key, _, value, where, position, event_ms, origin, of, accumulators, left_out) = group
+        *_, (key, _, value, where, position, event_ms, origin, of, accumulators, left_out, formats) = group
         at = Position.of(dict(zip(Position._fields, json.loads(position), strict=True)))
-        yield Newest(RecordHeaders(where, at, event_ms, origin, of, accumulators, left_out), key, value)
+        written = (formats[0], formats[1])
+        yield Newest(RecordHeaders(where, at, event_ms, origin, of, accumulators, left_out, written), key, value)
 
 
 def _one_by_one(parts: Iterator[list[tuple[Any, ...]]]) -> Iterator[tuple[Any, ...]]:

@@ -261,10 +261,10 @@ def _rows(
     for record in found.newest:
         said = record.said
         try:
-            if (shown := decode_columns(said.format, value, record.value)) is None:
+            if (shown := decode_columns(said.formats[0], value, record.value)) is None:
                 continue
             kept = decode_columns("json", hidden, said.accumulators or b"{}") or {}
-            names = decode_columns(key_format(key, said.format), key, record.key) or {}
+            names = decode_columns(key_format(key, *said.formats), key, record.key) or {}
         except Unfit as error:
             raise NotFound(f"record {said.where} is not a row of table {table.name!r}: {error}. {_INSTEAD}") from None
         if going_on and hidden and said.accumulators is None:

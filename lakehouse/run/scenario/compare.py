@@ -154,8 +154,15 @@ def _as_sent(app: App, topic: str, found: list[Change] | None) -> list[Change] |
 def _texts(app: App, topic: str, wanted: list[dict[str, Any]], found: list[Change]) -> list[dict[str, Any]]:
     """What is wanted, with the row instead of a value that is written as the record's own text, if it is that row's."""
     format = plain_format(_format(app, topic))[0]
+    key_format = next((plain_format(sink.key_format)[0] for sink in app.sinks if sink.topic == topic), "")
+    names = _published(app, topic).columns
     made = []
     for number, want in enumerate(wanted):
+        key = found[number].key if number < len(found) else None
+        if delimiter(key_format) and key is not None and isinstance(want.get("key"), str):
+            columns = tuple(Column(name, "string") for name in names)
+            text = encode_value(key_format, columns, dict(zip(names, key, strict=False)))
+            want = {**want, "key": key_value(names, key[: len(names)])} if text == want["key"].encode() else want
         row = found[number].value if number < len(found) else None
         if format != "json" and row is not None and not isinstance(want.get("value"), dict | None):
             columns = tuple(Column(name, "string") for name in row)

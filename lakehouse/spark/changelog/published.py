@@ -30,11 +30,14 @@ from lakehouse.spark.table import tables
 from lakehouse.spark.transaction import table_id
 
 
-def key_format(columns: tuple[Column, ...], beside: str = "json") -> str:
-    """Return how a key of these columns is written: as Kafka's primitive if it is one, else as JSON.
+def key_format(columns: tuple[Column, ...], beside: str = "json", given: str = "") -> str:
+    """Return how a key of these columns is written: as a sink says, or as Kafka's primitive if it is one, else as JSON.
 
-    beside: the format of the value; a key has its moments as that has them.
+    beside: the format of the value; a key has its moments as that has them. given: the sink's format of keys. Where a
+    key names a window it is JSON.
     """
+    if given and columns[-1].name not in WINDOW_COLUMNS:
+        return given
     simple = len(columns) == 1 and base_type(columns[0].type) in ("string", "int", "bigint", "double", "binary")
     return "kafka" if simple else "json+epoch" if plain_format(beside)[1] else "json"
 
@@ -115,7 +118,7 @@ def records(
     them. covered: for a stream, the offsets up to which its records are in the topic already.
     """
     of = sink.of
-    write = _Writer(lake.spark, of, origin, sink.format)
+    write = _Writer(lake.spark, sink, origin)
     if isinstance(of, Stream):
         frame = stream_feed.stream_events(lake, of, after, to, sink.partition_by, json.dumps(covered or {}))
     elif sink.mode == "net":
@@ -152,8 +155,9 @@ def rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
 class _Writer:
     """Turns changes into records: the key, the value or a tombstone, and in the headers what a restore needs."""
 
-    def __init__(self, spark: SparkSession, of: Stream | Table, origin: str, format: str) -> None:
-        self._format = format
+    def __init__(self, spark: SparkSession, sink: Sink, origin: str) -> None:
+        of = sink.of
+        self._format, self._formats = sink.format, [sink.format, sink.key_format]
         self._origin = f"{origin}/{of.name if isinstance(of, Table) else ''}".encode()
         self._key, self._value = columns_of(spark, of)
         self._kept_by_table = isinstance(of, Table)
@@ -168,13 +172,13 @@ class _Writer:
             (EVENT_TIME, str(row["_event_time_ms"]).encode()),
             (ORIGIN, self._origin),
         ]
-        if self._format != "json" and self._kept_by_table:
-            headers.append((FORMAT, self._format.encode()))
+        if self._formats != ["json", ""] and self._kept_by_table:
+            headers.append((FORMAT, json.dumps(self._formats).encode()))
         if self._kept and not row["_tombstone"]:
             headers.append((ACCUMULATORS, encode_value("json", self._kept, row)))
-        key = None if row.get("_null_key") else encode_key(key_format(self._key, self._format), self._key, row)
+        key = None if row.get("_null_key") else encode_key(key_format(self._key, *self._formats), self._key, row)
         value = None if row["_tombstone"] else encode_value(self._format, self._value, row)
         place: bytes | int | None = row.get("_place")
         if self._placed_by is not None and place is None:
-            place = encode_key(key_format(self._placed_by, self._format), self._placed_by, row)
+            place = encode_key(key_format(self._placed_by, *self._formats), self._placed_by, row)
         return ProducerRecord(key, value, row["_event_time_ms"], tuple(headers), place=place)
