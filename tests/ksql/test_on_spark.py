@@ -34,7 +34,7 @@ SCENARIOS = [scenario for scenario in map(read, find(Path(__file__).parent / "sc
 FEW = (
     "worked_example", "any_case", "moments", "insert_into", "explode", "window_tumbling", "key_alias", "delimited",
     "kafka_value", "group_by_value", "integer_division", "conditions", "structs", "lambdas", "computed_of_aggregates",
-    "join_streams_outer",
+    "join_streams_outer", "by_offset_several", "window_type_session",
 )  # fmt: skip
 
 
