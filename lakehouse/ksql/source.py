@@ -110,7 +110,7 @@ def _check_role(statement: CreateSource, element: SchemaElement) -> None:
         )
     if element.role == "PRIMARY KEY" and statement.kind == "STREAM":
         raise SqlError(f"column {element.name} is a 'PRIMARY KEY' column: please use 'KEY' for streams", element.at)
-    if element.role and element.kind.name not in KEY_KINDS and (has_moment(element.kind) or element.kind.name == "MAP"):
+    if element.role and element.kind.name == "MAP":
         raise SqlError(f"column {element.name}: a key can't be a {element.kind} here", element.at)
 
 
@@ -139,6 +139,8 @@ def _stream(statement: CreateSource, columns: _Columns, given: With) -> Stream:
         event_time=_event_time(made, columns, given),
     )
     made = replace(made, source=source) if given.window is None else _windowed(made, source, given.window)
+    if any(has_moment(element.kind) for element in columns.key):
+        made = _with_moments(made, columns.key)
     if not headers and not any(has_moment(element.kind) for element in columns.value):
         return made
     texts = [f"{arrived(name_text(e.name), e.kind)} AS `{e.name}`" for e in columns.value if has_moment(e.kind)]
@@ -153,6 +155,18 @@ def _windowed(made: Stream, source: Source, size: int) -> Stream:
     source = replace(source, key=(*source.key, *bounds), key_format=format_with(source.key_format, size or None))
     columns = (*source.key, *made.columns[len(made.key) :])
     return replace(made, source=source, key=(*made.key, *WINDOW_COLUMNS), columns=columns)
+
+
+def _with_moments(made: Stream, key: tuple[SchemaElement, ...]) -> Stream:
+    """The stream with moments in its key, which are numbers in the topic. In steps, since the names stay the same."""
+    spans = made.key[len(key) :]
+    between = {element: f"KEY_{number}" for number, element in enumerate(key)}
+    taken = {column.name for column in made.columns}
+    while taken & {*between.values()}:
+        between = {element: f"{name}_" for element, name in between.items()}
+    read = (f"{arrived(name_text(element.name), element.kind)} AS {name}" for element, name in between.items())
+    made = made.rekey(*read, *spans).drop(*(element.name for element in key))
+    return made.rekey(*(f"{name} AS `{e.name}`" for e, name in between.items()), *spans).drop(*between.values())
 
 
 def _format(name: str, is_bare: bool, delimiter: str) -> str:

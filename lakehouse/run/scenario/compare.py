@@ -146,7 +146,8 @@ def _as_sent(app: App, topic: str, found: list[Change] | None) -> list[Change] |
     for change in found:
         key, value = change.key, change.value
         if key is not None:
-            key = (*numbers(dict(zip(names, key, strict=False))).values(), *key[len(names) :])
+            parts = dict(zip(names, map(unhashable, key), strict=False))
+            key = (*numbers(parts).values(), *key[len(names) :])
         made.append(replace(change, key=key, value=None if value is None else numbers(value)))
     return made
 
