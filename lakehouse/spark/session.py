@@ -84,6 +84,9 @@ PYSPARK_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 # A pattern needs it for a long text. Only what a thread has used of it is memory.
 STACK = f"-Xss{STACK_MEGABYTES}m"
+# By default Java collects the whole heap nine times in the first minute: classes need more room than it began with,
+# and a heap that begins small has to grow. Half of the heap is there from the start.
+ROOM_FOR_CLASSES = "-XX:MetaspaceSize=256m"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # added to ours; every other setting replaces ours
 # How the checksum of a commit, and what a query has reached, become files of a local disk. By default Hadoop starts
 # about eight processes for each (chmod, readlink): a quarter of a small commit's time. Elsewhere the default is right.
@@ -124,7 +127,8 @@ def open_session(settings: Settings) -> SparkSession:
         if "://" not in settings.lake.path:
             chosen |= LOCAL_FILES
         theirs = settings.spark.options.get(JAVA_OPTIONS, "")
-        chosen[JAVA_OPTIONS] = f"{java_options(theirs)} {theirs}".strip()
+        memory = settings.spark.memory if "spark.driver.memory" not in settings.spark.options else None
+        chosen[JAVA_OPTIONS] = f"{java_options(theirs, memory)} {theirs}".strip()
     if settings.spark.master.startswith("local"):
         chosen["spark.sql.shuffle.partitions"] = str(_cores(settings.spark.master))
         # The workers need this environment's packages; "python3" on the PATH may be another one.
@@ -158,11 +162,16 @@ def _cores(master: str) -> int:
     return int(text) if text.isdigit() else (os.cpu_count() or 2) if text == "*" else 1
 
 
-def java_options(theirs: str) -> str:
-    """Return the options of Spark's JVM that precede the user's own; with theirs Java must still start."""
+def java_options(theirs: str, memory: str | None = None) -> str:
+    """Return the options of Spark's JVM that precede the user's own; with theirs Java must still start.
+
+    memory: the largest heap, such as "3g"; None if Java is told another.
+    """
     log4j = Path(__file__).with_name("log4j2.properties")
     # Without memory a JVM may go on for minutes, or for ever, and do nothing; ended, the next start can read otherwise.
-    ours = f"-Duser.timezone=UTC -Dderby.system.home=/dev/null -XX:+ExitOnOutOfMemoryError {STACK}"
+    ours = f"-Duser.timezone=UTC -Dderby.system.home=/dev/null -XX:+ExitOnOutOfMemoryError {STACK} {ROOM_FOR_CLASSES}"
+    if memory is not None:
+        ours += f" -Xms{max(int(memory[:-1]) * (1024 if memory[-1] == 'g' else 1) // 2, 1)}m"
     if (os.cpu_count() or 1) <= FEW_CORES:
         ours += f" {LATE_COMPILER}" + ("" if COLLECTOR.search(theirs) else " -XX:+UseSerialGC")  # Java refuses two
     if (archive := class_archive()).is_file():

@@ -55,7 +55,8 @@ def test_the_file_that_carried_the_settings_is_gone(spark: SparkSession) -> None
 @pytest.mark.parametrize("cores", [2, 8])
 def test_java_starts_with_the_users_own_options(theirs: str, cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: cores)
-    options = shlex.split(f"{session.java_options(theirs)} {theirs}")
+    options = shlex.split(f"{session.java_options(theirs, '512m')} {theirs}")
+    assert "-Xms256m" in options
     subprocess.run(["java", *options, "-version"], check=True, capture_output=True)
     few = [option for option in options if "SerialGC" in option or "Tier4" in option]
     assert len(few) == {2: 4 if "UseParallelGC" in theirs else 5, 8: 0}[cores]
