@@ -94,7 +94,12 @@ NAMES = st.sampled_from(
     ["username", "USERNAME", "userName", "tags", "Tags", "home", "HOME", "city", "City", "zip", "x"]
 )
 VALUES = st.recursive(
-    st.one_of(st.none(), st.integers(0, 9), st.sampled_from(["a", '"username":', "{", "\\u0041", "username"])),
+    st.one_of(
+        st.none(),
+        st.integers(0, 9),
+        st.sampled_from([2.5, -1e3]),
+        st.sampled_from(["a", '"username":', "{", "\\u0041", "username", "7", "-1.5"]),
+    ),
     lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(NAMES, inner, max_size=3)),
     max_leaves=5,
 )
@@ -113,7 +118,7 @@ def test_json_in_any_case_is_the_rule_in_python(
 
     script = Script()
     script.run(
-        "CREATE STREAM s (username VARCHAR, tags ARRAY<VARCHAR>, home STRUCT<city VARCHAR, zip INT>) "
+        "CREATE STREAM s (username VARCHAR, tags ARRAY<VARCHAR>, home STRUCT<city VARCHAR, zip INT>, x DOUBLE) "
         "WITH (kafka_topic='t', value_format='JSON');"
     )
     source = script.find("S", 0).made.node.source  # type: ignore[union-attr]
@@ -126,7 +131,7 @@ def test_json_in_any_case_is_the_rule_in_python(
         "1L AS tick",
         "cast(null AS array<struct<key: string, value: binary>>) AS headers",
     )  # fmt: skip
-    frame = decoded(source, rows).select("rowoffset", "_bad", "_tombstone", "USERNAME", "TAGS", "HOME")
+    frame = decoded(source, rows).select("rowoffset", "_bad", "_tombstone", "USERNAME", "TAGS", "HOME", "X")
     for row in frame.collect():
         text = texts[row["rowoffset"]]
         wanted = decode(source, Record("t", "id", 0, row["rowoffset"], 0, None, text.encode(), 1, 0))
