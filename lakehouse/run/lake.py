@@ -45,15 +45,16 @@ class Lake(Repairs):
         """Run an application: until="caught_up" with what Kafka has now, or until `stop` is set.
 
         parts: ("ingest",), ("silver",), or both, which is the default. listen: is told of every tick, batch and
-        publication; without `until` also what waits in Kafka, and then `[metrics] port` serves metrics. Raises
-        PlanError, before anything runs, for tables that can't go on as they are declared now; also ConfigError for
-        folders that can't be written, LeaseHeld, KafkaUnavailable, NotFound for a topic; later what stopped it:
-        DataLoss, Fenced, JobFailed.
+        publication; without `until` also what waits in Kafka, and then `[metrics] port` serves metrics. With `until`
+        a notebook shows a bar. Raises PlanError, before anything runs, for tables that can't go on as they are
+        declared now; also ConfigError for folders that can't be written, LeaseHeld, KafkaUnavailable, NotFound for a
+        topic; later what stopped it: DataLoss, Fenced, JobFailed.
         """
         from lakehouse.run.job.job import PARTS, Job
         from lakehouse.run.start import ready, topics
         from lakehouse.run.start.kafka import kafka
         from lakehouse.run.watch.lineage import lineage_told
+        from lakehouse.run.watch.progress import shown_in_notebook
         from lakehouse.run.watch.watching import watching
 
         if until is not None and until not in CAUGHT_UP:
@@ -65,7 +66,8 @@ class Lake(Repairs):
             makes_tables = app if parts is None or "silver" in parts else App((), ())
             with lineage_told(self.settings, makes_tables, servers, listen, streaming=until is None):
                 if until is not None:
-                    Job(self.spark, self.settings, app, servers, listen).until_caught_up(parts or PARTS)
+                    with shown_in_notebook(self.settings, app, servers, listen) as heard:
+                        Job(self.spark, self.settings, app, servers, heard).until_caught_up(parts or PARTS)
                     return
                 with watching(self.settings, app, servers, listen) as heard:
                     job = Job(self.spark, self.settings, app, servers, heard)

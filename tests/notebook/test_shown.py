@@ -14,6 +14,8 @@ from lakehouse.lake.row.difference import difference  # registers how a differen
 from lakehouse.markup.text import ROWS_SHOWN, safe, table
 from lakehouse.run.audit.finding import Audit, Missing, PartitionAudit, Problem
 from lakehouse.run.explain.explanation import Explained, ExplainedRows, RowStep
+from lakehouse.run.watch.event import JobEvent
+from lakehouse.run.watch.progress import Bar
 from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
@@ -135,3 +137,31 @@ def test_describe_is_a_text_with_a_picture() -> None:
 def test_other_declarations_are_shown_by_their_text() -> None:
     grouped = orders.group_by("customer")
     assert safe(repr(grouped)) in grouped._repr_html_()
+
+
+class Screen:
+    """Stands for IPython's display."""
+
+    def __init__(self) -> None:
+        self.drawn: list[str] = []
+
+    def __call__(self, shown: object, display_id: bool) -> Screen:
+        self.update(shown)
+        return self
+
+    def update(self, shown: object) -> None:
+        self.drawn.append(shown._repr_html_())
+
+
+def test_the_bar_of_a_run_fills() -> None:
+    screen = Screen()
+    bar = Bar(10, screen)
+    bar.hear(JobEvent("tick", 1, 10, 0.1))
+    bar.hear(JobEvent("batch", 1, 10, 0.2))
+    bar.hear(JobEvent(HOSTILE, 1, 0, 0.2))
+    bar.end()
+    assert [html[: html.index("</progress>")] for html in screen.drawn] == [
+        f'<progress value="{done}" max="20">' for done in (0, 10, 20, 20, 20)
+    ]
+    assert "10 of 10 records in bronze, tick 1" in screen.drawn[-1]
+    assert "<script" not in screen.drawn[3]

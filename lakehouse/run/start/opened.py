@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.errors import ConfigError
+from lakehouse.run.start import notebook
 from lakehouse.settings.config import PREFIX, Settings, load
 
 if TYPE_CHECKING:
@@ -43,7 +44,10 @@ class Opened:
         """The Spark session; started on the first use."""
         from lakehouse.spark.session import open_session
 
-        return open_session(self.settings)
+        spark = open_session(self.settings)
+        if notebook.here():
+            notebook.rows_are_shown(spark)
+        return spark
 
     @property
     def _layout(self) -> Layout:

@@ -1,0 +1,26 @@
+"""In a notebook: whether this is one, and how Spark's rows are shown there."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+ROWS_SHOWN = 20
+EAGER = "spark.sql.repl.eagerEval"
+
+
+def here() -> bool:
+    """Return whether this process is the kernel of a notebook."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return getattr(shell, "kernel", None) is not None
+
+
+def rows_are_shown(spark: SparkSession) -> None:
+    """Let a DataFrame that ends a cell show its first rows as a table; Spark escapes what is in them."""
+    spark.conf.set(f"{EAGER}.enabled", "true")
+    spark.conf.set(f"{EAGER}.maxNumRows", ROWS_SHOWN)

@@ -1,0 +1,86 @@
+"""The bar of a run until it is caught up, in a notebook; elsewhere there is none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from lakehouse.kafka.topics import Cluster
+from lakehouse.markup.text import safe
+from lakehouse.plan.app import App
+from lakehouse.run.start import notebook
+from lakehouse.run.watch.event import JobEvent, Listen
+from lakehouse.run.watch.lag import lag
+from lakehouse.settings.config import Settings
+
+
+@contextmanager
+def shown_in_notebook(settings: Settings, app: App, servers: str, listen: Listen) -> Iterator[Listen]:
+    """Give what listens to a run: `listen`, and in a notebook a bar as well."""
+    if not notebook.here():
+        yield listen
+        return
+    from IPython.display import display
+
+    waiting = lag(settings, app, Cluster(servers, settings.kafka.options))
+    bar = Bar(sum(waiting.values()), display)
+
+    def heard(event: JobEvent) -> None:
+        bar.hear(event)
+        listen(event)
+
+    yield heard
+    bar.end()
+
+
+class Bar:
+    """A bar for a run until it is caught up, by what a run tells; drawn in one place of the cell's output."""
+
+    def __init__(self, waiting: int, display: Callable[..., Any]) -> None:
+        self._display, self._waiting, self._began = display, waiting, time.monotonic()
+        self._ingested = self._in_tables = self._tick = 0
+        self._handle: Any = None
+        self._draw("starting")
+
+    def hear(self, event: JobEvent) -> None:
+        """Take in what a run told."""
+        if event.kind == "tick":
+            self._ingested += event.records
+        elif event.kind == "batch":
+            self._in_tables += event.records
+        self._tick = max(self._tick, event.tick)
+        self._draw(event.kind)
+
+    def end(self) -> None:
+        """Draw the bar full."""
+        self._waiting = min(self._waiting, self._ingested)
+        self._draw("caught up")
+
+    def _draw(self, doing: str) -> None:
+        most = max(self._waiting, self._ingested)
+        # Half of the bar is what bronze has, the other what the tables have.
+        done = 2 * most if doing == "caught up" else self._ingested + min(self._in_tables, most)
+        text = (
+            f"{doing}: {self._ingested:,} of {most:,} records in bronze, tick {self._tick}, "
+            f"{time.monotonic() - self._began:.0f} s"
+        )
+        shown = Html(f'<progress value="{done}" max="{max(2 * most, 1)}"></progress> {safe(text)}', text)
+        if self._handle is None:
+            self._handle = self._display(shown, display_id=True)
+        else:
+            self._handle.update(shown)
+
+
+class Html:
+    """HTML for a notebook, and the text for where there is none."""
+
+    def __init__(self, html: str, text: str) -> None:
+        self._html, self._text = html, text
+
+    def _repr_html_(self) -> str:
+        return self._html
+
+    def __repr__(self) -> str:
+        return self._text

@@ -1,0 +1,78 @@
+"""docs/notebook.ipynb runs from its first cell to its last, and shows tables and pictures. Its outputs are not kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+NOTEBOOK = PROJECT / "docs" / "notebook.ipynb"
+PACKAGES = PROJECT / ".docs"
+# nbclient is not in this environment; it runs in a process that has it.
+RUN = """
+import sys, nbformat, nbclient
+book = nbformat.read(sys.argv[1], as_version=4)
+nbclient.NotebookClient(book, timeout=500, kernel_name="python3").execute()
+nbformat.write(book, sys.argv[2])
+"""
+
+
+def test_no_output_is_kept() -> None:
+    cells = json.loads(NOTEBOOK.read_text())["cells"]
+    assert not [cell for cell in cells if cell.get("outputs") or cell.get("execution_count")]
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The notebook was run in an empty folder: the HTML that each cell shows, by the last line of its source."""
+    assert PACKAGES.is_dir(), "run make docs-packages"
+    folder = tmp_path_factory.mktemp("notebook")
+    kernel = folder / "jupyter" / "kernels" / "python3"
+    kernel.mkdir(parents=True)
+    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    (kernel / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Python 3", "language": "python"}))
+    environ = {
+        **os.environ,
+        "JUPYTER_PATH": str(folder / "jupyter"),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(PACKAGES),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(NOTEBOOK), str(folder / "run.ipynb")],
+        cwd=folder, env=environ, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    subprocess.run(["lakehouse", "kafka", "down"], cwd=folder, env=environ, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    cells = [cell for cell in json.loads((folder / "run.ipynb").read_text())["cells"] if cell["cell_type"] == "code"]
+    return {"".join(cell["source"]).splitlines()[-1]: html_of(cell["outputs"]) for cell in cells}
+
+
+def html_of(outputs: list[dict[str, Any]]) -> str:
+    return "".join("".join(output.get("data", {}).get("text/html", "")) for output in outputs)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_it_shows_tables_and_pictures(shown: dict[str, str]) -> None:
+    assert "<svg" in shown["app"]
+    assert "TABLE rooms" in shown["lh.describe(rooms)"]
+    assert '<progress value="12" max="12">' in shown['lake.run(app, until="caught_up")']
+    assert "<td>43.50</td>" in shown["lake.read(rooms)"]
+    assert "warm" in shown["""lake.query('SELECT "offset", reason FROM quarantine.readings')"""]
+    assert "<table" in shown['lake.changes(rooms).select("room", "readings", "degrees")']
+    assert "The table has the same: readings=2, degrees=43.50." in shown['lake.explain(rooms, "attic")']
+    assert "ok: each offset is accounted for." in shown["lake.audit(app, rooms)"]
+    assert "2 added" in shown['lake.diff(rooms, "tick:0", "now")']
+
+
+@pytest.mark.slow
+def test_a_record_that_is_html_is_shown_and_does_nothing(shown: dict[str, str]) -> None:
+    seen = "".join(shown.values())
+    assert "bath" in seen
+    assert "<b onclick" not in seen
