@@ -107,7 +107,11 @@ def test_the_readme_s_example_runs_from_an_empty_folder(elsewhere: Elsewhere) ->
     rows = json.loads(elsewhere.works('lakehouse query "SELECT * FROM last_reading" --json'))
     assert [row["sensor"] for row in rows] == ["s1"]
     assert "warm" in elsewhere.works("""lakehouse query 'SELECT "offset", reason FROM quarantine.readings'""")
-    assert "attic" in elsewhere.works("lakehouse past explain rooms --key attic --app app.py")
+    time = readme.split("\n## Time\n")[1].split("\n## ")[0]
+    lines = re.findall(r"^ {4}(lakehouse .*)$", time, re.MULTILINE)
+    assert len(lines) == 7
+    said = {line: elsewhere.works(line) for line in lines}
+    assert all("attic" in text for line, text in said.items() if re.search("diff|explain|query", line))
 
 
 def test_what_airflow_needs_is_in_the_wheel(elsewhere: Elsewhere) -> None:
