@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
@@ -21,7 +22,24 @@ from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
 
 HOSTILE = "<script>alert('x')</script><img src=x onerror=\"y\">\u202e\x1b[2J&amp;"
-ALLOWED = {"table", "thead", "tbody", "tr", "th", "td", "p", "b", "pre", "svg", "g", "title", "rect", "text", "path"}
+ALLOWED = {
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "p",
+    "b",
+    "pre",
+    "svg",
+    "g",
+    "title",
+    "rect",
+    "text",
+    "path",
+    "style",
+}
 
 orders = lh.stream("orders", key="id string", schema="customer string, amount bigint", name="orders")
 current = orders.latest("current")
@@ -119,13 +137,20 @@ def test_what_became_of_offsets_and_what_explains_missing_ones_are_columns_of_th
 def test_an_application_is_a_picture_with_its_text() -> None:
     html = app._repr_html_()
     assert harmless(html)
-    drawn = ET.fromstring(html[: html.index("</svg>") + 6])
+    picture = html[: html.index("</svg>") + 6]
+    assert f"{picture}\n" == lh.lineage(app).svg()
     space = "{http://www.w3.org/2000/svg}"
-    assert [text.text for text in drawn.iter(f"{space}text")] == ["orders", "current", "totals", "totals-changelog"]
-    assert len([path for path in drawn.iter(f"{space}path") if path.get("fill") == "none"]) == 3, "lines between them"
+    assert [title.text for title in ET.fromstring(picture).iter(f"{space}title")] == [
+        "topic orders", "stream orders", "table current", "table totals", "changelog totals-changelog",
+    ]  # fmt: skip
     assert "TABLE totals (key customer)" in html
     assert "<svg" in totals._repr_html_()
     assert "<pre" in orders._repr_html_()
+
+
+def test_a_picture_changes_nothing_else_of_the_page_that_it_stands_in() -> None:
+    style = re.findall(r"<style>(.*?)</style>", lh.lineage(app).svg())[0]
+    assert all(rule.startswith(".lineage ") for rule in style.removesuffix("}").split("}"))
 
 
 def test_describe_is_a_text_with_a_picture() -> None:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 
+from lakehouse.markup.text import safe
 from lakehouse.plan.lineage.graph import Edge, Graph, Point
 
 WIDTH, HEIGHT, GAP, BETWEEN, MARGIN = 200, 44, 14, 130, 8
 NAME_MAX = 26
 COLORS = {"topic": "#dbeafe", "stream": "#e0f2fe", "table": "#dcfce7", "changelog": "#dbeafe", "function": "#fef3c7"}
-STYLE = (
-    "text{font:12px sans-serif;fill:#1f2937}.kind{font-size:10px;fill:#6b7280}.how{font-size:10px;fill:#4b5563;"
-    "text-anchor:middle}path{fill:none;stroke:#9ca3af;stroke-width:1.5}rect{stroke:#9ca3af}"
-)
+# A notebook puts the picture into its page, where a style holds for all that it names: so each names the picture.
+# What stands between the boxes has the page's own colour, dark or light.
+STYLE = "".join(
+    f".lineage {rule}"
+    for rule in (
+        "text{font:12px sans-serif;fill:#1f2937}", ".kind{font-size:10px;fill:#6b7280}",
+        ".how{font-size:10px;fill:currentColor;text-anchor:middle}",
+        "path{fill:none;stroke:#9ca3af;stroke-width:1.5}", "rect{stroke:#9ca3af}",
+    )
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +46,8 @@ def as_svg(graph: Graph) -> str:
     }
     edges = "".join(_edge(edge, places[edge.start], places[edge.end]) for edge in graph.edges)
     nodes = "".join(_node(node, places[node]) for node in graph.nodes)
-    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}><style>{STYLE}</style>{edges}{nodes}</svg>\n'
+    head = f'class="lineage" width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {head}><style>{STYLE}</style>{edges}{nodes}</svg>\n'
 
 
 def _columns(graph: Graph) -> list[list[Point]]:
@@ -71,14 +77,14 @@ def _edge(edge: Edge, start: Place, end: Place) -> str:
     if not edge.how:
         return line
     # Near the end: many edges may leave one node.
-    label = f'<text class="how" x="{x2 - BETWEEN / 2:g}" y="{y2 - 5:g}">{escape(", ".join(edge.how))}</text>'
+    label = f'<text class="how" x="{x2 - BETWEEN / 2:g}" y="{y2 - 5:g}">{safe(", ".join(edge.how))}</text>'
     return line + label
 
 
 def _node(node: Point, at: Place) -> str:
     name = node.name if len(node.name) <= NAME_MAX else f"{node.name[: NAME_MAX - 1]}…"
     return (
-        f'<g transform="translate({at.x:g},{at.y:g})"><title>{escape(f"{node.kind} {node.name}")}</title>'
+        f'<g transform="translate({at.x:g},{at.y:g})"><title>{safe(f"{node.kind} {node.name}")}</title>'
         f'<rect width="{WIDTH}" height="{HEIGHT}" rx="6" fill="{COLORS[node.kind]}"/>'
-        f'<text class="kind" x="10" y="16">{node.kind}</text><text x="10" y="33">{escape(name)}</text></g>'
+        f'<text class="kind" x="10" y="16">{node.kind}</text><text x="10" y="33">{safe(name)}</text></g>'
     )

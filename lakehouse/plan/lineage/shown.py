@@ -1,0 +1,46 @@
+"""A declaration as a notebook shows it: the picture of its lineage, and its text."""
+
+from __future__ import annotations
+
+from lakehouse.markup.text import as_html, block
+from lakehouse.plan.app import App, app
+from lakehouse.plan.evolution import text
+from lakehouse.plan.lineage.graph import lineage
+from lakehouse.plan.lineage.picture import as_svg
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
+
+
+class Description(str):
+    """A declaration as text, which a notebook shows with its picture."""
+
+    __slots__ = ("_item",)
+    _item: App | Table | Stream
+
+    def _repr_html_(self) -> str:
+        return as_html(self._item)
+
+
+def describe(item: App | Table | Stream) -> str:
+    """Return a declaration as indented text, one line per step; a table, or stream, with the tables that it reads.
+
+    A notebook shows it with a picture.
+    """
+    described = Description(text.describe(item))
+    described._item = item
+    return described
+
+
+@as_html.register
+def _app(shown: App) -> str:
+    return as_svg(lineage(shown)) + block(text.describe(shown))
+
+
+@as_html.register
+def _table(shown: Table) -> str:
+    return as_svg(lineage(app(shown))) + block(text.describe(shown))
+
+
+@as_html.register
+def _stream(shown: Stream) -> str:
+    return block(text.describe(shown))
