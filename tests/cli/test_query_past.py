@@ -125,6 +125,8 @@ def test_late_and_quarantined_records_at_a_moment(story, query, lakehouse):
         ("SELECT * FROM '/etc/passwd'", ["--tick", "1"], "there is no table /etc/passwd"),
         ("DELETE FROM visits", ["--tick", "1"], "expected one SELECT"),
         ("SELECT 1; SELECT 2", ["--tick", "1"], "expected one SELECT"),
+        ("SELECT * FROM visit", [], "Did you mean 'visits'? It has: visits. `lakehouse look tables` lists all."),
+        ("SELECT * FROM silver.nix", [], "query: there is no table nix in "),
         ("SELECT nix FROM visits", ["--tick", "1"], 'column "nix" not found'),
         ("SELEC", ["--tick", "1"], "syntax error"),
     ],
@@ -201,6 +203,9 @@ def test_a_lake_without_tables(tmp_path, lakehouse):
     done = lakehouse("query", "SELECT * FROM visits", "--tick", "1", "--lake", str(tmp_path))
     assert done.code == 2
     assert "there is no table visits" in done.err
+    done = lakehouse("query", "SELECT * FROM visits", "--lake", str(tmp_path))
+    assert done.code == 2
+    assert f"there is no table visits in {tmp_path}. It has none yet; `lakehouse run` makes them." in done.err
 
 
 def test_the_past_after_vacuum(tmp_path: Path, lakehouse):

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, NotFound
 from lakehouse.formats.shown import value
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import rows_at
 from lakehouse.markup.text import InNotebook, as_html, table
+from lakehouse.plan.refused.near import near
 from lakehouse.semantics.moment import At
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakehouse.lake.moment.rows_at import FoldRows
+
+
+MISSING = re.compile(r"query: Catalog Error: Table with name (.+?) does not exist!")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -52,9 +57,10 @@ def _answer(found: Answered) -> str:
 def ask(
     layout: Layout, sql: str, moment: At | None = None, fold: FoldRows | None = None, limit: int | None = None
 ) -> Answered:
-    """Answered one SELECT of DuckDB's SQL, now or at a moment, the first `limit` rows.
+    """Answer one SELECT of DuckDB's SQL, now or at a moment, the first `limit` rows.
 
-    Raises ConfigError for SQL that can't be answered, NotFound for a moment that can't be read without `fold`.
+    Raises ConfigError for SQL that can't be answered; NotFound for a table that there is not, and for a moment that
+    can't be read without `fold`.
     """
     try:
         relation = reader.query(layout, sql) if moment is None else rows_at.query(layout, sql, moment, fold)
@@ -62,3 +68,15 @@ def ask(
         return Answered((relation if limit is None else relation.limit(limit)).to_arrow_table())
     except duckdb.Error as error:
         raise ConfigError(f"query: {error}") from error
+    except ConfigError as error:
+        if named := MISSING.match(str(error)):
+            raise NotFound(_no_table(layout, named[1])) from error
+        raise
+
+
+def _no_table(layout: Layout, name: str) -> str:
+    """What is said of a table that there is not: DuckDB would name tables of its own as what may be meant."""
+    there = reader.names(layout, "silver")
+    has = f"It has: {', '.join(there)}." if there else "It has none yet; `lakehouse run` makes them."
+    meant = near(name, there)
+    return f"query: there is no table {name} in {layout.root}.{meant} {has} `lakehouse look tables` lists all."
