@@ -1,0 +1,145 @@
+"""The command lines of the docs, one after the other, on a Kafka, a lake and Spark: each ends as its page says.
+
+your-own-topic.md from an empty folder; then the pages about a table that exists, over the shop of time-travel.md, whose
+three runs ingested three ticks. The README's: tests/setup/test_wheel.py, flights-joined.md: tests/demo; clickstream.md
+and sql.md: tests/ksql; what `airflow` does: tests/airflow.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from lakehouse.cli.main import main
+from tests.cli.test_docs_lines import CODE, PROJECT, lines
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+PAGES = (
+    "time-travel", "audit", "explain", "changelog", "partitions", "testing", "backfill", "rebuild", "bad-records",
+    "rehydrate", "upkeep", "operations",
+)  # fmt: skip
+TICKS = (
+    '7\t{"customer": "cem", "item": "tea", "amount": 21.00}\t2026-02-01T12:10:00Z\n'
+    '8\t{"customer": "ann", "item": "jam", "amount": 4.50}\t2026-02-01T12:20:00Z\n',
+    '9\t{"customer": "bob", "item": "tea", "amount": -8.25}\t2026-02-01T11:59:00Z\n',
+)
+MORE = """
+import dataclasses
+
+window = lh.tumbling("1 hour", grace="10 minutes")
+hourly = orders.group_by("customer").window(window).agg(n=lh.count()).table("hourly")
+app = lh.app(current, totals, hourly, totals.changes().to_topic("totals-changelog"))
+
+
+def repair(record):
+    return dataclasses.replace(record, value=record.value.replace(b" EUR", b""))
+"""
+# What a page says of lakes of its own, as it is in this one.
+HERE = {
+    r"--at 2013\S+ --clock commit": "--at {now} --clock commit",
+    r"2013-\d\d-\d\dT[\d:]+Z": "2026-02-01T12:30Z",
+    r"--from 2013-07-04 --to 2013-07-05": "--from 2026-01-31 --to 2026-02-01",
+    r"flights/0=1200|orders/0=3(?!,)": "orders/0=1,orders/1=1",
+    r"flights/0=120\.\.180": "orders/0=0..1",
+    r"\bflights\b": "orders",
+    r"--tick 41": "--tick 2",
+    r"audit current\b": "audit current_orders",
+    r"--position orders/1/11": "--position orders/{bad}",
+}
+# They need what this lake has not, or go on until Ctrl-C; where they are run instead.
+ELSEWHERE = {
+    "lakehouse query \"SELECT ... FROM visits\" --at 2013-06-01T00:00Z": "a form",
+    "lakehouse kafka up": "ran before", "lakehouse kafka down": "runs at the end",
+    "lakehouse run --app app.py": "goes on", "lakehouse run --app app.py --only ingest": "goes on",
+    "lakehouse run --app app.py --only silver": "goes on",
+    "lakehouse past changes totals --follow": "tests/cli/test_follow.py",
+    "lakehouse test backtest hourly --app app.py --with longer_grace.py --to 41": "tests/cli/test_past_on_spark.py",
+    "lakehouse test run scenario.json": "your-own-topic.md has it",
+}  # fmt: skip
+
+
+def commented(line: str) -> str:
+    """A line without its comment."""
+    return re.sub(r"\s+#\s.*$", "", line)
+
+
+def run(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    capsys.readouterr()
+    code = main(shlex.split(line)[1:])
+    captured = capsys.readouterr()
+    return code, captured.out + captured.err
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory, spark: object) -> Path:
+    """An empty folder; Spark is there."""
+    return tmp_path_factory.mktemp("docs")
+
+
+def test_a_topic_of_one_s_own_from_an_empty_folder(shop, monkeypatch, capsys):
+    page = (PROJECT / "docs" / "your-own-topic.md").read_text().split("## 5.")[0]
+    monkeypatch.chdir(shop)
+    written = [line.strip() for block in CODE.findall(page) for line in block.splitlines()]
+    wanted = [commented(line) for line in written if re.match("lakehouse |printf |cd |python -m pytest", line)]
+    assert len(wanted) == 16
+    for line in wanted:
+        if line.startswith("cd "):
+            monkeypatch.chdir(line.removeprefix("cd "))
+        elif line.startswith("lakehouse "):
+            code, said = run(line, capsys)
+            assert code == 0, f"{line}\n{said}"
+            shown = re.findall(r"^    (│ .*)$", page.split(line)[1].split("    lakehouse ")[0], re.MULTILINE)
+            assert not line.startswith("lakehouse query") or all(row in said for row in shown), f"{line}\n{said}"
+        else:
+            path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+            subprocess.run(["sh", "-c", line], env={"PATH": path}, check=True, capture_output=True)
+    main(["kafka", "down"])
+
+
+@pytest.fixture(scope="module")
+def story(shop: Path) -> Iterator[Path]:
+    """The shop with three ticks, as time-travel.md tells them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(shop)
+        assert main(["init", "story"]) == 0
+        patch.chdir(shop / "story")
+        app = Path("app.py")
+        app.write_text(app.read_text() + MORE)
+        Path("fixes.py").write_text(MORE.split("\n\n\n")[1].replace("def", "import dataclasses\n\n\ndef", 1))
+        assert main(["kafka", "up"]) == 0
+        assert main(["kafka", "produce", "orders", "orders.jsonl", "--partitions", "2"]) == 0
+        assert main(["run", "--until", "caught-up"]) == 0
+        for records in TICKS:
+            Path("more.tsv").write_text(records)
+            assert main(["kafka", "produce", "orders", "more.tsv"]) == 0
+            assert main(["run", "--until", "caught-up"]) == 0
+        yield Path.cwd()
+        main(["kafka", "down"])
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_lines_of_a_page_end_as_it_says(page, story, monkeypatch, capsys):
+    monkeypatch.chdir(story)
+    text = (PROJECT / "docs" / f"{page}.md").read_text()
+    _, where = run("lakehouse query 'SELECT partition, \"offset\" FROM quarantine.orders' --csv", capsys)
+    facts = {"bad": where.split()[1].replace(",", "/"), "now": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
+    failed = []
+    for written in map(commented, lines(text)):
+        if written in ELSEWHERE:
+            continue
+        line = written
+        for said, here in HERE.items():
+            line = re.sub(said, here.format(**facts), line)
+        code, told = run(line, capsys)
+        # Below a line that is refused its page has the message.
+        refused = re.search(rf"{re.escape(written)}\n    error: ", text) is not None
+        if (code != 0) != refused:
+            failed.append(f"{line}: {code}\n{told}")
+    assert not failed, "\n".join(failed)
