@@ -27,7 +27,7 @@ DOC = """
 `ingest` appends what the topics hold to bronze until it has caught up, `silver` brings the tables to bronze's
 last tick, `checks` verifies the result. A task returns its job's last event (rows, tick, tables) as its XCom.
 
-* `app`: the application, a file below the project's folder, for example `examples/flights.py`
+* `app`: the application, a file below the project's folder, for example `examples/flights/app.py`
 * `config`: a `lakehouse.toml`; left empty, the project's defaults hold
 
 Both must lie in a folder that the variable `LAKEHOUSE_CATCH_UP` names; without it every run is refused. An application
@@ -84,7 +84,7 @@ with DAG(
             pattern=APP_PATTERN,
             maxLength=200,
             title="Application",
-            description="a file below the project's folder, for example examples/flights.py",
+            description="a file below the project's folder, for example examples/flights/app.py",
         ),
         "config": Param(
             None,

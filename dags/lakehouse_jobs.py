@@ -93,7 +93,7 @@ def job_argv(
     script = root / "spark_jobs" / f"{job}.py"
     if not script.is_file():
         raise JobRefused(f"no job at {script}: set LAKEHOUSE_ROOT to the project's folder")
-    argv = [str(python), str(script), "--app", _checked("app", app, APP_PATTERN, "examples/flights.py")]
+    argv = [str(python), str(script), "--app", _checked("app", app, APP_PATTERN, "examples/flights/app.py")]
     if config is not None:
         argv += ["--config", _checked("config", config, CONFIG_PATTERN, "deploy/lakehouse.toml")]
     return [*argv, *options]

@@ -1,6 +1,6 @@
 """Checks: is every table at bronze's last tick, and every offset accounted for? What `lakehouse test check` does.
 
-    python spark_jobs/checks.py --app examples/flights.py
+    python spark_jobs/checks.py --app examples/flights/app.py
 
 Needs no Spark. One JSON line on stdout: {"event": "done" | "error", ...}.
 Exit codes: 0 all is well, 2 bad input, 1 something is not as it must be.

@@ -1,7 +1,7 @@
 """Ingest: Kafka to bronze, all topics of an application, one commit a tick.
 
-    python spark_jobs/ingest.py --app examples/flights.py --until caught-up
-    spark-submit --driver-class-path '.jars/spark/*' spark_jobs/ingest.py --app examples/flights.py
+    python spark_jobs/ingest.py --app examples/flights/app.py --until caught-up
+    spark-submit --driver-class-path '.jars/spark/*' spark_jobs/ingest.py --app examples/flights/app.py
 
 The second form takes Spark's settings from spark-submit; on a cluster give it the jars with --jars as well, and set
 PYSPARK_PYTHON to the Python that has lakehouse. JSON lines on stdout; the last one is {"event": "done" | "error", ...}.

@@ -1,7 +1,7 @@
 """Silver: brings every table of an application to bronze's last tick, and publishes its changelogs.
 
-    python spark_jobs/silver.py --app examples/flights.py --until caught-up
-    spark-submit --driver-class-path '.jars/spark/*' spark_jobs/silver.py --app examples/flights.py
+    python spark_jobs/silver.py --app examples/flights/app.py --until caught-up
+    spark-submit --driver-class-path '.jars/spark/*' spark_jobs/silver.py --app examples/flights/app.py
 
 Options, output and exit codes are those of spark_jobs/ingest.py.
 """

@@ -6,11 +6,14 @@ import errno
 import os
 import socket
 import time
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from deltalake.exceptions import DeltaError
 
+from lakehouse.cli.start.job import run_part
 from lakehouse.errors import NotFound
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.layout import Layout
@@ -46,6 +49,18 @@ def test_a_topic_that_there_is_not(lakehouse):
     found = lakehouse(*RUN)
     assert found.code == 2
     assert "Kafka at nowhere:9092 has no topic orders. Did you mean 'order'? It has: clicks, order." in found.err
+
+
+def test_a_job_of_a_scheduler_starts_the_embedded_kafka_before_spark(folder, monkeypatch, capsys):
+    """One that does not run yet: whether it has the topic is known before Spark starts, too."""
+    (folder / "lakehouse.toml").unlink()
+    broker = nullcontext(SimpleNamespace(bootstrap_servers="its:1"))
+    monkeypatch.setattr("lakehouse.run.start.kafka.Broker", lambda *of: broker)
+    for part in ("ingest", "silver"):
+        with pytest.raises(AssertionError, match="Spark starts") if part == "silver" else nullcontext():
+            assert run_part(part, ["--app", "app.py"], "") == 2
+    said = capsys.readouterr().out
+    assert "Kafka at its:1 has no topic orders. Did you mean 'order'?" in said
 
 
 LISTENING = topics.check_listening

@@ -35,11 +35,9 @@ def run_until(
     """Run an application until it is caught up, or until a signal stops it; return the "done" event."""
     from lakehouse.run.lake import Lake
     from lakehouse.run.start import ready, topics
-    from lakehouse.run.start.kafka import running
+    from lakehouse.run.start.kafka import kafka
 
-    ready.check(settings, app, parts)  # said before Spark starts
-    if (parts is None or "ingest" in parts) and (servers := running(settings)) is not None:
-        topics.check(settings, app, servers)
+    ready.check(settings, app, parts)
     began, rows = time.monotonic(), 0
 
     def tell(event: JobEvent) -> None:
@@ -47,14 +45,17 @@ def run_until(
         rows += event.records if event.kind == "tick" else 0
         listen(event)
 
-    lake = Lake(settings=settings)
-    _ = lake.spark  # first: pyspark sets a handler of its own for Ctrl-C when it starts
-    if until == CAUGHT_UP:
-        with _terminated_like_interrupted():
-            lake.run(app, until="caught_up", parts=parts, listen=tell)
-    else:
-        with _stopped_by_signals() as stop:
-            lake.run(app, parts=parts, stop=stop, listen=tell)
+    with _terminated_like_interrupted(), kafka(settings) as servers:
+        if parts is None or "ingest" in parts:
+            topics.check(settings, app, servers)  # the last of what is said before Spark starts
+        lake = Lake(settings=settings)
+        _ = lake.spark  # first: pyspark sets a handler of its own for Ctrl-C when it starts
+        if until == CAUGHT_UP:
+            with _terminated_like_interrupted():
+                lake.run(app, until="caught_up", parts=parts, listen=tell)
+        else:
+            with _stopped_by_signals() as stop:
+                lake.run(app, parts=parts, stop=stop, listen=tell)
     return {
         "event": "done",
         "rows": rows,
