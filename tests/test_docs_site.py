@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +49,16 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
         "lakehouse.testing.Replay",
     ):
         assert f'id="{name}"' in page, name
+
+
+def test_what_a_lake_returns_is_in_the_reference(site: Path) -> None:
+    page = (site / "reference" / "python.html").read_text()
+    public = [method for name, method in inspect.getmembers(lakehouse.Lake, inspect.isfunction) if name[0] != "_"]
+    named = {name for method in public for name in re.findall(r"[A-Z]\w+", method.__annotations__["return"])}
+    assert len(named) > 10
+    assert not [
+        name for name in named - {"None", "DataFrame"} if not re.search(rf'id="lakehouse\.[\w.]+\.{name}"', page)
+    ]
 
 
 def test_every_command_is_in_the_reference(site: Path) -> None:

@@ -25,6 +25,18 @@ PYTHON = """\
 
 `import lakehouse as lh`: what an application is declared with. Nothing heavy starts until `Lake.run` or `Lake.read`.
 """
+# What calls take beside declarations, and what they return: not in `lakehouse` itself, since few programs name them.
+TAKEN = (
+    "semantics.moment.AtVersion", "semantics.moment.AtTick", "semantics.moment.AtCommit", "semantics.moment.AtEvent",
+    "semantics.moment.AtOffsets", "run.repair.backfill.Range", "run.watch.event.JobEvent", "semantics.record.Record",
+)  # fmt: skip
+RETURNED = (
+    "lake.moment.answer.Answered", "semantics.difference.Difference", "run.explain.explanation.Explained",
+    "run.explain.explanation.RowStep", "run.audit.finding.Audit", "run.audit.finding.PartitionAudit",
+    "run.audit.finding.Problem", "run.repair.backfill.Backfilled", "run.repair.correct.Corrected",
+    "spark.operators.content.Content", "run.repair.rebuild.Proof", "run.repair.rebuild.Backtested",
+    "run.repair.rehydrate.Rehydrated", "plan.lineage.drawing.Drawing",
+)  # fmt: skip
 
 
 def commands() -> str:
@@ -91,6 +103,8 @@ def python() -> str:
     parts += [_autodoc("function", f"lakehouse.{name}") for name in functions]
     for name in classes:
         parts += [f"## {name}\n", _autodoc("class", f"lakehouse.{name}", ":members:\n   :inherited-members:")]
+    for heading, classes in (("Moments, ranges, events", TAKEN), ("What calls return", RETURNED)):
+        parts += [f"## {heading}\n", *(_autodoc("class", f"lakehouse.{name}", ":members:") for name in classes)]
     parts += ["## lakehouse.testing\n", _autodoc("module", "lakehouse.testing", ":members:")]
     parts += ["## Errors\n", _autodoc("module", "lakehouse.errors", ":members:\n   :show-inheritance:")]
     return "\n".join(parts)
