@@ -21,5 +21,5 @@ app = lh.app(last, rooms.changes().to_topic("rooms-changelog"))
 if __name__ == "__main__":
     lake = lh.Lake("./lake")
     lake.run(app, until="caught_up")
-    lake.read(rooms).show()
+    lake.read(rooms).sort("room").show()
     lake.changes(rooms).select("room", "readings", "degrees").show()

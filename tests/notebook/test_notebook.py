@@ -68,7 +68,7 @@ def test_it_shows_tables_and_pictures(shown: dict[str, str]) -> None:
     assert "<table" in shown['lake.changes(rooms).select("room", "readings", "degrees")']
     assert "The table has the same: readings=2, degrees=43.50." in shown['lake.explain(rooms, "attic")']
     assert "ok: each offset is accounted for." in shown["lake.audit(app, rooms)"]
-    assert "2 added" in shown['lake.diff(rooms, "tick:0", "now")']
+    assert "3 added, 0 removed, 0 changed." in shown['lake.diff(rooms, "tick:0", "now")']  # attic, cellar, bath
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ def test_the_readme_s_example_runs_from_an_empty_folder(elsewhere: Elsewhere) ->
     elsewhere.works("lakehouse kafka produce readings readings.jsonl --partitions 2")
     shown = elsewhere.works("python app.py")
     assert [re.sub(r"\s", "", line) for line in shown.splitlines() if "attic" in line or "cellar" in line] == [
-        "|cellar|1|11.25|", "|attic|2|43.50|", "|attic|1|21.50|", "|cellar|1|11.25|", "|attic|2|43.50|",
+        "|attic|2|43.50|", "|cellar|1|11.25|", "|attic|1|21.50|", "|cellar|1|11.25|", "|attic|2|43.50|",
     ]  # fmt: skip
     rows = json.loads(elsewhere.works('lakehouse query "SELECT * FROM last_reading" --json'))
     assert [row["sensor"] for row in rows] == ["s1"]
