@@ -49,6 +49,10 @@ class NeedsSpark(PlanError):
     """The model has no Python form of this expression. Spark's result is what counts; run it there."""
 
 
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}..."
+
+
 class SqlError(PlanError):
     """A statement of ksqlDB's SQL can't be read, or means nothing here; the message points at the place in it.
 
@@ -56,7 +60,7 @@ class SqlError(PlanError):
     """
 
     def __init__(self, what: str, at: int = 0, *, found: str = "", expected: str = "") -> None:
-        self.what, self.at, self.found, self.expected = what, at, found, expected
+        self.what, self.at, self.found, self.expected = _cut(what, 1_000), at, _cut(found, 80), expected
         self.text = ""
         self.line_before = 0
         super().__init__(self._message())

@@ -25,6 +25,7 @@ from lakehouse.plan.refused.near import near
 
 COMPARED = {"=": "EQUAL(=)", "<>": "NOT_EQUAL(<>)", "<": "LESS_THAN(<)", "<=": "LESS_THAN_OR_EQUAL(<=)",
             ">": "GREATER_THAN(>)", ">=": "GREATER_THAN_OR_EQUAL(>=)"}  # fmt: skip
+TEXT_MAX, LAMBDA_DEPTH_MAX = 200_000, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Seen:
 class Visible:
     """The columns that an expression may read. pseudo: those that * leaves out. ready: values that are made already.
 
-    names: those of lambdas. limits: how many values an aggregate keeps, by its name.
+    names: those of lambdas; depth: how many are around. limits: how many values an aggregate keeps, by its name.
     """
 
     columns: tuple[Seen, ...]
@@ -48,13 +49,19 @@ class Visible:
     ready: dict[t.Expr, Sql] = field(default_factory=dict)
     names: dict[str, Sql] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
+    depth: int = 0
 
     def sql(self, node: t.Expr) -> Sql:
         """Return an expression as Spark SQL with its type. Raises SqlError where it has no meaning."""
         if node in self.ready:
             return self.ready[node]
         make: Callable[[t.Expr], Sql] = getattr(self, f"_{type(node).__name__.lower()}")
-        return make(node)
+        made = make(node)
+        if len(made.text) > TEXT_MAX and not isinstance(
+            node, t.Value
+        ):  # some functions need an argument's text more than once
+            raise SqlError("this becomes too long as Spark SQL; compute a part of it in a stream before", node.at)
+        return made
 
     def predicate(self, node: t.Expr, clause: str) -> str:
         """Return a condition as Spark SQL, for a place where null is as good as false."""
@@ -69,7 +76,7 @@ class Visible:
 
     def within(self, names: dict[str, Sql]) -> Visible:
         """Return the scope of a lambda's body."""
-        return replace(self, names={**self.names, **names})
+        return replace(self, names={**self.names, **names}, depth=self.depth + 1)
 
     # ---- values
 
@@ -197,7 +204,7 @@ class Visible:
         if kind.is_null:
             raise SqlError("all values of this CASE are NULL, and have no type. Give one a type: CAST(NULL AS ...)",
                            node.at)  # fmt: skip
-        whens = [f"WHEN {when} THEN {self.sql(then).text}" for when, then in branches]
+        whens = [f"WHEN {when} THEN {then.text}" for (when, _), then in zip(branches, made, strict=False)]
         default = [f"ELSE {made[-1].text}"] if node.default is not None else []
         return Sql(f"CASE {' '.join([*whens, *default])} END", kind)
 
@@ -261,6 +268,8 @@ class Visible:
     def _argument(self, node: t.Expr) -> Sql | LambdaSql:
         if not isinstance(node, t.Lambda):
             return self.sql(node)
+        if self.depth == LAMBDA_DEPTH_MAX:  # a body is compiled for its type, and again for its text
+            raise SqlError(f"lambdas stand at most {LAMBDA_DEPTH_MAX} deep in each other", node.at)
 
         # No column begins like this, nor a name inside a function's Spark SQL: `name => name = s.name` reads both.
         variables = tuple(f"__{name}" for name in node.names)

@@ -10,6 +10,7 @@ from lakehouse.ksql.syntax.read_statement import UNITS_MS
 from lakehouse.ksql.syntax.statement import CreateAs, CreateSource, Properties
 from lakehouse.ksql.syntax.tree import Name, Value
 from lakehouse.plan.refused.near import near
+from lakehouse.plan.schema import check_topic
 
 FORMATS = ("JSON", "DELIMITED", "KAFKA", "NONE")
 # What stands for a character that can't be seen.
@@ -95,7 +96,7 @@ def of_query(
             "TIMESTAMP of what a query writes is the time of its records here; declare it where the topic is read",
             given["TIMESTAMP"].at,
         )
-    topic = _text(given, "KAFKA_TOPIC") or statement.name
+    topic = check_topic(_text(given, "KAFKA_TOPIC") or statement.name)
     made = _given(given, topic, key or formats[0], value or formats[1], statement.at, delimiters)
     return _wrapped(made, given, settings)
 

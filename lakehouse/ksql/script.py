@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from lakehouse.errors import PlanError, SqlError
@@ -14,7 +16,7 @@ from lakehouse.ksql.query import QueryTarget, compiled
 from lakehouse.ksql.sinks import as_written, check_format, check_key, sink_of
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import parse
-from lakehouse.ksql.syntax.texts import Text, texts
+from lakehouse.ksql.syntax.texts import Text, placed, texts
 from lakehouse.ksql.values import check_source, expected, record
 from lakehouse.plan.app import App, app
 from lakehouse.plan.expression import name_text
@@ -35,13 +37,15 @@ class Script:
     asserts: list[s.AssertValues] = field(default_factory=list)
     _made: dict[str, Relational] = field(default_factory=dict)
 
-    def read(self, text: Text) -> s.Statement:
-        """Return the statement of a text, with the variables in it replaced. Raises SqlError."""
-        shown = _VARIABLE.sub(lambda found: self._variable(found, text), text.text)
-        try:
-            return parse(shown, self.catalog.types)
-        except SqlError as error:
-            raise error.within(shown, text.line_before) from None
+    def read(self, text: str) -> Iterator[tuple[s.Statement, Text]]:
+        """Give the statements of a text, each with its own text, in which variables are replaced. Raises SqlError."""
+        for one in texts(text):
+            shown = Text(_VARIABLE.sub(partial(self._variable, text=one), one.text), one.line_before)
+            try:
+                statement = parse(shown.text, self.catalog.types)
+            except SqlError as error:
+                raise error.within(shown.text, shown.line_before) from None
+            yield statement, shown
 
     def _variable(self, found: re.Match[str], text: Text) -> str:
         name = found[1].upper()
@@ -54,18 +58,10 @@ class Script:
     def run(self, text: str) -> list[s.Statement]:
         """Take in the statements of a text, and return those that ask or do, and so declare nothing."""
         others = []
-        for one in texts(text):
-            statement = self.read(one)
-            try:
+        for statement, one in self.read(text):
+            with placed(statement.at, one):
                 if not self.declare(statement, one.text):
                     others.append(statement)
-            except SqlError as error:
-                raise error.within(one.text, one.line_before) from None
-            except PlanError as error:
-                raise SqlError(str(error), statement.at).within(one.text, one.line_before) from None
-            except RecursionError:
-                why = "the statement is nested too deeply; split it into several"
-                raise SqlError(why, statement.at).within(one.text, one.line_before) from None
         return others
 
     def declare(self, statement: s.Statement, text: str) -> bool:
@@ -167,8 +163,9 @@ class Script:
         return True
 
     def _add(self, of: Entry) -> None:
+        if of.name in self.catalog.declared:  # what reads it is compiled again
+            self._made.clear()
         self.catalog.add(of)
-        self._made.clear()
 
     def _made_of(self, statement: s.CreateAs, text: str) -> Entry:
         checked_name(statement.name, statement.kind.lower(), statement.at)
@@ -224,7 +221,7 @@ class Script:
         """What is declared over a topic, with more columns. Raises SqlError."""
         known = self.catalog.get(statement.name, statement.at)
         source.check_altered(statement, known, self.catalog.readers(known.name))
-        before = [self.read(one) for one in texts(known.statement)]
+        before = [one for one, _ in self.read(known.statement)]
         return source.altered(statement, before, f"{known.statement};\n{text}", self.settings)
 
     def _drop(self, statement: s.Drop) -> None:

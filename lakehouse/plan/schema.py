@@ -61,7 +61,7 @@ def check_name(name: str, what: str) -> str:
     """Return `name` if it can be a table's, a stream's or a column's name; PlanError otherwise."""
     if not isinstance(name, str) or not IDENTIFIER.fullmatch(name):
         raise PlanError(
-            f"{what} {name!r}: expected a letter, then at most 62 letters, digits or underscores "
+            f"{what} {name!r:.200}: expected a letter, then at most 62 letters, digits or underscores "
             "(a leading underscore marks lakehouse's own columns). Choose another name."
         )
     return name

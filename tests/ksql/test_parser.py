@@ -116,6 +116,58 @@ def test_any_text_is_a_script_or_an_error(text: str) -> None:
         script.app()
 
 
+SOURCE = "CREATE STREAM s (a INT, x DOUBLE, b ARRAY<INT>, v VARCHAR) WITH (kafka_topic='x', value_format='JSON');\n"
+
+
+def selected(expression: str) -> str:
+    return f"CREATE STREAM u AS SELECT {expression} AS c FROM s;"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (selected("(" * 10_000 + "a" + ")" * 10_000), "nested too deeply"),
+        (selected("(" * 10_000), "can't read this"),
+        (selected("b[" * 10_000 + "1" + "]" * 10_000), "nested too deeply"),
+        (selected("a + " * 5_000 + "a"), "nested too deeply"),
+        (selected("- " * 3_000 + "a"), "nested too deeply"),
+        (selected("1e0 / (" * 40 + "x" + ")" * 40), "this becomes too long as Spark SQL"),
+        (selected("TRANSFORM(b, i => " * 20 + "i" + ")" * 20), "lambdas stand at most 8 deep"),
+        (selected("CASE WHEN a = 1 THEN " * 20 + "a" + " ELSE 2 END" * 20), ""),
+        (selected("9" * 5_000), "larger than a BIGINT"),
+        (selected("9223372036854775808"), "larger than a BIGINT"),
+        (selected("-9223372036854775808"), ""),
+        (f"CREATE STREAM u (c VARCHAR({'9' * 5_000})) WITH (kafka_topic='t');", "expected a shorter number"),
+        (f"CREATE STREAM u (c {'ARRAY<' * 200}INT{'>' * 200}) WITH (kafka_topic='t');", "at most 50 deep"),
+        ("CREATE TYPE t0 AS STRUCT<x INT, y INT>;"
+         + "".join(f"CREATE TYPE t{n} AS STRUCT<x t{n - 1}, y t{n - 1}>;" for n in range(1, 40)),
+         "at most 5000 others"),
+        ("/* " * 20_000 + ";", "can't read this"),
+        (f"CREATE TABLE {'a' * 100_000} AS SELECT a, COUNT(*) FROM s GROUP BY a;", "expected a letter"),
+        ("".join(f"CREATE STREAM s{n} AS SELECT * FROM {f's{n - 1}' if n else 's'};" for n in range(30)), ""),
+    ],
+    ids=lambda value: value[:40],
+)  # fmt: skip
+def test_what_is_deep_or_long_is_taken_or_refused_in_time(text: str, said: str) -> None:
+    script = Script()
+    script.run(SOURCE)
+    try:
+        script.run(text)
+        found = ""
+    except SqlError as error:
+        found = str(error)
+    assert found.startswith("line ") if said else not found, found
+    assert said in found
+    assert len(found) < 2_000
+
+
+def test_the_place_of_an_error_is_that_of_the_text_with_its_variables() -> None:
+    with pytest.raises(SqlError, match=r"line 2, column 53: column 'NOPE' cannot be resolved") as error:
+        Script().run(f"{SOURCE.strip()} DEFINE v = 'a_value_that_is_long';\n" + selected("'${v}' || nope"))
+    assert str(error.value).splitlines()[2].strip() == "^"
+
+
 @pytest.mark.parametrize("name", BROKEN_OUT)
 def test_names_that_try_to_break_out_are_refused_or_plain(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -126,14 +178,25 @@ def test_names_that_try_to_break_out_are_refused_or_plain(
         f"CREATE TABLE {quoted} (id INT PRIMARY KEY, a INT) WITH (kafka_topic='t', value_format='JSON');",
         f"CREATE STREAM s (id INT KEY, {quoted} INT) WITH (kafka_topic='t', value_format='JSON');",
         f"CREATE STREAM s (id INT KEY, a STRUCT<{quoted} INT>) WITH (kafka_topic='t', value_format='JSON');",
-        f"CREATE TABLE t (id INT PRIMARY KEY, a INT) WITH (kafka_topic='{name.replace(chr(39), chr(39) * 2)}/', "
-        "value_format='JSON');",
-        "CREATE STREAM s (id INT KEY, a INT) WITH (kafka_topic='t', value_format='JSON'); "
-        f"CREATE STREAM u AS SELECT id, a AS {quoted} FROM s;",
+        f"CREATE TABLE t (id INT PRIMARY KEY, a INT) WITH (kafka_topic='{text_in(name)}/', value_format='JSON');",
+        f"CREATE TABLE t (id INT, a INT) WITH (kafka_topic='t', key='{text_in(name)}', value_format='JSON');",
+        f"CREATE STREAM s (a INT) WITH (kafka_topic='t', timestamp='{text_in(name)}', value_format='JSON');",
+        f"{SOURCE}CREATE STREAM u AS SELECT a AS {quoted} FROM s;",
+        f"{SOURCE}CREATE STREAM u WITH (kafka_topic='{text_in(name)}/') AS SELECT a FROM s;",
+        f"{SOURCE}CREATE STREAM u AS SELECT a, {quoted} FROM s;",
+        f"{SOURCE}CREATE STREAM u AS SELECT {quoted}(a) AS c FROM s;",
+        f"{SOURCE}CREATE TABLE u AS SELECT a, COUNT(*) AS {quoted} FROM s GROUP BY a;",
+        f"{SOURCE}INSERT INTO {quoted} SELECT a FROM s;",
+        f"DROP TABLE {quoted};",
     ):
         with pytest.raises(LakehouseError):
             Script().run(text)
     assert list(tmp_path.iterdir()) == []
+
+
+def text_in(name: str) -> str:
+    """What stands between the quotes of a text."""
+    return name.replace("'", "''")
 
 
 @pytest.mark.parametrize("value", BROKEN_OUT)

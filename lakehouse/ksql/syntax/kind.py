@@ -73,6 +73,11 @@ class Kind:
         return self.name
 
     @property
+    def size(self) -> int:
+        """How many types it is made of, with itself."""
+        return 1 + sum(one.size for one in self.inner)
+
+    @property
     def is_number(self) -> bool:
         return self.name in NUMBERS
 

@@ -13,6 +13,7 @@ from lakehouse.errors import SqlError
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.read_statement import StatementReader
 from lakehouse.ksql.syntax.statement import Statement
+from lakehouse.ksql.syntax.texts import TOO_DEEP
 from lakehouse.plan.refused.near import near
 
 LENGTH_MAX = 1_000_000
@@ -54,7 +55,7 @@ def parse(text: str, types: Mapping[str, Kind] | None = None) -> Statement:
     except SqlError as error:
         raise error.within(text) from None
     except RecursionError:
-        raise SqlError("the statement is nested too deeply; split it into several", 0).within(text) from None
+        raise SqlError(TOO_DEEP, 0).within(text) from None
 
 
 def _check_refused(text: str) -> None:

@@ -16,6 +16,8 @@ from lakehouse.plan.refused.near import near
 from lakehouse.plan.schema import check_name
 
 BIGINT_MAX = 2**63 - 1
+DIGITS_MAX = 19  # a BIGINT has no more
+TYPE_DEPTH_MAX, TYPE_SIZE_MAX = 50, 5_000
 Part = Any  # a Tree or a Token; their contents are the grammar's
 
 
@@ -100,16 +102,16 @@ class ExpressionReader:
         return t.Binary(word, self.expression(left), self.expression(right), at=at)
 
     def _sign(self, part: Part, at: int) -> t.Expr:
-        sign, of = str(part.children[0]), self.expression(part.children[1])
+        sign, inner = str(part.children[0]), part.children[1]
+        if sign == "-" and inner.data == "integer":
+            return t.Value(_bigint(f"-{inner.children[0]}", at), at=at)
+        of = self.expression(inner)
         if isinstance(of, t.Value) and isinstance(of.value, int | float | Decimal) and not isinstance(of.value, bool):
             return t.Value(-of.value if sign == "-" else of.value, at=at)
         return t.Sign(sign, of, at=at)
 
     def _integer(self, part: Part, at: int) -> t.Expr:
-        text = str(part.children[0])
-        if len(text) > 19 or int(text) > BIGINT_MAX + 1:
-            raise SqlError(f"{text} is larger than a BIGINT, which ends at {BIGINT_MAX}", at)
-        return t.Value(int(text), at=at)
+        return t.Value(_bigint(str(part.children[0]), at), at=at)
 
     def _decimal(self, part: Part, at: int) -> t.Expr:
         value = Decimal(str(part.children[0]))
@@ -202,19 +204,27 @@ class ExpressionReader:
         return t.StructOf(tuple(members), at=at)
 
     def kind(self, part: Part) -> Kind:
-        """Return a type. Raises SqlError for one that does not exist."""
-        inner = [self.kind(c) for c in part.children if isinstance(c, Tree) and c.data.endswith("_type")]
+        """Return a type. Raises SqlError for one that does not exist, or is made of too many others."""
+        kind = self._kind(part, 0)
+        if kind.size > TYPE_SIZE_MAX:  # types of types of CREATE TYPE grow by powers
+            raise SqlError(f"a type is made of at most {TYPE_SIZE_MAX} others", at_of(part), found=str(kind.size))
+        return kind
+
+    def _kind(self, part: Part, depth: int) -> Kind:
+        if depth > TYPE_DEPTH_MAX:
+            raise SqlError(f"types stand at most {TYPE_DEPTH_MAX} deep in each other", at_of(part))
+        inner = [self._kind(c, depth + 1) for c in part.children if isinstance(c, Tree) and c.data.endswith("_type")]
         match part.data:
             case "array_type":
                 return k.array(inner[0])
             case "map_type":
                 return k.map_of(*inner)
             case "struct_type":
-                members = [(name_of(m.children[0]), self.kind(m.children[1])) for m in part.children]
+                members = [(name_of(m.children[0]), self._kind(m.children[1], depth + 1)) for m in part.children]
                 _check_names([name for name, _ in members], at_of(part))
                 return k.struct(dict(members))
         name, *digits = part.children
-        return self._plain_kind(name_of(name), [int(d) for d in digits], at_of(part))
+        return self._plain_kind(name_of(name), [_digits(d) for d in digits], at_of(part))
 
     def _plain_kind(self, word: str, digits: list[int], at: int) -> Kind:
         name = k.OTHER_NAMES.get(word, word)
@@ -232,6 +242,18 @@ class ExpressionReader:
             known = [*k.SPARK, *k.OTHER_NAMES, "ARRAY", "MAP", "STRUCT", *self.types]
             raise SqlError(f"unknown type {word}.{near(word, known)}".rstrip("."), at)
         return Kind(name)
+
+
+def _bigint(text: str, at: int) -> int:
+    if len(text.lstrip("-0")) > DIGITS_MAX or not -BIGINT_MAX - 1 <= int(text) <= BIGINT_MAX:
+        raise SqlError(f"{text[:40]} is larger than a BIGINT, which ends at {BIGINT_MAX}", at)
+    return int(text)
+
+
+def _digits(token: Part) -> int:
+    if len(token) > DIGITS_MAX:
+        raise SqlError("expected a shorter number", at_of(token), found=str(token))
+    return int(token)
 
 
 def _negated(part: Part) -> bool:

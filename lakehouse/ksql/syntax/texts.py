@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from lakehouse.errors import PlanError, SqlError
+
+TOO_DEEP = "the statement is nested too deeply; split it into several"
 # A text, a quoted name, a comment, or the end of a statement; what is in the first three ends none.
-_PART = re.compile(r"'(?:[^']|'')*(?:'|$)|`[^`]*`|\"[^\"]*\"|--[^\n]*|/\*.*?\*/|(;)", re.DOTALL)
+_PART = re.compile(r"'(?:[^']|'')*(?:'|$)|`[^`]*`|\"[^\"]*\"|--[^\n]*|/\*.*?(?:\*/|$)|(;)", re.DOTALL)
 _COMMENTS = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
 
 
@@ -35,3 +39,16 @@ def is_whole(text: str) -> bool:
     """Say whether a text ends with a statement's end, so that a shell need not wait for more."""
     ends = [part.end() for part in _PART.finditer(text) if part[1]]
     return not text.strip() or bool(ends and not _COMMENTS.sub("", text[ends[-1] :]).strip())
+
+
+@contextmanager
+def placed(at: int, text: Text) -> Iterator[None]:
+    """Give the errors of a statement, which begins at this character of its text, their place."""
+    try:
+        yield
+    except SqlError as error:
+        raise error.within(text.text, text.line_before) from None
+    except PlanError as error:
+        raise SqlError(str(error), at).within(text.text, text.line_before) from None
+    except RecursionError:
+        raise SqlError(TOO_DEEP, at).within(text.text, text.line_before) from None

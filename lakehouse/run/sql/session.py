@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.durable import write_durably
-from lakehouse.errors import ConfigError, PlanError, SqlError
+from lakehouse.errors import ConfigError, SqlError
 from lakehouse.formats.unfit import Unfit
 from lakehouse.formats.written import key_bytes, value_bytes
 from lakehouse.ksql.facts import Answer, described, explained, shown
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax import statement as s
-from lakehouse.ksql.syntax.texts import Text, texts
+from lakehouse.ksql.syntax.texts import Text, placed
 from lakehouse.ksql.values import record
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.origin import Source
@@ -46,11 +45,10 @@ class SqlSession:
 
     def run(self, text: str) -> Iterator[Answer]:
         """Give the answers to the statements of a text, in their order. An error has its place in the text."""
-        for one in texts(text):
-            statement = self.script.read(one)
-            with _placed(statement, one):
+        for statement, one in self.script.read(text):
+            with placed(statement.at, one):
                 answer = self._answer(statement, one.text)
-            yield answer
+            yield replace(answer, rows=_rows(answer, statement, one))
 
     def save(self, file: Path) -> None:
         """Write what the session has declared into a new file. Raises ConfigError if there is one."""
@@ -167,12 +165,7 @@ def _declared(statement: s.Statement) -> str:
     return "Done."
 
 
-@contextmanager
-def _placed(statement: s.Statement, text: Text) -> Iterator[None]:
-    """Give the errors of a statement their place in the text."""
-    try:
-        yield
-    except SqlError as error:
-        raise error.within(text.text, text.line_before) from None
-    except PlanError as error:
-        raise SqlError(str(error), statement.at).within(text.text, text.line_before) from None
+def _rows(answer: Answer, statement: s.Statement, text: Text) -> Iterator[tuple[object, ...]]:
+    """The rows of an answer; what fails while they are read has its place in the text, too."""
+    with placed(statement.at, text):
+        yield from answer.rows
