@@ -95,8 +95,10 @@ bench: setup ## the benchmarks
 	$(BIN)/python benchmarks/rebuild.py
 	$(BIN)/python benchmarks/airflow_start.py
 
-bench-peers: setup ## lakehouse beside what people would pick instead, in one run (RECORDS=1000000 ROUNDS=3; needs a JDK)
-	$(BIN)/python benchmarks/peers/run.py --records $(or $(RECORDS),1000000) --rounds $(or $(ROUNDS),3)
+# ARGS="--full", or "--records 1000000 --rounds 3 --parts start growth"; plots are drawn from what a run left.
+bench-peers: setup ## lakehouse beside what people would pick instead, in one run of 5 minutes (ARGS=--full: hours; needs a JDK)
+	@$(BIN)/python benchmarks/peers/run.py $(or $(ARGS),--quick); found=$$?; \
+	$(BIN)/python benchmarks/peers/plots.py --to build/peers/plots; exit $$found
 
 components: .venv/.installed ## write infra/components.json (CycloneDX) anew from the locks
 	@$(BIN)/python infra/components.py list

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import random
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from lakehouse.settings.config import Settings, load
 TOPIC = "events"
 PARTITIONS = 4
 KEYS = 100_000
+# Before the benchmark itself works: figures from a machine that was busy say little.
+LOAD = os.getloadavg()[0]
 
 events = lh.stream(TOPIC, key="id string", schema="kind string, amount bigint, note string")
 app = lh.app(events.latest("latest"), events.group_by("id").agg(n=lh.count()).table("counts"))
@@ -53,14 +56,24 @@ def lake_and_broker() -> Iterator[tuple[Settings, Broker]]:
 
 
 def machine() -> str:
-    """The machine in one line."""
+    """The machine in one line, with the load that it had before the benchmark."""
     memory = psutil.virtual_memory().total / 2**30
     system = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    return f"{os.cpu_count()} cores, {memory:.0f} GiB, {system}"
+    return f"{os.cpu_count()} cores, {memory:.0f} GiB, {system}, load before {LOAD:.1f}"
 
 
-def show(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    """Print a small table, and the machine under it."""
+def resident(process: psutil.Process) -> float:
+    """The resident sets of a process and its children in GB, a broker's left out."""
+    each = [one for one in (process, *process.children(recursive=True)) if "kafka.Kafka" not in one.cmdline()]
+    return sum(one.memory_info().rss for one in each) / 1e9
+
+
+def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a small table, and the machine under it; as a JSON line also to the file that LAKEHOUSE_BENCHMARK_JSON
+    names, for `peers/run.py`."""
+    if file := os.environ.get("LAKEHOUSE_BENCHMARK_JSON"):
+        with Path(file).open("a") as lines:
+            lines.write(json.dumps({"title": title, "columns": columns, "rows": rows, "load": LOAD}) + "\n")
     table = Table(title=title, caption=machine())
     for column in columns:
         table.add_column(column, justify="left" if column == columns[0] else "right")

@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/freshness.py [--seconds N] [--rate N] [--warm N]
 
-A record is readable when the log file of the commit that holds it is there: the file's time of change is compared with
-the record's timestamp. The first --warm seconds (the JVM compiles) are left out, and said.
+Needs a quiet machine. A record is readable when the log file of the commit that holds it is there: the file's time of
+change is compared with the record's timestamp. The first --warm seconds (the JVM compiles) are left out, and said.
 """
 
 from __future__ import annotations
@@ -23,9 +23,12 @@ from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
 
 
-def offer(servers: str, seconds: float, rate: int) -> None:
-    """Produce `rate` records a second, in bursts of a fiftieth of a second, each stamped with its own moment."""
-    dice = random.Random(7)
+def offer(servers: str, seconds: float, rate: int, dice: random.Random | None = None) -> None:
+    """Produce `rate` records a second, in bursts of a fiftieth of a second, each stamped with its own moment.
+
+    dice: chooses the keys; without one every call chooses the same.
+    """
+    dice = dice or random.Random(7)
     began = time.time()
     sent = 0
     while (now := time.time()) < began + seconds:
