@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 CASES = [(record.name, text, value) for record in FUNCTIONS.values() for text, value in record.cases]
 SCENARIOS = [scenario for scenario in map(read, find(Path(__file__).parent / "scenarios")) if scenario.error is None]
+PARTS = 6
 # What only SQL makes: names, expressions, formats, JSON in any case. HAVING, a table of a table and most joins are the
 # same plan as in Python: tests/spark/test_scenarios.py has each of their kinds, and `make test-all` all of these too.
 FEW = (
@@ -69,8 +70,10 @@ def test_scenarios(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_scenario(spark: SparkSession, tmp_path: Path) -> None:
-    on_spark(spark, tmp_path, SCENARIOS)
+@pytest.mark.timeout(1_200)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_scenario(part: int, spark: SparkSession, tmp_path: Path) -> None:
+    on_spark(spark, tmp_path, SCENARIOS[part::PARTS])
 
 
 def on_spark(spark: SparkSession, folder: Path, scenarios: list[Scenario]) -> None:
