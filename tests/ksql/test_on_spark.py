@@ -35,7 +35,7 @@ PARTS = 6
 FEW = (
     "worked_example", "any_case", "moments", "insert_into", "explode", "window_tumbling", "key_alias", "delimited",
     "kafka_value", "group_by_value", "integer_division", "conditions", "structs", "lambdas", "computed_of_aggregates",
-    "join_streams_outer", "by_offset_several", "window_type_session",
+    "join_streams_outer", "by_offset_several", "window_type_session", "json_keys",
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from lakehouse.lake.place import quarantine_of
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
+from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.shared import Sharing
@@ -31,7 +32,7 @@ class Reader(Protocol):
 
 
 class Quarantine:
-    """Writes the bad records of the streams, once for all tables that read a stream. A context manager.
+    """Writes the bad records of the streams, once for all tables and sinks that read a stream. A context manager.
 
     A stream's name belongs to one running application: its quarantine has a lease, as a table has.
     """
@@ -61,12 +62,19 @@ class Quarantine:
     def write(self, source: Source, to: int, shared: Sharing | None = None) -> None:
         """Write the stream's bad records up to tick `to`: from the first tick that one of its tables still lacks."""
         lagging = [w for w in self._writers if source in w.table.stream.decodes]
-        after = min(writer.applied for writer in lagging)
+        after = min((writer.applied for writer in lagging), default=NO_TICK)
         rows = bronze.records(self._lake, [source.topic], self._own)
         records = shared.records(self._lake.spark, source, after, to) if shared is not None else None
         with self._lock:
             epoch = self._epoch(source, lagging)
             quarantine.write(self._lake, source, rows, epoch, after, to, records)
+
+    def write_unread(self, to: int) -> None:
+        """Write the bad records of the streams that no table reads, such as one that is only published, up to `to`."""
+        read = {source for writer in self._writers for source in writer.table.stream.sources}
+        for source in self._sources:
+            if source not in read:
+                self.write(source, to)
 
     def swap(self, source: Source, built: Layout, to: int) -> None:
         """Replace a stream's quarantine with that of a table that is swapped in, up to tick `to`."""

@@ -129,6 +129,7 @@ class Silver:
                     work = [self._pool.submit(writer.apply, tick, self._quarantine, shared) for writer in level]
                     wait(work)  # also for the others if one fails: they read what is shared
                     records += sum(job.result() for job in work)
+            self._quarantine.write_unread(tick)
             self.took = time.monotonic() - began
             self._on_batch(tick, records)
             self._done = tick
