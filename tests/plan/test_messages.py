@@ -33,6 +33,7 @@ WORDS = (
     (lambda: lh.stream("o", key="id string", schema="a int", format="jsn"), r"Did you mean 'json'\?"),
     (lambda: ORDERS.filter("amuont > 3"), r"reads 'amuont', which does not exist. Did you mean 'amount'\?"),
     (lambda: ORDERS.filter("amount >"), "orders': filter: .*something is missing after '>'"),
+    (lambda: ORDERS.filter("a = coalesce()"), r"too few arguments: a = coalesce\(\)\."),
     (lambda: ORDERS.filter("uppr(city) = 'a'"), "orders': filter: .*no function 'uppr'. Did you mean upper"),
     (lambda: ORDERS.with_columns(x="citty"), r"orders': with_columns: .*Did you mean 'city'\?"),
     (lambda: ORDERS.with_columns(id="upper(id)"), "orders': with_columns: 'id' is the key"),
