@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -163,10 +164,14 @@ def test_what_is_measured_is_left_though_a_part_failed(tmp_path: Path) -> None:
 
 def test_a_commit_of_bronze_belongs_to_the_batch_that_read_it(tmp_path: Path) -> None:
     """An index of a file ends in its version, a negative one before it."""
-    for number, (version, index) in enumerate([(0, 3), (3, -100), (3, 1)]):
-        end = json.dumps({"reservoirVersion": version, "index": index})
-        (tmp_path / str(number)).write_text(f"v1\n{{}}\n{end}")
-    assert recipe_freshness.batch_of(tmp_path, 4).tolist() == [0, 1, 1, 2]
+    for number, (version, index) in enumerate([(1, -100), (1, 3), (4, -100), (4, 1)], 9):
+        file = tmp_path / str(number)
+        file.write_text(f"v1\n{{}}\n{json.dumps({'reservoirVersion': version, 'index': index})}")
+        os.utime(file, (number * 10, number * 10))
+    planned = recipe_freshness.batches(tmp_path)
+    assert planned == [(0, 90.0), (1, 100.0), (3, 110.0), (4, 120.0)]
+    # The first batch had no rows, and so no MERGE.
+    assert recipe_freshness.readable(planned, [105.0, 115.0, 125.0], 5)[1:].tolist() == [105.0, 115.0, 115.0, 125.0]
 
 
 def test_a_soak_leaves_its_warm_up_out() -> None:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -49,14 +50,26 @@ def stamps(bronze: Path) -> list[tuple[np.ndarray, float]]:
     return found
 
 
-def batch_of(offsets: Path, commits: int) -> np.ndarray:
-    """The number of the first batch of silver that read each commit of bronze."""
-    ends = []
-    for number in range(len([each for each in offsets.iterdir() if each.name.isdigit()])):
-        end = json.loads((offsets / str(number)).read_text().splitlines()[-1])
+def batches(offsets: Path) -> list[tuple[int, float]]:
+    """Of each batch of silver: the last commit of bronze that it read, and when it was planned."""
+    found = []
+    for number in sorted(int(each.name) for each in offsets.iterdir() if each.name.isdigit()):
+        file = offsets / str(number)
+        end = json.loads(file.read_text().splitlines()[-1])
         # Files up to `index` of this version; a negative one stands before its first file.
-        ends.append(end["reservoirVersion"] if end["index"] >= 0 else end["reservoirVersion"] - 1)
-    return np.searchsorted(np.array(ends), np.arange(commits))
+        last = end["reservoirVersion"] if end["index"] >= 0 else end["reservoirVersion"] - 1
+        found.append((last, file.stat().st_mtime))
+    return found
+
+
+def readable(planned: list[tuple[int, float]], merges: list[float], commits: int) -> np.ndarray:
+    """When a table had each commit of bronze: with the first MERGE after its batch was planned.
+
+    A batch without rows leaves no commit in the table, so numbers of batches say nothing of its versions.
+    """
+    ends, began = (np.array(each) for each in zip(*planned, strict=True))
+    moments = np.array(merges)[np.searchsorted(merges, began[np.searchsorted(ends, np.arange(commits))])]
+    return np.asarray(moments)
 
 
 def counted(folder: Path) -> int:
@@ -98,20 +111,20 @@ def main() -> None:
         if ended is not None or (found := counted(folder)) != sent:
             raise SystemExit(f"{name}: ended with {ended}" if ended is not None else f"{name}: {found} of {sent}")
         commits = stamps(folder / "bronze" / "records")
-        batches = batch_of(folder / "checkpoints" / "silver" / "offsets", len(commits))
+        planned = batches(folder / "checkpoints" / "silver" / "offsets")
         known = np.concatenate([each for each, _ in commits])
         measured = (known >= began) & (known < began + chosen.seconds - 5)
 
-        def row(what: str, moments: list[float]) -> list[str]:
-            readable = np.repeat(moments, [len(each) for each, _ in commits])
-            late = (readable - known)[measured]
+        def row(what: str, moments: Sequence[float]) -> list[str]:
+            late = (np.repeat(moments, [len(each) for each, _ in commits]) - known)[measured]
             return [what, *(f"{np.percentile(late, p):.2f}" for p in (50, 99, 100))]
 
         shown = [row("bronze", [moment for _, moment in commits])]
         for table in TABLES:
-            # Version 0 made the table; each batch is one MERGE.
-            moments = [log(folder / "silver" / table, 1 + int(batch)).stat().st_mtime for batch in batches]
-            shown.append(row(f"silver {table}", moments))
+            # The first commit made the table.
+            files = sorted((folder / "silver" / table / "_delta_log").glob("*.json"))[1:]
+            merges = [file.stat().st_mtime for file in files]
+            shown.append(row(f"silver {table}", readable(planned, merges, len(commits)).tolist()))
         title = f"{name}: freshness at {chosen.rate:,} records a second, {int(measured.sum()):,} records"
         show(title, ["readable in", "p50 (s)", "p99 (s)", "largest (s)"], shown)
 

@@ -21,6 +21,8 @@ TOPIC = "events"
 SCHEMA = "kind string, amount bigint, note string"
 VALUES = ("kind", "amount", "note")
 MEMORY = "2g"
+# Spark forgets all but a hundred; recipe_freshness.py asks what each batch read.
+REMEMBERED = {"spark.sql.streaming.minBatchesToRetain": "1000000"}
 
 
 def table(spark: SparkSession, path: str, columns: str) -> DeltaTable:
@@ -57,4 +59,4 @@ def run(spark: SparkSession, servers: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    run(session(MEMORY, TUNED if "--tuned" in sys.argv else {}), sys.argv[1], sys.argv[2])
+    run(session(MEMORY, REMEMBERED | (TUNED if "--tuned" in sys.argv else {})), sys.argv[1], sys.argv[2])
