@@ -22,6 +22,7 @@ mpl.use("svg")
 mpl.rcParams |= {"svg.hashsalt": "lakehouse", "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True}
 mpl.rcParams |= {"grid.alpha": 0.3, "axes.axisbelow": True, "figure.constrained_layout.use": True}
 from matplotlib import pyplot as plt  # noqa: E402
+from matplotlib.ticker import LogLocator  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE)]
@@ -87,7 +88,7 @@ def freshness(found: dict[str, Any], to: Path, said: str) -> None:
     plt.ylabel("seconds until readable")
     plt.title("freshness: bars p50, lines to p99")
     plt.grid(axis="x", visible=False)
-    plt.legend(frameon=False)
+    plt.legend(frameon=False, ncols=len(names), loc="upper center", bbox_to_anchor=(0.5, -0.1))
     save("freshness", to, said)
 
 
@@ -111,6 +112,7 @@ def growth(found: dict[str, Any], to: Path, said: str) -> None:
     places[0].legend(frameon=False, fontsize=8)
     for place in places:
         place.yaxis.set_major_formatter("{x:g}")
+        place.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
         place.yaxis.set_minor_formatter("{x:g}")
     save("growth", to, said)
 
