@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
@@ -30,7 +31,7 @@ from lakehouse.run.lake import Lake
 from lakehouse.run.watch.event import JobEvent
 from lakehouse.settings.config import load
 
-PATIENCE_SECONDS = 180.0
+PATIENCE_SECONDS = 600.0
 
 
 def job(folder: str, servers: str) -> None:
@@ -64,15 +65,17 @@ class Running:
         """Wait for the first event of a kind; return the seconds from the command to it."""
         patience = time.time() + PATIENCE_SECONDS
         while kind not in self._first:
-            if self._process.poll() is not None or time.time() > patience:
+            if (ended := self._process.poll()) is not None or time.time() > patience:
                 self.kill()
-                raise SystemExit(f"no {kind}: the job ended with {self._process.returncode}")
+                said = f"after {PATIENCE_SECONDS:g} seconds" if ended is None else f"the job ended with {ended}"
+                raise SystemExit(f"no {kind}: {said}")
             time.sleep(0.02)
         return self._first[kind] - self.began
 
     def kill(self) -> None:
         """SIGKILL for the job and all that it started."""
-        os.killpg(self._process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._reading.join()
 
