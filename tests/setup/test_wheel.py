@@ -73,8 +73,8 @@ def test_the_readme_s_example_runs_from_an_empty_folder(elsewhere: Elsewhere) ->
     assert [re.sub(r"\s", "", line) for line in shown.splitlines() if "attic" in line or "cellar" in line] == [
         "|attic|2|43.50|", "|cellar|1|11.25|", "|attic|1|21.50|", "|cellar|1|11.25|", "|attic|2|43.50|",
     ]  # fmt: skip
-    rows = json.loads(elsewhere.works('lakehouse query "SELECT * FROM last_reading" --json'))
-    assert [row["sensor"] for row in rows] == ["s1"]
+    rows = elsewhere.works('lakehouse query "SELECT * FROM last_reading" --json').splitlines()
+    assert [json.loads(row)["sensor"] for row in rows] == ["s1"]
     assert "warm" in elsewhere.works("""lakehouse query 'SELECT "offset", reason FROM quarantine.readings'""")
     time = readme.split("\n## Time\n")[1].split("\n## ")[0]
     lines = re.findall(r"^ {4}(lakehouse .*)$", time, re.MULTILINE)
