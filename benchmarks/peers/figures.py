@@ -1,6 +1,6 @@
 """What was measured, beside what was wanted: medians, ratios, slopes, targets, and tables in Markdown. Pure functions.
 
-A figure has a value and, where issue 13 names one, a target; it says whether the target is met.
+A figure has a value and, where there is one, a target; it says whether the target is met.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parts beside catch-up: which scripts measure them, and what of their tables is held against issue 13's targets.
+"""The parts beside catch-up: which scripts measure them, and what of their tables is held against a target.
 
 Each script runs in a process of its own, prints its tables, and leaves them as JSON lines, too (`common.show`).
 """

@@ -1,4 +1,4 @@
-"""lakehouse beside what people would pick instead, and the other parts of issue 13, in one run on one machine.
+"""lakehouse beside what people would pick instead, and whatever else has a target, in one run on one machine.
 
     .venv/bin/python benchmarks/peers/run.py --quick     200,000 records, one round, a few parts: about 5 minutes
     .venv/bin/python benchmarks/peers/run.py --full      1 and 5 million records, three rounds, every part: hours
