@@ -20,6 +20,19 @@ seconds = lh.hopping("1 second", advance="500 milliseconds", grace="1 hour")
 seconds_of_rooms = numbers.group_by("room").window(seconds).agg(n=lh.count()).table("seconds_of_rooms")
 windows = lh.app(seconds_of_rooms.alert("crowd", "n = 2").select("crossing", "after").to_topic("crowd"))
 
+# Over a join, and sums of its rows: one record changes many rows, and a sum several times.
+people = lh.stream("people", key="id string", schema="city string, owes bigint").latest("people")
+cities = lh.stream("cities", key="name string", schema="country string").latest("cities")
+placed = people.join(cities, on="city", how="left").table("placed")
+countries = placed.group_by("country").agg(people=lh.count(), owes=lh.sum("owes")).table("countries")
+visits = lh.stream("visits", key="id string", schema="to string").join(countries, on="to", how="left")
+joined = lh.app(
+    countries.alert("indebted", "owes > 10", on="both").drop("alert_id").to_topic("indebted"),
+    placed.alert("abroad", "country != 'it'", on="both")
+    .select("crossing", "before.country AS was", "after.country AS country").to_topic("abroad"),
+    visits.to_topic("visits-with-sums"),
+)  # fmt: skip
+
 
 def record() -> App:
     return lh.app(rooms.alert("late", "rowtime > 0").to_topic("late"))

@@ -12,6 +12,7 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from lakehouse.semantics.operators.as_of import KeyChanges
@@ -21,9 +22,12 @@ from lakehouse.spark.functions import arrow_type
 def found_as_of(both: DataFrame, on: list[str]) -> DataFrame:
     """Return records, `_record`, with the change that each finds, `_found`: null if there is none.
 
-    both: changes (`_side` 0, with `_is`) and records (`_side` 1) by the columns `on`, each with `_place`, `_number` and
-    `_time`, its event time in milliseconds.
+    both: changes (`_side` 0, with `_is`) and records (`_side` 1) by the columns `on`, each with `_place`, `_ordinals`,
+    `_number` and `_time`, its event time in milliseconds.
     """
+    # As text of one width each, since Arrow does not sort lists.
+    ordinals = F.transform("_ordinals", lambda number: F.lpad(F.hex(number), 16, "0"))
+    both = both.withColumn("_ordinals", F.array_join(ordinals, ""))
     kinds = both.schema
     result = _nullable(StructType([kinds["_record"], StructField("_found", kinds["_is"].dataType)]))
     shown = pa.schema(list(arrow_type(result)))
@@ -44,7 +48,7 @@ def _nullable(kind: StructType) -> StructType:
 def found_of_key(both: pa.Table, shown: pa.Schema) -> pa.Table:
     """As `found_as_of`, for one key. shown: the types of what comes out."""
     # A change by the same record comes before it; the rows that a restored table began with have no place.
-    order = both.select(["_side", "_number"])
+    order = both.select(["_side", "_ordinals", "_number"])
     place = both["_place"].combine_chunks()
     for number, field in enumerate(place.type):
         order = order.add_column(number, field.name, pc.struct_field(place, [number]))

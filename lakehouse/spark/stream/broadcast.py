@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.schema import PSEUDO_COLUMNS
-from lakehouse.spark.stream.joined import PLACE, Tables
+from lakehouse.spark.stream.joined import ORDER, PLACE, Tables
 from lakehouse.spark.years import computed
 
 
@@ -53,7 +53,8 @@ def _lasting(join: TableJoin, tables: Tables, on: list[str], names: list[str]) -
         before = before.withColumns({"_from": nowhere, "_tombstone": F.lit(False), "_number": F.lit(0)})
         rows = rows.unionByName(before, allowMissingColumns=True)
     keys = [F.col(f"`{name}`").alias(of) for name, of in zip(table.key, on, strict=True)]
-    rows = rows.select(*keys, F.struct(*names).alias("_row"), "_from", "_number", "_tombstone")
-    order = Window.partitionBy(*on).orderBy(F.col("_from").asc_nulls_first(), "_number")
+    ordinals = F.col("_position.ordinals").alias("_ordinals")
+    rows = rows.select(*keys, F.struct(*names).alias("_row"), "_from", ordinals, "_number", "_tombstone")
+    order = Window.partitionBy(*on).orderBy(F.col("_from").asc_nulls_first(), *ORDER)
     rows = rows.withColumn("_until", F.lead("_from").over(order))
-    return rows.where(~F.col("_tombstone")).drop("_tombstone", "_number")
+    return rows.where(~F.col("_tombstone")).drop("_tombstone", *ORDER)

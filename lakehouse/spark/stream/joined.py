@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from lakehouse.plan.origin import TableJoin
-from lakehouse.plan.schema import PSEUDO_COLUMNS
+from lakehouse.plan.schema import ORDINALS_TYPE, PSEUDO_COLUMNS
 from lakehouse.plan.table import Table
 from lakehouse.spark.stream.as_of import found_as_of
 from lakehouse.spark.stream.step import numbered
@@ -21,6 +21,8 @@ from lakehouse.spark.years import computed
 
 # A record's position without its ordinals: a change of a table by the same record comes before it.
 PLACE = ("tick", "order_time", "topic", "partition", "offset")
+# The order of the changes that one record makes: by a fan-out, or when it is exploded, it changes a row several times.
+ORDER = ("_ordinals", "_number")
 
 
 class Tables(Protocol):
@@ -29,7 +31,7 @@ class Tables(Protocol):
     def changes(self, table: Table) -> DataFrame:
         """Return a table's changes per event: its columns, `_tombstone`, `_event_time_ms`, `_position`, `_number`.
 
-        _number: counts the changes of one record, from 0.
+        _number: counts the changes at one position, from 0.
         """
 
     def rows(self, table: Table, keys: DataFrame | None) -> DataFrame | None:
@@ -79,8 +81,8 @@ def joined(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:
         nowhere = F.lit(None).cast(dict(sides[0].dtypes)["_place"])
         sides.append(_side(table, before, on, names, nowhere))
     left = records.select(
-        *on, place.alias("_place"), F.lit(1).alias("_side"), F.lit(0).alias("_number"),
-        F.col("rowtime").alias("_time"), F.struct(*shown, *own).alias("_record"),
+        *on, place.alias("_place"), F.lit(1).alias("_side"), F.lit(None).cast(ORDINALS_TYPE).alias("_ordinals"),
+        F.lit(0).alias("_number"), F.col("rowtime").alias("_time"), F.struct(*shown, *own).alias("_record"),
     )  # fmt: skip
     both = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), [left, *sides])
     found = found_as_of(both, on) if by_time else _found(both, on)
@@ -101,7 +103,7 @@ def joined(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:
 
 def _found(both: DataFrame, on: list[str]) -> DataFrame:
     """The records, with the last change of their key that came before each, `_found`."""
-    order = Window.partitionBy(*on).orderBy(F.col("_place").asc_nulls_first(), "_side", "_number")
+    order = Window.partitionBy(*on).orderBy(F.col("_place").asc_nulls_first(), "_side", *ORDER)
     order = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return both.withColumn("_found", F.last("_is", ignorenulls=True).over(order)).where("_side = 1")
 
@@ -110,4 +112,7 @@ def _side(table: Table, rows: DataFrame, on: list[str], names: list[str], place:
     """The table's side of a join: its rows, each with its place in the order of the records."""
     row = F.struct((~F.col("_tombstone")).alias("_there"), F.struct(*names).alias("_row"))
     keys = [F.col(name).alias(of) for name, of in zip(table.key, on, strict=True)]
-    return rows.select(*keys, place.alias("_place"), F.lit(0).alias("_side"), "_number", "_time", row.alias("_is"))
+    return rows.select(
+        *keys, place.alias("_place"), F.lit(0).alias("_side"), F.col("_position.ordinals").alias("_ordinals"),
+        "_number", "_time", row.alias("_is"),
+    )  # fmt: skip
