@@ -106,14 +106,14 @@ class KafkaStreams:
         fetch += ["-settings", str(PROJECT / "lakehouse/setup/ivysettings.xml"), "-ivy", str(HERE / "ivy.xml")]
         fetch += ["-confs", "streams", "-retrieve", f"{folder}/jars/[artifact]-[revision].[ext]"]
         subprocess.run(fetch, check=True, capture_output=True)
-        self._path = f"{folder}/classes:{folder}/jars/*:{broker}"
+        self.path = f"{folder}/classes:{folder}/jars/*:{broker}"
         source = str(HERE / "CountByKey.java")
-        subprocess.run(["javac", "-cp", self._path, "-d", f"{folder}/classes", source], check=True, capture_output=True)
+        subprocess.run(["javac", "-cp", self.path, "-d", f"{folder}/classes", source], check=True, capture_output=True)
 
     def __call__(self, work: Work, records: Records) -> Measured:
         settings = [f"-Xmx{work.memory}", f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"]
         told = [work.servers, TOPIC, f"{work.folder}/state", str(work.records), Path(work.folder).name]
-        printed, started, memory = watched(["java", *settings, "-cp", self._path, "CountByKey", *told])
+        printed, started, memory = watched(["java", *settings, "-cp", self.path, "CountByKey", *told])
         found = json.loads(printed.splitlines()[-1])
         check("Kafka Streams", (found["rows"], found["sum"]), (records.rows, work.records))
         done = found["done"] / 1000

@@ -21,18 +21,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from deltalake import DeltaTable
-from run import HERE, MEMORY, KafkaStreams, Measured, check, committed, watched
 
-sys.path.append(str(HERE.parent))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from common import show
-from work import PARTITIONS, Work
+from catching_up import KafkaStreams, Measured, check, committed, watched  # noqa: E402
+from common import show  # noqa: E402
+from work import PARTITIONS, Work  # noqa: E402
 
-from lakehouse.kafka.broker import Broker
-from lakehouse.kafka.produce import ProducerRecord, produce
-from lakehouse.kafka.topics import Cluster
+from lakehouse.kafka.broker import Broker  # noqa: E402
+from lakehouse.kafka.produce import ProducerRecord, produce  # noqa: E402
+from lakehouse.kafka.topics import Cluster  # noqa: E402
 
-T = 1_700_000_000_000
+T, MEMORY = 1_700_000_000_000, "2g"
 
 
 class Records:
