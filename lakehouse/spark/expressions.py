@@ -78,6 +78,9 @@ def _guarded(tree: Any) -> Any:
     if kind in LEAVES:
         return tree
     children = _children(tree)
+    if name == "map" and all(map(_is_value, children)):
+        # The options of a function, which Spark takes only as they are written; values can't raise.
+        return tree
     if name == "regexp_substr" and len(children) == 2:
         # Spark moves a part of this function's replacement out of a TryEval around it.
         return _guarded(_filled("nullif(regexp_extract(`0`, `1`, 0), '')", children))
@@ -105,6 +108,11 @@ def _guarded(tree: Any) -> Any:
     conditions.append(refused(name or kind, [_text(child) for child in made], by_interval=by_interval))
     condition = " OR ".join(filter(None, conditions))
     return _unless(condition, tree, made, measured) if condition else _tried(tree)
+
+
+def _is_value(tree: Any) -> bool:
+    """Whether it is a literal that is not null: as a map's key that would raise."""
+    return bool(tree.getClass().getSimpleName() == "Literal") and tree.value() is not None
 
 
 def _measured(lambda_: Any, form: str) -> Any:
