@@ -9,7 +9,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -64,8 +64,11 @@ def machine() -> str:
 
 def resident(process: psutil.Process) -> float:
     """The resident sets of a process and its children in GB, a broker's left out."""
-    each = [one for one in (process, *process.children(recursive=True)) if "kafka.Kafka" not in one.cmdline()]
-    return sum(one.memory_info().rss for one in each) / 1e9
+    total = 0
+    for one in (process, *process.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):  # a child that has just ended, or waits for its parent to notice
+            total += one.memory_info().rss if "kafka.Kafka" not in one.cmdline() else 0
+    return total / 1e9
 
 
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
