@@ -97,7 +97,7 @@ def delta(script: str, *flags: str) -> Peer:
 
 
 class KafkaStreams:
-    """Kafka Streams, exactly once, two threads: the count alone. Its jars are fetched, its program compiled, once."""
+    """Kafka Streams, exactly once, two threads: the count alone. Its jars are fetched, its programs compiled, once."""
 
     def __init__(self, folder: Path) -> None:
         broker = f"{jars_folder('kafka')}/*"
@@ -107,8 +107,10 @@ class KafkaStreams:
         fetch += ["-confs", "streams", "-retrieve", f"{folder}/jars/[artifact]-[revision].[ext]"]
         subprocess.run(fetch, check=True, capture_output=True)
         self.path = f"{folder}/classes:{folder}/jars/*:{broker}"
-        source = str(HERE / "CountByKey.java")
-        subprocess.run(["javac", "-cp", self.path, "-d", f"{folder}/classes", source], check=True, capture_output=True)
+        sources = map(str, HERE.glob("*.java"))
+        subprocess.run(
+            ["javac", "-cp", self.path, "-d", f"{folder}/classes", *sources], check=True, capture_output=True
+        )
 
     def __call__(self, work: Work, records: Records) -> Measured:
         settings = [f"-Xmx{work.memory}", f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"]

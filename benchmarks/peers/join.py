@@ -13,7 +13,6 @@ import argparse
 import json
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections import defaultdict
@@ -27,13 +26,13 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from catching_up import KafkaStreams, Measured, check, committed, watched  # noqa: E402
 from common import show  # noqa: E402
-from work import PARTITIONS, Work  # noqa: E402
+from work import MEMORY, PARTITIONS, Work  # noqa: E402
 
 from lakehouse.kafka.broker import Broker  # noqa: E402
 from lakehouse.kafka.produce import ProducerRecord, produce  # noqa: E402
 from lakehouse.kafka.topics import Cluster  # noqa: E402
 
-T, MEMORY = 1_700_000_000_000, "2g"
+T = 1_700_000_000_000
 
 
 class Records:
@@ -88,7 +87,6 @@ def main() -> None:
     found: dict[str, list[Measured]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="lakehouse-join-") as name, Broker(Path(name, "kafka")) as broker:
         path = KafkaStreams(Path(name)).path
-        subprocess.run(["javac", "-cp", path, "-d", f"{name}/classes", str(HERE / "JoinTable.java")], check=True)
         records, cluster = Records(chosen.clicks, chosen.users), Cluster(broker.bootstrap_servers)
         for topic, made in (("users", records.users()), ("clicks", records.clicks())):
             cluster.create(topic, PARTITIONS, {"retention.ms": "-1"})

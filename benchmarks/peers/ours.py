@@ -18,7 +18,8 @@ last = {name: lh.latest(name, ignore_nulls=False) for name in VALUES}
 app = lh.app(events.group_by("id").agg(n=lh.count(), **last).table("events"))
 
 
-def main() -> None:
+def catch_up(*apps: lh.App) -> None:
+    """Bring each application up to date, in its turn, and tell when; the work is the program's argument."""
     began = time.time()
     work = Work.of(sys.argv[1])
     environ = {
@@ -29,10 +30,11 @@ def main() -> None:
     lake = Lake(settings=load(environ=environ, start=Path(work.folder)))
     spark = lake.spark
     ready = time.time()
-    lake.run(app, until="caught_up")
+    for each in apps:
+        lake.run(each, until="caught_up")
     print(json.dumps({"began": began * 1000, "ready": ready * 1000}))
     spark.stop()
 
 
 if __name__ == "__main__":
-    main()
+    catch_up(app)

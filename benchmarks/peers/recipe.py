@@ -40,16 +40,21 @@ def session(memory: str, settings: dict[str, str]) -> SparkSession:
     return made
 
 
+def table(spark: SparkSession, path: str, columns: str) -> DeltaTable:
+    """Make a table of these columns beside the key, with its change data feed."""
+    making = DeltaTable.create(spark).location(path).addColumn("id", "string")
+    for column in columns.split(", "):
+        making = making.addColumn(*column.split(" "))
+    return making.property("delta.enableChangeDataFeed", "true").execute()
+
+
 def run(spark: SparkSession, work: Work) -> None:
     kafka = spark.readStream.format("kafka").option("kafka.bootstrap.servers", work.servers)
     records = kafka.option("subscribe", TOPIC).option("startingOffsets", "earliest").load()
     writing = records.writeStream.format("delta").option("checkpointLocation", f"{work.folder}/checkpoints/bronze")
     writing.trigger(availableNow=True).start(str(work.bronze)).awaitTermination()
 
-    making = DeltaTable.create(spark).location(str(work.silver)).addColumn("id", "string").addColumn("n", "bigint")
-    for column in SCHEMA.split(", "):
-        making = making.addColumn(*column.split(" "))
-    silver = making.property("delta.enableChangeDataFeed", "true").execute()
+    silver = table(spark, str(work.silver), f"n bigint, {SCHEMA}")
 
     def upsert(batch: DataFrame, _: int) -> None:
         value = F.from_json(F.col("value").cast("string"), SCHEMA).alias("v")

@@ -12,24 +12,16 @@ import sys
 import time
 from pathlib import Path
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from recipe import TUNED, session
+from recipe import TUNED, session, table
+from work import MEMORY
 
 TOPIC = "events"
 SCHEMA = "kind string, amount bigint, note string"
 VALUES = ("kind", "amount", "note")
-MEMORY = "2g"
 # Spark forgets all but a hundred; recipe_freshness.py asks what each batch read.
 REMEMBERED = {"spark.sql.streaming.minBatchesToRetain": "1000000"}
-
-
-def table(spark: SparkSession, path: str, columns: str) -> DeltaTable:
-    making = DeltaTable.create(spark).location(path).addColumn("id", "string")
-    for column in columns.split(", "):
-        making = making.addColumn(*column.split(" "))
-    return making.property("delta.enableChangeDataFeed", "true").execute()
 
 
 def run(spark: SparkSession, servers: str, folder: str) -> None:

@@ -30,13 +30,12 @@ from catching_up import PROJECT, Measured, Peer, PeerFailed, peer  # noqa: E402
 from common import LOAD, machine  # noqa: E402
 from figures import Figure, catch_up_figures, figures_table, medians, peers_table  # noqa: E402
 from parts import PARTS, measure  # noqa: E402
-from work import PARTITIONS, TOPIC, Records, Work  # noqa: E402
+from work import MEMORY, PARTITIONS, TOPIC, Records, Work  # noqa: E402
 
 from lakehouse.kafka.broker import Broker  # noqa: E402
 from lakehouse.kafka.produce import produce  # noqa: E402
 from lakehouse.kafka.topics import Cluster  # noqa: E402
 
-MEMORY = "2g"
 PEERS = ("lakehouse", "recipe", "recipe, tuned", "Kafka Streams", "Quix Streams", "delta-rs")
 QUICK_PARTS = ("start", "versions", "rebuild")
 WHAT_PEERS_DO_NOT = """

@@ -18,6 +18,7 @@ from lakehouse.kafka.produce import ProducerRecord
 TOPIC = "events"
 PARTITIONS = 4
 KEYS = 100_000
+MEMORY = "2g"  # of each JVM
 SCHEMA = "kind string, amount bigint, at timestamp, place string, note string"
 VALUES = ("kind", "amount", "at", "place", "note")
 

@@ -67,8 +67,9 @@ class Telling:
 
     def __enter__(self) -> Telling:
         with ExitStack() as stack:
-            for sink in self._app.functions:
+            if self._app.functions:
                 bronze.create(self._lake, own_topics(self._app))
+            for sink in self._app.functions:
                 stack.enter_context(Lease(self._lake.layout.lease(f"function-{sink.name}"), f"function {sink.name!r}"))
                 self._told.append(_Function(self._lake, sink))
             self._stack = stack.pop_all()

@@ -42,6 +42,8 @@ class Quarantine:
         self._own = {source.topic for source in app.sources if source.own_table}
         self._writers = writers
         self._sources = app.sources
+        read = {source for writer in writers for source in writer.table.stream.sources}
+        self._unread = [source for source in app.sources if source not in read]
         self._lock = threading.Lock()
         self._leases = ExitStack()
         self._epochs: dict[str, int] = {}
@@ -71,10 +73,8 @@ class Quarantine:
 
     def write_unread(self, to: int) -> None:
         """Write the bad records of the streams that no table reads, such as one that is only published, up to `to`."""
-        read = {source for writer in self._writers for source in writer.table.stream.sources}
-        for source in self._sources:
-            if source not in read:
-                self.write(source, to)
+        for source in self._unread:
+            self.write(source, to)
 
     def swap(self, source: Source, built: Layout, to: int) -> None:
         """Replace a stream's quarantine with that of a table that is swapped in, up to tick `to`."""
