@@ -35,6 +35,14 @@ def test_the_projects_own_jars_are_those_of_the_checksums(fetched: Path) -> None
     assert not jars.resolve(fetched), "nothing is fetched"
 
 
+def test_pip_takes_sparks_and_deltas_python_in_the_versions_of_the_jars() -> None:
+    pins = re.findall(r'"(delta-spark|pyspark)==([\d.]+)"', (PROJECT / "pyproject.toml").read_text())
+    revisions = dict(re.findall(r'name="((?:delta|spark-sql)[^"]+)" rev="([^"]+)"', jars.IVY_FILES[0].read_text()))
+    assert dict(pins) == {
+        "pyspark": revisions["spark-sql-kafka-0-10_2.13"], "delta-spark": revisions["delta-spark_4.2_2.13"],
+    }  # fmt: skip
+
+
 def test_a_jar_that_was_replaced_is_not_up_to_date(fetched: Path) -> None:
     before = (fetched / JAR).stat()
     replace(fetched / JAR, b"x" * before.st_size)

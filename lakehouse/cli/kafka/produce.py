@@ -29,8 +29,13 @@ def produce(
     topic: Annotated[str, typer.Argument(help="The topic.")],
     file: Annotated[Path, typer.Argument(help="Lines of text; - is stdin.")] = STDIN,
     format: Annotated[
-        Format, typer.Option(help="json: {key, value, timestamp, headers}; tsv: key, value, timestamp.")
-    ] = Format.json,
+        Format | None,
+        typer.Option(
+            help="json: {key, value, timestamp, headers}; tsv: key, value, timestamp. By default tsv for a file "
+            "named .tsv, else json.",
+            show_default=False,
+        ),
+    ] = None,
     partitions: Annotated[
         int | None,
         typer.Option(min=1, max=10_000, metavar="N", help="Create the topic with N partitions if it does not exist."),
@@ -56,13 +61,14 @@ def produce(
     if file != STDIN and not file.is_file():
         raise ConfigError(f"{file}: no such file; expected lines of text, or - for stdin.")
     settings = settings_of(config, lake)
+    form = format or (Format.tsv if file.suffix == ".tsv" else Format.json)
     with kafka(settings) as servers, sys.stdin if file == STDIN else file.open(encoding="utf-8") as lines:
         if partitions is not None:
             cluster = Cluster(servers, settings.kafka.options)
             if topic not in cluster.names():
                 cluster.create(topic, partitions, TOPIC_CONFIG)
         try:
-            count = send(servers, settings.kafka.options, topic, parse_lines(lines, format.value))
+            count = send(servers, settings.kafka.options, topic, parse_lines(lines, form.value))
         except UnicodeDecodeError as error:
             raise ConfigError(f"{file}: is not UTF-8 text: {error.reason} at byte {error.start}.") from None
     if json:

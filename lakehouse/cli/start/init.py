@@ -14,8 +14,8 @@ from lakehouse.errors import ConfigError
 NEXT = """\
 {folder}/ is an application that runs:
     cd {folder}
-    python -m pytest test_app.py                            # on the model, without Kafka and Spark
-    lakehouse test run .                                    # scenario.json, which says what must come out
+    lakehouse test run .                                    # scenario.json, on the model: without Kafka and Spark
+    python -m pytest test_app.py                            # the same in Python; needs pytest
     lakehouse kafka up
     lakehouse kafka produce orders orders.jsonl --partitions 2
     lakehouse run --until caught-up                         # app.py, as lakehouse.toml says
