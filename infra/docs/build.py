@@ -25,40 +25,12 @@ INDEX = """\
 # lakehouse
 
 Kafka topics, kept as Delta tables that follow Kafka's own rules. Begin with [the overview](README.md).
+"""
+TREE = """
+```{{toctree}}
+:caption: {}
 
-```{toctree}
-:caption: Begin
-
-README
-docs/install
-docs/your-own-topic
-docs/first-backfill
-examples/README
-```
-
-```{toctree}
-:caption: Reference
-
-reference/python
-reference/commands
-docs/configuration
-docs/rules
-docs/operators
-docs/sql-functions
-```
-
-```{toctree}
-:caption: Pages
-
-%s
-```
-
-```{toctree}
-:caption: The project
-
-ARCHITECTURE
-SECURITY
-%s
+{}
 ```
 """
 
@@ -88,13 +60,16 @@ def copied(source: Path) -> None:
 
 
 def index() -> str:
-    """Return the first page: every page in a list at the side, in the order in which README.md leads to them."""
-    named = re.findall(r"^([\w/-]+)$", INDEX, re.MULTILINE)
-    in_order = [name.removesuffix(".md") for name in linked("README.md") if name.endswith(".md")]
-    rest = [name for name in dict.fromkeys(in_order) if name not in named]
-    project = [name.removesuffix(".md") for name in pages() if PurePosixPath(name).parts[0] in ("infra", "benchmarks")]
-    main = [name for name in rest if name.startswith("docs/") and name not in project]
-    return INDEX % ("\n".join(main), "\n".join(project))
+    """Return the first page: every page in a list at the side, in the groups and the order of README's "Where next"."""
+    _, *parts = re.split(r"^\*\*(.+)\*\*$", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+    trees = {"Overview": ["README"]}
+    for group, text in zip(parts[::2], parts[1::2], strict=True):
+        named = [name.removesuffix(".md") for name in LINK.findall(text) if name.endswith(".md")]
+        trees[group] = [name for name in named if not any(name in tree for tree in trees.values())]
+    project = trees.pop("The project")  # last, behind what is written here
+    project += [name.removesuffix(".md") for name in pages() if PurePosixPath(name).parts[0] in ("infra", "benchmarks")]
+    trees |= {"Reference": ["reference/python", "reference/commands"], "The project": project}
+    return INDEX + "".join(TREE.format(group, "\n".join(tree)) for group, tree in trees.items())
 
 
 def main(arguments: list[str]) -> int:
