@@ -178,13 +178,18 @@ def _spelled(command: Command) -> type[Spelled]:
     return ApplicationFirst if command in APPLICATION_FIRST else Spelled
 
 
+def _help(command: Command) -> str:
+    """The docstring with each paragraph on one line: Typer would keep the breaks of our sources, at any width."""
+    return "\n\n".join(" ".join(part.split()) for part in (command.__doc__ or "").split("\n\n"))
+
+
 def add_to(app: typer.Typer) -> None:
     """Give an application of Typer all commands, in the order in which its help shows them."""
     for name, command in ALONE.items():
-        app.command(name, cls=_spelled(command))(command)
+        app.command(name, cls=_spelled(command), help=_help(command))(command)
     for group in GROUPS:
         cls = TestOrPaths if group.name == "test" else Names
         added = typer.Typer(help=group.help, no_args_is_help=True, cls=cls)
         for name, command in group.commands.items():
-            added.command(name, cls=_spelled(command))(command)
+            added.command(name, cls=_spelled(command), help=_help(command))(command)
         app.add_typer(added, name=group.name, rich_help_panel="Groups: lakehouse GROUP --help")

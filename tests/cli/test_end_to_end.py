@@ -73,6 +73,7 @@ def test_from_a_file_to_a_table_and_back(spark, project, lakehouse):
     assert [event["event"] for event in events] == ["tick", "batch", "published", "done"]
     assert events[-1]["rows"] == 4
     assert events[-1]["tables"]["totals"]["rows"] == 2
+    assert events[-1]["quarantined"] == {"orders": 1}
 
     assert lines(lakehouse("query", PAST, "--json").out) == TOTALS
     csv = lakehouse("query", "SELECT customer, total FROM totals ORDER BY 1", "--csv").out

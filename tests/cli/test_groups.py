@@ -142,3 +142,9 @@ def test_docs_and_messages_name_the_commands_by_their_groups():
     for name in sorted({*listed.splitlines()} - here):
         hits = [match[0] for match in old.finditer((PROJECT / name).read_text())]
         assert not hits, f"{name}: {hits}"
+
+
+def test_help_breaks_its_lines_where_the_terminal_ends_and_not_where_our_sources_do(lakehouse):
+    prose = lakehouse("kafka", "produce", "--help").out.split("╭─")[0]
+    assert "only value is there, null deletes. TSV: key, value" in " ".join(prose.split())
+    assert not re.search(r"only value is\s*\n", prose)

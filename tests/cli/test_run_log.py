@@ -30,12 +30,12 @@ def settings(folder: Path, **log: str) -> Settings:
 def test_a_run_begins_and_ends_with_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with logged(settings(tmp_path), APP, "here:9092") as lines:
         lines(JobEvent("tick", 7, 1_200, 1.0, {"took": 0.5}))
-        lines.done(DONE)
+        lines.done({**DONE, "quarantined": {"readings": 1_100}})
     said = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
     assert said == [
         f"info    run: readings of Kafka on here:9092 into {tmp_path}/lake",
         "info    tick 7: 1,200 records in bronze (0.5 s)",
-        "info    done: 1,200 records ingested in 2.5 s; bronze is at tick 7",
+        "info    done: 1,200 records ingested in 2.5 s; bronze is at tick 7; in the quarantine: readings 1,100",
     ]
 
 

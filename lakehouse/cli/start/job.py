@@ -65,16 +65,21 @@ def run_until(
 
 
 def _state(settings: Settings, app: App) -> dict[str, Any]:
-    """The lake after a run, as far as it is known without Spark."""
+    """The lake after a run, as far as it is known without Spark. quarantined: the records that no replay has fixed."""
+    from lakehouse.lake.record.quarantine import still_open
+
     layout = Layout(settings.lake.path)
     names = [table.name for table in app.tables]
     if "://" in layout.root:
         return {"tables": {name: {} for name in names}}
     known = set(reader.names(layout, "silver"))
     facts = {name: reader.facts(layout, "silver", name) for name in names if name in known}
+    streams = {source.name for source in app.sources} & set(reader.names(layout, "quarantine"))
+    bad = sorted(stream for stream, records in reader.quarantined(layout, streams).items() if records)
     return {
         "tick": reader.bronze_covers(layout).get("tick", 0),
         "tables": {name: {"rows": f.rows, "version": f.version, "tick": f.tick} for name, f in facts.items()},
+        "quarantined": {stream: count for stream, count in still_open(layout, bad).items() if count},
     }
 
 

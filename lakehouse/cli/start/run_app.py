@@ -165,3 +165,5 @@ def summary(done: dict[str, Any]) -> None:
     show.say(
         f"{done['rows']:,} records ingested in {done['seconds']:.1f} s; bronze is at tick {done.get('tick', 0):,}."
     )
+    for stream, records in done.get("quarantined", {}).items():
+        show.say(f"In the quarantine, of {stream}: {records:,}. `lakehouse look quarantine {stream}` says why.")

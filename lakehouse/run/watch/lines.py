@@ -39,7 +39,8 @@ class Lines:
     def done(self, last: Mapping[str, Any]) -> None:
         """Write the last line: what the run left behind. last: the "done" event."""
         of = f"{last['rows']:,} records ingested in {last['seconds']:.1f} s; bronze is at tick {last.get('tick', 0):,}"
-        self._line("info", f"done: {of}", last)
+        bad = ", ".join(f"{stream} {records:,}" for stream, records in last.get("quarantined", {}).items())
+        self._line("info", f"done: {of}" + (f"; in the quarantine: {bad}" if bad else ""), last)
 
     def _level(self, event: JobEvent) -> str:
         if event.kind == "lag":
