@@ -32,7 +32,7 @@ def set_up(say: Callable[[str], None] = to_stderr) -> Path:
     folder = places.airflow_environment()
     airflow, stamp = folder / "bin" / "airflow", folder / STAMP
     if not (airflow.is_file() and stamp.is_file() and stamp.read_bytes() == places.AIRFLOW_LOCK.read_bytes()):
-        say(f"airflow: installing Airflow into {folder} (700 MB, about a minute)")
+        say(f"airflow: installing Airflow into {folder} (700 MB, some minutes)")
         _install(folder)
         stamp.write_bytes(places.AIRFLOW_LOCK.read_bytes())
     _see_lakehouse(folder)

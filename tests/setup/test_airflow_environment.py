@@ -43,7 +43,7 @@ def test_it_is_made_once(pip: Pip) -> None:
     assert airflow.set_up(said.append) == pip.folder / "bin" / "airflow"
     assert airflow.set_up(said.append) == pip.folder / "bin" / "airflow"
     assert pip.calls == 2, "the environment, and its packages"
-    assert said == [f"airflow: installing Airflow into {pip.folder} (700 MB, about a minute)"]
+    assert said == [f"airflow: installing Airflow into {pip.folder} (700 MB, some minutes)"]
 
 
 def test_an_interrupted_installation_starts_over(pip: Pip) -> None:

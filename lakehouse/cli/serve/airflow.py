@@ -41,7 +41,7 @@ def up(
 ) -> None:
     """Start Airflow on this machine, wait until it is healthy, and leave it running.
 
-    The first time, its environment is installed (about a minute). Does nothing when it is already running.
+    The first time, its environment is installed (700 MB; some minutes). Does nothing when it is already running.
 
     Example: lakehouse airflow up --app app.py
     """
