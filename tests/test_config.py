@@ -23,7 +23,7 @@ def test_defaults_without_a_file(tmp_path: Path) -> None:
     assert settings.kafka.embedded
     assert settings.kafka.folder == tmp_path / ".kafka"
     assert (settings.spark.master, settings.spark.memory) == ("local[*]", "3g")
-    assert (settings.run.trigger_seconds, settings.run.max_records_per_tick) == (0.0, 500_000)
+    assert (settings.run.trigger_seconds, settings.run.max_records_per_tick) == (0.0, 5_000_000)
     assert settings.run.on_data_loss == "fail"
     assert (settings.upkeep.enabled, settings.upkeep.keep_versions, settings.upkeep.keep_anchors) == (
         True, "7 days", "90 days",

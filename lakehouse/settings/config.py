@@ -14,8 +14,8 @@
     options = { "spark.sql.shuffle.partitions" = "4" }
     [run]
     trigger_seconds = 0.0                         # between two ticks; 0 = as soon as there are records
-    max_records_per_tick = 500000
-    max_bytes_per_tick = 268435456
+    max_records_per_tick = 5000000
+    max_bytes_per_tick = 1073741824
     on_data_loss = "fail"                         # or "record": note the gap and go on
     [upkeep]
     keep_versions = "7 days"                      # the rest: docs/upkeep.md

@@ -83,8 +83,8 @@ class Run:
     """The settings of ingest. ``trigger_seconds`` 0.0: as soon as there are records."""
 
     trigger_seconds: float = 0.0
-    max_records_per_tick: int = 500_000
-    max_bytes_per_tick: int = 268_435_456
+    max_records_per_tick: int = 5_000_000
+    max_bytes_per_tick: int = 1_073_741_824
     max_record_bytes: int = 33_554_432
     on_data_loss: Literal["fail", "record"] = "fail"
 

@@ -30,6 +30,8 @@ GONE = (
 )
 # Before the first tick of a run the records' size is unknown: if the batch may have more than this, some are sampled.
 FIRST_RECORDS, SAMPLE = 1_000, 200
+# A batch that is read record by record lies in memory, piece by piece: a piece has at most this.
+PIECE_RECORDS, PIECE_BYTES = 500_000, 2**28
 TOO_LARGE = "lakehouse: a record is larger than max_record_bytes"
 # Spark's messages when it can't take a record in; every other failure has nothing to do with records.
 REASONS = (TOO_LARGE, "long overflow", "OutOfMemoryError", "Requested array size exceeds VM limit")

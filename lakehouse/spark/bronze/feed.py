@@ -40,8 +40,8 @@ class Feed:
     read: ReadRanges
     pattern: str | None = None
     own: tuple[str, ...] = ()
-    max_records_per_tick: int = 500_000
-    max_bytes_per_tick: int = 2**28
+    max_records_per_tick: int = 5_000_000
+    max_bytes_per_tick: int = 2**30
     max_record_bytes: int = 2**25
     on_data_loss: str = "fail"
 

@@ -245,8 +245,9 @@ class Ingest:
         """Take a batch in record by record; see `lakehouse.spark.bronze.careful`."""
         feed = self._feed
         starts, moved = self._moved(ends)
-        limits = (feed.max_records_per_tick, feed.max_bytes_per_tick, feed.max_record_bytes)
-        for piece in pieces(feed.read(starts, moved), moved, *limits):
+        records = min(feed.max_records_per_tick, careful.PIECE_RECORDS)
+        size = min(feed.max_bytes_per_tick, careful.PIECE_BYTES)
+        for piece in pieces(feed.read(starts, moved), moved, records, size, feed.max_record_bytes):
             if piece.too_large is not None:
                 self._leave_out(piece.too_large, piece.size)
             elif self._moved(piece.ends)[1]:
