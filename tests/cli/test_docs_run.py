@@ -28,7 +28,8 @@ PAGES = (
 TICKS = (
     '7\t{"customer": "cem", "item": "tea", "amount": 21.00}\t2026-02-01T12:10:00Z\n'
     '8\t{"customer": "ann", "item": "jam", "amount": 4.50}\t2026-02-01T12:20:00Z\n',
-    '9\t{"customer": "bob", "item": "tea", "amount": -8.25}\t2026-02-01T11:59:00Z\n',
+    '9\t{"customer": "bob", "item": "tea", "amount": -8.25}\t2026-02-01T11:59:00Z\n'
+    '10\t{"customer": "dan", "item": "tea", "amount": "3.00 EUR"}\t2026-02-01T12:00:00Z\n',  # for bad-records.md
 )
 MORE = """
 import dataclasses
