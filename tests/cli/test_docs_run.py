@@ -89,7 +89,7 @@ def test_a_topic_of_one_s_own_from_an_empty_folder(shop, monkeypatch, capsys):
     monkeypatch.chdir(shop)
     written = [line.strip() for block in CODE.findall(page) for line in block.splitlines()]
     wanted = [commented(line) for line in written if re.match("lakehouse |printf |cd |python -m pytest", line)]
-    assert len(wanted) == 16
+    assert len(wanted) == 18
     for line in wanted:
         if line.startswith("cd "):
             monkeypatch.chdir(line.removeprefix("cd "))
