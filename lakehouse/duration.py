@@ -11,7 +11,7 @@ UNITS_MS = {
     "millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000,
 }  # fmt: skip
 LONGEST_MS = LAST_MS - FIRST_MS
-_PART = re.compile(r"\s*(\d{1,15})\s*([a-z]+?)s?(?=\s|$|\d)", re.IGNORECASE)
+_PART = re.compile(r"\s*(\d{1,30})\s*([a-z]+?)s?(?=\s|$|\d)", re.IGNORECASE)
 
 
 def duration_ms(text: str, what: str, *, least: int = 0) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from lakehouse.duration import LONGEST_MS
 from lakehouse.errors import SqlError
 from lakehouse.ksql.syntax.read_statement import UNITS_MS
 from lakehouse.ksql.syntax.statement import CreateAs, CreateSource, Properties
@@ -162,6 +163,9 @@ def _window(given: Properties) -> int | None:
     if length is None or not number.isdecimal() or not int(number):
         raise SqlError("WINDOW_SIZE is a number and a unit of time", given["WINDOW_SIZE"].at, found=size,
                        expected="'30 SECONDS'")  # fmt: skip
+    if len(number) > 15 or int(number) * length > LONGEST_MS:
+        raise SqlError(f"WINDOW_SIZE is at most {LONGEST_MS // UNITS_MS['DAY']} DAYS", given["WINDOW_SIZE"].at,
+                       found=size)  # fmt: skip
     return int(number) * length
 
 

@@ -191,8 +191,12 @@ def _in(node: exp.Expression) -> Evaluator:
     value, options = _compile(node.this), [_compile(item) for item in node.expressions]
 
     def run(values: ColumnValues) -> bool | None:
-        found = [None if (o := option(values)) is None else equal(value(values), o) for option in options]
-        return None if value(values) is None else True if True in found else None if None in found else False
+        if (of := value(values)) is None:
+            return None
+        others = [option(values) for option in options]
+        if any(other is not None and equal(of, other) for other in others):
+            return True
+        return None if any(other is None for other in others) else False
 
     return run
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
 from sqlglot import exp
 from sqlglot.optimizer.annotate_types import annotate_types
@@ -35,9 +37,27 @@ ONE_OF_MANY = (exp.Coalesce, exp.If, exp.Case, exp.Nvl2, exp.Nullif)
 
 
 def annotated(tree: exp.Expression, columns: Iterable[Column]) -> exp.Expr:
-    """Return a copy of the tree whose nodes have types, as far as these are known."""
-    types = {column.name.lower(): column.type for column in columns} | PSEUDO_COLUMNS
-    copied: exp.Expression = tree.copy()
+    """Return a copy of the tree whose nodes have types, as far as these are known. It is shared: not to be changed."""
+    return _annotated(_Same(tree), tuple((column.name.lower(), column.type) for column in columns))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """A tree as a key: itself, not one like it, since sqlglot compares every node."""
+
+    tree: exp.Expression
+
+    def __hash__(self) -> int:
+        return id(self.tree)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.tree is other.tree
+
+
+@lru_cache(maxsize=256)  # several checks ask about one expression; with long lists a copy takes seconds
+def _annotated(of: _Same, columns: tuple[tuple[str, str], ...]) -> exp.Expr:
+    types = dict(columns) | PSEUDO_COLUMNS
+    copied: exp.Expression = of.tree.copy()
     schema: dict[str, exp.DataType] = {}  # of the columns that are read: a type takes a tenth of a millisecond
     for column in copied.find_all(exp.Column):
         name = column.name.lower()
@@ -45,7 +65,8 @@ def annotated(tree: exp.Expression, columns: Iterable[Column]) -> exp.Expr:
             schema[name] = exp.DataType.build(kind, dialect="spark")
             column.set("this", exp.to_identifier(name))
             column.set("table", exp.to_identifier("t"))
-    query = annotate_types(exp.select(copied).from_("t"), schema={"t": schema} if schema else None, dialect="spark")
+    query = exp.select(copied, copy=False).from_("t", copy=False)
+    annotate_types(query, schema={"t": schema} if schema else None, dialect="spark")  # in place
     return query.selects[0]
 
 

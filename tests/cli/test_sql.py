@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from lakehouse.ksql.script import Script
 from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.scenario import Scenario, on_model, records
+from lakehouse.run.sql import records as bronze_records
 from lakehouse.run.sql.session import SqlSession
 
 from ..run.model_lake import write_lake
@@ -183,3 +185,34 @@ def test_the_prompt_takes_statements_of_several_lines(lake: Path, monkeypatch: p
     history = lake / shell.HISTORY
     assert "SHOW" in history.read_text()
     assert oct(history.stat().st_mode & 0o777) == "0o600"
+
+
+def test_a_stream_is_read_tick_by_tick(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its records come in the order of their positions, and a question that wants a few reads a few."""
+    script = Script()
+    script.run(APP + "CREATE STREAM both AS SELECT * FROM visits; INSERT INTO both SELECT * FROM visits;")
+    app = script.app()
+    inputs = [
+        {"topic": "visits", "key": f"k{n:03}", "value": {"city": "Rome"}, "timestamp": n * 1000} for n in range(40)
+    ]
+    sent = [
+        replace(record, tick=1 + n // 10)
+        for n, record in enumerate(records(Scenario(folder / "x.json", "x", "", inputs), app))
+    ]
+    layout = Layout(str(folder / "lake"))
+    write_lake(layout, app, sent, on_model(app, sent))
+    read: list[int] = []
+    of_record = bronze_records.record_of
+    monkeypatch.setattr(bronze_records, "record_of", lambda row: (read.append(row["offset"]), of_record(row))[1])
+    session = SqlSession(Lake(str(folder / "lake")).settings, script)
+
+    def asked(statement: str) -> list[object]:
+        read.clear()
+        (answer,) = session.run(statement)
+        return [value for (value,) in answer.rows]
+
+    every = [f"k{n:03}" for n in range(40)]
+    assert asked("SELECT name FROM visits;") == every
+    assert asked("SELECT name FROM both;") == [name for name in every for _ in range(2)]
+    assert asked("SELECT name FROM visits LIMIT 3;") == every[:3]
+    assert len(read) == 10, "one tick"

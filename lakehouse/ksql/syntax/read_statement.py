@@ -6,6 +6,7 @@ from typing import Any
 
 from lark import Token, Tree
 
+from lakehouse.duration import LONGEST_MS
 from lakehouse.errors import SqlError
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.read_expression import ExpressionReader, Part, at_of, name_of, text_of
@@ -243,7 +244,11 @@ def _duration(part: Part) -> int:
     if length is None:
         right = "a unit of time: DAYS, HOURS, MINUTES, SECONDS or MILLISECONDS"
         raise SqlError("unknown unit of time", at_of(unit), found=word, expected=right)
-    return _number(number) * length
+    total = _number(number) * length
+    if total > LONGEST_MS:
+        raise SqlError(f"a time of at most {LONGEST_MS // UNITS_MS['DAY']} DAYS is possible", at_of(number),
+                       found=f"{number} {word}")  # fmt: skip
+    return total
 
 
 def _length(part: Part, name: str) -> int | None:

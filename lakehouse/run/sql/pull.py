@@ -11,7 +11,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import SqlError
-from lakehouse.formats.decode import decode
 from lakehouse.ksql.catalog import BOUNDS, Entry, SqlColumn, bound
 from lakehouse.ksql.expression import Seen, Visible
 from lakehouse.ksql.facts import Answer
@@ -25,11 +24,9 @@ from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import rows_at
 from lakehouse.lake.sql import quote
-from lakehouse.model import model
 from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression import Expression
-from lakehouse.plan.stream import Stream
-from lakehouse.run.explain.of_key import bronze
+from lakehouse.run.sql import records
 from lakehouse.semantics.moment import At, moment_of
 
 if TYPE_CHECKING:
@@ -95,7 +92,8 @@ def pull(query: Query, script: Script, layout: Layout, fold: FoldRows | None) ->
     elif query.moment is not None:
         raise SqlError("AT is for tables: a stream's records have no moments. Compare ROWTIME", query.moment.at)
     else:
-        rows = stream_rows(of, layout)
+        reader.local_root(layout)
+        rows = records.rows(of, layout, 0, records.last_tick(layout))
     return Answer(asked.names, islice((asked.row(row) for row in rows if asked.keep(row)), query.limit))
 
 
@@ -142,12 +140,3 @@ def value_of(value: Any, kind: Kind | None) -> Any:
         case "STRUCT":
             return {n: value_of(one, dict(zip(kind.names, kind.inner, strict=True)).get(n)) for n, one in value.items()}
     return value
-
-
-def stream_rows(of: Entry, layout: Layout) -> Iterator[Row]:
-    """Yield a stream's records so far, from bronze, in the order of their positions; those with a null value not."""
-    stream = of.made.node
-    assert isinstance(stream, Stream)
-    own = {source.topic for source in stream.sources if source.own_table}
-    records = [record for topic in stream.topics for chunk in bronze(layout, own, topic) for record in chunk]
-    return (dict(event.values) for event in model.events(stream, records, decode) if not event.tombstone)

@@ -10,21 +10,16 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-import pyarrow.dataset as ds
-
 from lakehouse.errors import SqlError
-from lakehouse.formats.decode import decode
 from lakehouse.ksql.catalog import Entry
 from lakehouse.ksql.facts import Answer
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax.statement import Query
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.place import INGEST
 from lakehouse.lake.row import net_changes
-from lakehouse.model import model
 from lakehouse.plan.stream import Stream
-from lakehouse.run.explain.of_key import COLUMNS, record_of
+from lakehouse.run.sql import records
 from lakehouse.run.sql.pull import Row, reading, value_of
 
 PAUSE_SECONDS = 1.0
@@ -43,9 +38,10 @@ def push(query: Query, script: Script, layout: Layout, wait: Wait = pause) -> An
     if query.moment is not None:
         raise SqlError("AT names one moment, and EMIT CHANGES goes on; expected one of them", query.moment.at)
     earliest = script.settings.get("auto.offset.reset", "latest").lower() == "earliest"
-    if isinstance(of.made.node, Stream) and of.made.node.reads:
+    if isinstance(of.made.node, Stream) and not records.is_alone(of.made.node):
         raise SqlError(
-            "a stream that reads a table can't be followed without Spark: CREATE STREAM ... AS SELECT keeps it",
+            f"a stream that joins can't be followed without Spark. While `lakehouse run` keeps it, PRINT '{of.topic}' "
+            "follows its topic",
             query.at,
         )
     coming = _records(of, layout, wait, earliest) if of.kind == "STREAM" else _changes(of, layout, wait, earliest)
@@ -65,22 +61,9 @@ def _changes(of: Entry, layout: Layout, wait: Wait, earliest: bool) -> Iterator[
 
 def _records(of: Entry, layout: Layout, wait: Wait, earliest: bool) -> Iterator[Row]:
     """A stream's records, tick by tick."""
-    stream = of.made.node
-    assert isinstance(stream, Stream)
-    seen = 0 if earliest else _last(layout)
+    seen = 0 if earliest else records.last_tick(layout)
     while True:
-        newest = _last(layout)
-        if newest > seen:
-            wanted = (
-                ds.field("topic").isin(list(stream.topics)) & (ds.field("tick") > seen) & (ds.field("tick") <= newest)
-            )
-            rows = reader.dataset(layout.records).to_table(columns=list(COLUMNS), filter=wanted).to_pylist()
-            for event in model.events(stream, map(record_of, rows), decode):
-                if not event.tombstone:
-                    yield dict(event.values)
-            seen = newest
+        newest = records.last_tick(layout)
+        yield from records.rows(of, layout, seen, newest)
+        seen = newest
         wait()
-
-
-def _last(layout: Layout) -> int:
-    return reader.read_progress(reader.open_table(layout.records, "bronze"), INGEST).tick
