@@ -1,4 +1,4 @@
-"""Reading a topic: all that it holds at the time of the call, or single records. Committed records only."""
+"""Reading a topic: what it holds at the time of the call, what comes, or single records. Committed records only."""
 
 from __future__ import annotations
 
@@ -50,6 +50,29 @@ def drain(cluster: Cluster, options: Mapping[str, str], topic: str, *, back: int
                     del left[partition]
             if messages:
                 heard = time.monotonic()  # now, not before they were handed over: their reader may take its time
+    finally:
+        consumer.close()
+
+
+def follow(cluster: Cluster, options: Mapping[str, str], topic: str, *, from_beginning: bool) -> Iterator[Message]:
+    """Yield a topic's committed records as they come, without end: from the first, or those written after the call.
+
+    Raises NotFound if there is no such topic, KafkaUnavailable for an error of Kafka.
+    """
+    partitions = cluster.topics([topic])[topic].partitions
+    offsets = cluster.offsets((topic, partition) for partition in range(partitions))
+    consumer = _consumer(cluster, options)
+    try:
+        consumer.assign(
+            [TopicPartition(topic, of, first if from_beginning else end) for (_, of), (first, end) in offsets.items()]
+        )
+        while True:
+            message = consumer.poll(POLL_SECONDS)
+            error = None if message is None else message.error()
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaUnavailable(f"topic {topic!r}: {error.str()}.")
+            if message is not None and error is None:
+                yield message
     finally:
         consumer.close()
 

@@ -18,12 +18,16 @@ from lakehouse.plan.evolution.text import describe
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a statement: rows under names, or a message. ends: False if rows come as they arise."""
+    """The answer to a statement: rows under names, or a message. ends: False if rows come as they arise.
+
+    is_long: there may be more rows than a terminal shows.
+    """
 
     names: tuple[str, ...] = ()
     rows: Iterable[tuple[object, ...]] = ()
     message: str = ""
     ends: bool = True
+    is_long: bool = False
 
 
 def shown(statement: s.Show, script: Script) -> Answer:

@@ -215,10 +215,11 @@ def _check_of_group(node: t.Expr, scope: Visible, by: set[str]) -> None:
 def aggregation(call: t.Call, scope: Visible) -> tuple[Aggregation, Kind]:
     """Return the aggregate that a call means, and the type of its result. Raises SqlError."""
     record = AGGREGATES[call.name]
-    if call.every or (call.name == "COUNT" and not call.arguments):
-        if call.name != "COUNT":
-            raise SqlError(f"{call.name}(*) is nothing; name a column: {call.name}(column)", call.at)
-        return ours.count(), record.gives(Kind("BIGINT"))
+    if call.every or not call.arguments:
+        if call.name == "COUNT":
+            return ours.count(), record.gives(Kind("BIGINT"))
+        rowtime = t.Name("ROWTIME", at=call.at)  # of each record, as ksqlDB has it
+        call = replace(call, arguments=(rowtime,), every=False)
     arguments, options = _given(call, record)
     for part in call.arguments:
         if nested := aggregates_in(part):

@@ -13,7 +13,7 @@ from lakehouse.ksql import source
 from lakehouse.ksql.catalog import Catalog, Entry, Relational, checked_name, queries, sources_of
 from lakehouse.ksql.properties import limits, of_query
 from lakehouse.ksql.query import QueryTarget, compiled
-from lakehouse.ksql.sinks import as_written, check_format, check_key, sink_of
+from lakehouse.ksql.sinks import as_written, check_format, check_key, sink_of, widened
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import parse
 from lakehouse.ksql.syntax.texts import Text, placed, texts
@@ -136,7 +136,10 @@ class Script:
     def _written(self, of: Entry) -> Relational:
         """What the queries of a stream or a table write, together."""
         asked = QueryTarget(of.kind, of.name, 0, of.limits)
-        first, *others = (compiled(query, self.find, asked) for query in queries(of))
+        made = (compiled(query, self.find, asked) for query in queries(of))
+        first, *others = (
+            one if number == 0 and of.query else widened(one, of.columns) for number, one in enumerate(made)
+        )
         if not others:
             return first
         assert isinstance(first.node, Stream)
@@ -208,6 +211,7 @@ class Script:
         if target.name in self._reached(statement.query):
             raise SqlError(f"{target.name} would be made of itself", statement.query.relation.at)
         made = compiled(statement.query, self.find, QueryTarget("STREAM", target.name, statement.at))
+        made = widened(made, target.columns)
         if [(c.name, c.kind, c.is_key) for c in made.columns] != [(c.name, c.kind, c.is_key) for c in target.columns]:
             raise SqlError(
                 f"incompatible schema between results and sink. Result schema is {_schema(made)}, but the sink "

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.catalog import Entry, Relational
+from lakehouse.ksql.cast import cast
+from lakehouse.ksql.catalog import Entry, Relational, SqlColumn
+from lakehouse.ksql.function.sql import column
 from lakehouse.ksql.moments import has_moment, leaving
 from lakehouse.ksql.source import KEY_KINDS
+from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import CreateAs
 from lakehouse.ksql.syntax.tree import Value
@@ -24,6 +27,23 @@ def as_written(of: Relational) -> Stream:
     if not any(map(has_moment, values.values())):
         return of.node
     return of.node.select(*(f"{leaving(name_text(name), kind)} AS `{name}`" for name, kind in values.items()))
+
+
+def widened(made: Relational, columns: tuple[SqlColumn, ...]) -> Relational:
+    """Return what INSERT INTO writes: numbers as the sink's wider ones, where the columns are its columns otherwise."""
+    pairs = list(zip(made.columns, columns, strict=False))
+    narrow = {
+        one.name: other
+        for one, other in pairs
+        if one.kind != other.kind and not other.is_key and one.kind.is_number and other.kind.is_number
+        and k.common([one.kind, other.kind]) == other.kind
+    }  # fmt: skip
+    if not narrow or [one.name for one, _ in pairs] != [other.name for _, other in pairs]:
+        return made
+    assert isinstance(made.node, Stream)
+    casts = {name: cast(column(name, one.kind), narrow[name].kind, 0).text for one in made.columns
+             if (name := one.name) in narrow}  # fmt: skip
+    return Relational(made.node.with_columns(**casts), tuple(narrow.get(one.name, one) for one in made.columns))
 
 
 def sink_of(of: Stream | Changes, entry: Entry) -> Sink:

@@ -123,6 +123,14 @@ def names(layout: Layout, layer: str) -> list[str]:
     return [path.name for path in sorted(Path(layout.tables, layer).glob("*")) if (path / "_delta_log").is_dir()]
 
 
+def as_kept(layout: Layout, layer: str, name: str) -> str:
+    """Return a table's name as the lake has it: that of SQL is in upper case, whatever the case that people write."""
+    if layer == "bronze" or Path(path_of(layout, layer, name), "_delta_log").is_dir():
+        return name
+    same = [one for one in names(layout, layer) if one.lower() == name.lower()]
+    return same[0] if len(same) == 1 else name
+
+
 def facts(layout: Layout, layer: str, name: str) -> TableFacts:
     """Return the facts of a table now; NotFound if it does not exist."""
     path = path_of(layout, layer, name)

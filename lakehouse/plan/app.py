@@ -39,10 +39,10 @@ class App(Declaration):
     functions: tuple[FunctionSink, ...] = ()
 
     def table(self, name: str) -> Table:
-        """Return a table by its name; PlanError if the application does not have it."""
-        for item in self.tables:
-            if item.name == name:
-                return item
+        """Return a table by its name, in any case if no other differs in case alone; PlanError if there is none."""
+        same = [item for item in self.tables if item.name.lower() == name.lower()]
+        if found := [item for item in same if item.name == name] or (same if len(same) == 1 else []):
+            return found[0]
         names = [item.name for item in self.tables]
         raise PlanError(f"table {name!r} is not in this application.{near(name, names)} There are: {', '.join(names)}.")
 

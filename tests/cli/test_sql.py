@@ -108,6 +108,7 @@ def test_what_is_declared_can_be_asked(lakehouse: Command, lake: Path) -> None:
         {"column": "H", "type": "MAP<VARCHAR(STRING), BIGINT>", "": ""},
     ]
     assert "CREATE TABLE per_city AS" in str(asked("DESCRIBE per_city EXTENDED")[-1]["message"])
+    assert asked("DESCRIBE EXTENDED per_city") == asked("DESCRIBE per_city EXTENDED")
     assert {"function": "UCASE", "family": "Texts and bytes"} in asked("SHOW FUNCTIONS")
     assert asked("DESCRIBE FUNCTION ucase")[0]["takes"] == "(text)"
     assert asked("CREATE TYPE t AS INT; SHOW TYPES")[1:] == [{"type": "T", "is": "INTEGER"}]
@@ -115,6 +116,27 @@ def test_what_is_declared_can_be_asked(lakehouse: Command, lake: Path) -> None:
     assert asked("SET 'x' = 'y'; SHOW PROPERTIES")[1:] == [{"property": "x", "value": "y"}]
     assert "GROUP BY CITY" in str(asked("EXPLAIN CTAS_PER_CITY_1")[0]["message"])
     assert "FILTER" in str(asked("EXPLAIN SELECT name, city FROM visits WHERE city = 'x' EMIT CHANGES")[0]["message"])
+
+
+def test_a_long_list_is_shown_whole(lakehouse: Command, lake: Path) -> None:
+    said = lakehouse("sql", "--app", "app.sql", "-e", "SHOW FUNCTIONS").out
+    assert ("ABS" in said, "URL_EXTRACT_QUERY" in said, "the first" in said) == (True, True, False)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("past", "log", "per_city"), ("past", "changes", "Per_City"), ("past", "show", "per_city", "0"),
+        ("past", "diff", "per_city", "now", "now"), ("past", "blame", "per_city", "--key", "Rome"),
+        ("past", "bisect", "per_city", "count(*) < 0"), ("look", "describe", "per_city"), ("look", "late", "hourly"),
+        ("look", "interventions", "per_city"), ("past", "explain", "per_city", "--key", "Rome", "--app", "app.sql"),
+    ],
+    ids=lambda words: words[1],
+)  # fmt: skip
+def test_a_table_is_found_in_any_case(lakehouse: Command, lake: Path, words: tuple[str, ...]) -> None:
+    """SQL's names are in upper case in the lake; people write them as in their statements."""
+    said = lakehouse(*words, "--lake", "lake").err  # this lake has no feed of changes, so some end with that
+    assert not any(nothing in said for nothing in ("does not exist", "is not in this application", "no such")), said
 
 
 def test_a_file_and_a_pipe(lakehouse: Command, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -67,6 +69,17 @@ def test_records_are_inserted_and_topics_asked(lake: Any, cluster: Cluster, reco
     assert found[1].timestamp()[1] == 5
     (answer,) = session.run("PRINT 'inserted' FROM BEGINNING LIMIT 1;")
     assert [row[1:3] for row in answer.rows] == [(0, 0)]
+    (answer,) = session.run("PRINT 'inserted' FROM BEGINNING INTERVAL 2 LIMIT 1;")
+    assert [row[1:3] for row in answer.rows] == [(0, 0)]
+    (answer,) = session.run("PRINT 'inserted' LIMIT 2;")
+    coming: list[tuple[object, ...]] = []
+    printing = threading.Thread(target=lambda: coming.extend(answer.rows), daemon=True)
+    printing.start()
+    until = time.monotonic() + 30
+    while printing.is_alive() and time.monotonic() < until:
+        list(session.run("INSERT INTO s (id, name) VALUES (3, 'later');"))
+        printing.join(0.5)
+    assert [row[3] for row in coming] == [b"\x00\x00\x00\x03"] * 2, "of those that came after it began"
     (answer,) = session.run("SHOW TOPICS;")
     assert ("inserted", 1) in list(answer.rows)
     (answer,) = session.run("ASSERT TOPIC 'inserted';")

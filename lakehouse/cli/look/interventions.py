@@ -31,9 +31,9 @@ def interventions(
     from lakehouse.lake.layout import Layout
     from lakehouse.plan.schema import check_name
 
-    if table is not None:
-        check_name(table, "table")
     layout = Layout(lake_of(config, lake).lake.path)
+    if table is not None:
+        table = reader.as_kept(layout, "silver", check_name(table, "table"))
     cut = limit or (None if json else ROWS_SHOWN + 1)
     found = intervention_log.logged(layout, table, cut)
     first = next(found, None)

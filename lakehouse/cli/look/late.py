@@ -46,10 +46,11 @@ def late(
     Example: lakehouse look late hourly --limit 20
     """
     from lakehouse.lake.layout import Layout
+    from lakehouse.lake.reader import as_kept
     from lakehouse.plan.schema import check_name
 
-    check_name(table, "table")
     layout = Layout(lake_of(config, lake).lake.path)
+    table = as_kept(layout, "silver", check_name(table, "table"))
     each = records(layout, table, limit or (None if json else ROWS_SHOWN + 1))
     if json:
         for record in each:

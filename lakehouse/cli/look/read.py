@@ -165,7 +165,7 @@ def describe(
     from lakehouse.lake import reader
 
     layout = layout_of(config, lake)
-    layer, name = named(table)
+    layer, name = named(table, layout)
     facts = reader.facts(layout, layer, name)
     opened = reader.open_table(reader.path_of(layout, layer, name), table)
     columns = [{"name": field.name, "type": _type(field.type)} for field in opened.schema().fields]
@@ -207,8 +207,9 @@ def log(
     from lakehouse.lake import reader
     from lakehouse.semantics.epoch import OPEN_EPOCH
 
-    layer, name = named(table)
-    each = reader.versions(layout_of(config, lake), name if layer == "silver" else f"{layer}.{name}")
+    layout = layout_of(config, lake)
+    layer, name = named(table, layout)
+    each = reader.versions(layout, name if layer == "silver" else f"{layer}.{name}")
     versions = list(islice((v for v in each if every or json or v["operation"] != OPEN_EPOCH), limit))
     if json:
         for version in versions:
@@ -246,17 +247,20 @@ def layout_of(config: Path | None, lake: str | None) -> Layout:
     return Layout(lake_of(config, lake).lake.path)
 
 
-def named(table: str) -> tuple[str, str]:
-    """Return the layer and the name in visits, bronze.flights or late.visits; PlanError for no such name."""
-    from lakehouse.lake.reader import LAYERS
+def named(table: str, layout: Layout) -> tuple[str, str]:
+    """Return the layer and the name, as the lake has it, in visits, bronze.flights or late.visits.
+
+    PlanError for what can be no name.
+    """
+    from lakehouse.lake.reader import LAYERS, as_kept
     from lakehouse.plan.schema import check_name, check_topic
 
     layer, dot, name = table.partition(".")
     if dot and layer == "bronze":
         return layer, check_topic(name)
     if dot and layer in LAYERS:
-        return layer, check_name(name, "table")
-    return "silver", check_name(table, "table")
+        return layer, as_kept(layout, layer, check_name(name, "table"))
+    return "silver", as_kept(layout, "silver", check_name(table, "table"))
 
 
 def _type(kind: Any) -> str:

@@ -44,9 +44,10 @@ def blame(
     from lakehouse.lake.moment.rows_at import snapshot
     from lakehouse.lake.row import blame as blaming
 
-    name, settings = keyed(table), lake_of(config, lake)
-    moment = asked_moment(at, clock, version, tick, offsets)
-    there = snapshot(Layout(settings.lake.path), name, moment, fold_of(settings, app))
+    settings, moment = lake_of(config, lake), asked_moment(at, clock, version, tick, offsets)
+    layout = Layout(settings.lake.path)
+    name = keyed(table, layout)
+    there = snapshot(layout, name, moment, fold_of(settings, app))
     found = blaming.blame(there, key, limit=limit or (None if json else ROWS_SHOWN + 1))
     if json:
         for row in found:
@@ -82,7 +83,8 @@ def bisect(
     """
     from lakehouse.lake.row import bisection
 
-    name, layout = keyed(table), layout_of(config, lake)
+    layout = layout_of(config, lake)
+    name = keyed(table, layout)
     found = bisection.bisect(layout, name, condition, good, bad)
     version = found.version
     if json:

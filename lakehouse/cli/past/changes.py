@@ -43,10 +43,12 @@ def changes(
 
     Example: lakehouse past changes visits --key N14228 --from 2
     """
+    from lakehouse.lake.layout import Layout
+    from lakehouse.lake.reader import as_kept
     from lakehouse.plan.schema import check_name
 
-    check_name(table, "table")
     settings = lake_of(config, lake)
+    table = as_kept(Layout(settings.lake.path), "silver", check_name(table, "table"))
     if follow:
         if per_event or last is not None:
             raise ConfigError("changes --follow: found --per-event, or --to; it follows the net changes, without end.")

@@ -15,6 +15,7 @@ from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption,
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
+    from lakehouse.lake.layout import Layout
     from lakehouse.semantics.difference import Difference
 
 KeyedArgument = Annotated[
@@ -44,7 +45,8 @@ def show(
     from lakehouse.lake import reader
     from lakehouse.lake.row.difference import changed
 
-    name, layout = keyed(table), layout_of(config, lake)
+    layout = layout_of(config, lake)
+    name = keyed(table, layout)
     found = changed(layout, name, version, key=key, limit=_cut(limit, json=json))
     commit = next(row for row in reader.versions(layout, name) if row["version"] == version)
     if json:
@@ -77,9 +79,9 @@ def diff(
     from lakehouse.lake.row.difference import difference
     from lakehouse.semantics.moment import parsed
 
-    name, settings = keyed(table), lake_of(config, lake)
-    moments = parsed(a), parsed(b)
+    settings, moments = lake_of(config, lake), (parsed(a), parsed(b))
     layout, fold = Layout(settings.lake.path), fold_of(settings, app)
+    name = keyed(table, layout)
     before, after = (snapshot(layout, name, at, fold) for at in moments)
     found = difference(before, after, key=key, limit=_cut(limit, json=json))
     if json:
@@ -93,9 +95,9 @@ def diff(
         raise typer.Exit(FAILED)
 
 
-def keyed(table: str) -> str:
+def keyed(table: str, layout: Layout) -> str:
     """Return a keyed table's name: visits, state.visits. Raises ConfigError for the tables of other layers."""
-    layer, name = named(table)
+    layer, name = named(table, layout)
     if layer not in ("silver", "state"):
         raise ConfigError(f"{table}: expected a keyed table, such as visits; rows of {layer} never change.")
     return name if layer == "silver" else f"{layer}.{name}"

@@ -28,9 +28,10 @@ def print_answer(answer: Answer, *, as_json: bool) -> None:
     elif not answer.ends:
         _lines(answer)
     elif answer.names:
-        rows = list(islice(answer.rows, ROWS_SHOWN + 1))
-        more = f"the first {ROWS_SHOWN} rows; LIMIT, or --json, shows others" if len(rows) > ROWS_SHOWN else None
-        show.table("", answer.names, rows[:ROWS_SHOWN], caption=more, text=show.value)
+        rows = list(islice(answer.rows, ROWS_SHOWN + 1 if answer.is_long else None))
+        is_cut = answer.is_long and len(rows) > ROWS_SHOWN
+        more = f"the first {ROWS_SHOWN} rows; LIMIT, or --json, shows others" if is_cut else None
+        show.table("", answer.names, rows[: ROWS_SHOWN if is_cut else None], caption=more, text=show.value)
     if answer.message and not as_json:
         show.say(answer.message)
 

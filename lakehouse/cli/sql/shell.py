@@ -21,6 +21,7 @@ HISTORY = ".lakehouse_sql_history"
 HELP = """Statements end with a semicolon, and may go over several lines.
   SELECT * FROM t WHERE k = 'x';               a table's rows now; AT '2026-01-31T12:00:00Z', AT VERSION 3: at a moment
   SELECT * FROM t EMIT CHANGES LIMIT 10;       rows as they come; Ctrl-C ends it
+  PRINT 'topic' FROM BEGINNING LIMIT 3;        a topic's records as they come, until LIMIT or Ctrl-C
   SHOW STREAMS; SHOW TABLES; SHOW FUNCTIONS; DESCRIBE t EXTENDED; EXPLAIN SELECT ...;
   save FILE                                    writes what was declared here into a file, for `lakehouse run --app FILE`
   exit                                         so does Ctrl-D"""

@@ -79,6 +79,9 @@ class StatementReader(ExpressionReader):
         name = name_of(function.children[0]) if function else self._name(part)
         return s.Describe(name, function is not None, _has(part, "extended"), at=at)
 
+    def _read_describe_extended(self, part: Part, at: int) -> s.Statement:
+        return s.Describe(self._name(part), extended=True, at=at)
+
     def _read_show(self, part: Part, at: int) -> s.Statement:
         return s.Show(_word(part, "shown"), _has(part, "extended"), at=at)
 

@@ -42,7 +42,7 @@ class Replayed:
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Return a table's rows at the end, in the order of their keys: key columns and values in one dict each."""
         of = self._app.table(table)
-        rows = self._result.tables[table]
+        rows = self._result.tables[of.name]
         return [{**_named(of.key, key), **rows[key]} for key in sorted(rows, key=comparable)]
 
     def row(self, table: str, *key: Any) -> dict[str, Any] | None:
@@ -59,7 +59,7 @@ class Replayed:
         parts = [hashable(part) for part in key]
         if named_window(of) is not None:
             parts[-2:] = [moment(part) if isinstance(part, int) else part for part in parts[-2:]]
-        found = self._result.tables[table].get(tuple(parts))
+        found = self._result.tables[of.name].get(tuple(parts))
         return None if found is None else {**_named(of.key, tuple(parts)), **found}
 
     def changes(self, table: str) -> list[dict[str, Any]]:
@@ -69,7 +69,8 @@ class Replayed:
         change's event time in milliseconds. If a column is itself called deleted or timestamp it keeps its name, and
         the mark is `_deleted`, `_timestamp`.
         """
-        return _changes(self._app.table(table), self._result.changelogs[table])
+        of = self._app.table(table)
+        return _changes(of, self._result.changelogs[of.name])
 
     def topic(self, topic: str) -> list[dict[str, Any]]:
         """Return the records of a published topic, in order, as `changes` does. A null key has None in its columns.
@@ -88,9 +89,8 @@ class Replayed:
         Each is a dict of topic, partition, offset, timestamp, key and value as they were sent, `window_start` and
         `window_end` (None if the table has no windows).
         """
-        self._app.table(table)
         found = []
-        for item in self._result.late[table]:
+        for item in self._result.late[self._app.table(table).name]:
             start, end = (None, None) if item.span is None else map(moment, item.span)
             found.append({**self._of(item.identity), "window_start": start, "window_end": end})
         return found
@@ -109,8 +109,7 @@ class Replayed:
 
     def null_keys(self, table: str) -> int:
         """Return how many records a null key kept out of a table."""
-        self._app.table(table)
-        return self._result.null_keys[table]
+        return self._result.null_keys[self._app.table(table).name]
 
     def _of(self, identity: Identity) -> dict[str, Any]:
         return self._sent[identity].shown()

@@ -94,7 +94,7 @@ def pull(query: Query, script: Script, layout: Layout, fold: FoldRows | None) ->
     else:
         reader.local_root(layout)
         rows = records.rows(of, layout, 0, records.last_tick(layout))
-    return Answer(asked.names, islice((asked.row(row) for row in rows if asked.keep(row)), query.limit))
+    return Answer(asked.names, islice((asked.row(row) for row in rows if asked.keep(row)), query.limit), is_long=True)
 
 
 def moment(clause: MomentClause | None) -> At | None:

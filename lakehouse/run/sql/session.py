@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ CONTROL = (
     "a query is a part of an application: it runs while `lakehouse run` does, and ends when its statement is taken out "
     "of the file"
 )
+
+PRINTED = ("rowtime", "partition", "offset", "key", "value")
 
 
 @dataclass(slots=True)
@@ -72,7 +75,7 @@ class SqlSession:
             case s.Explain():
                 return explained(statement, self.script)
             case s.Print():
-                return self._print(statement)
+                return Answer(PRINTED, islice(self._print(statement), statement.limit), ends=False)
             case s.AssertTopic():
                 return self._assert_topic(statement)
             case s.AssertSource():
@@ -106,21 +109,17 @@ class SqlSession:
             facts = cluster.topics(cluster.names())
         return Answer(("topic", "partitions"), [(name, of.partitions) for name, of in sorted(facts.items())])
 
-    def _print(self, statement: s.Print) -> Answer:
-        from lakehouse.kafka.drain import drain
+    def _print(self, statement: s.Print) -> Iterator[tuple[object, ...]]:
+        """A topic's records as they come, every n-th of them."""
+        from lakehouse.kafka.drain import follow
         from lakehouse.kafka.topics import Cluster
 
-        if not statement.from_beginning:
-            raise SqlError("PRINT shows what a topic holds now: PRINT ... FROM BEGINNING", statement.at)
-        rows: list[tuple[object, ...]] = []
         options = self.settings.kafka.options
         with kafka(self.settings) as servers:
-            for number, one in enumerate(drain(Cluster(servers, options), options, statement.topic)):
-                if statement.limit is not None and len(rows) >= statement.limit:
-                    break
-                if number % max(statement.interval, 1) == 0:
-                    rows.append((one.timestamp()[1], one.partition(), one.offset(), one.key(), one.value()))
-        return Answer(("rowtime", "partition", "offset", "key", "value"), rows)
+            cluster = Cluster(servers, options)
+            messages = follow(cluster, options, statement.topic, from_beginning=statement.from_beginning)
+            for one in islice(messages, 0, None, max(statement.interval, 1)):
+                yield one.timestamp()[1], one.partition(), one.offset(), one.key(), one.value()
 
     def _assert_topic(self, statement: s.AssertTopic) -> Answer:
         from lakehouse.kafka.topics import Cluster
@@ -161,7 +160,7 @@ def _declared(statement: s.Statement) -> str:
         case s.InsertSelect():
             return f"{statement.target} takes these records in. {KEPT}"
         case s.Drop():
-            return f"{statement.name} is not declared any more; the lake and Kafka keep what they have."
+            return f"{statement.name} is not declared now; the lake and Kafka keep what they have."
     return "Done."
 
 
