@@ -1,0 +1,92 @@
+"""An application in SQL in a real Airflow: caught up, backfilled with the logic of CREATE OR REPLACE, and as it was.
+
+Where each part comes from: tests/dags/test_applications_real.py.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakehouse.kafka.process import free_port
+from lakehouse.kafka.produce import ProducerRecord, produce
+from lakehouse.kafka.topics import Cluster
+
+from .living import Living
+
+pytestmark = [pytest.mark.airflow, pytest.mark.timeout(3600)]
+
+APP = """
+CREATE STREAM visits (username VARCHAR, location VARCHAR) WITH (KAFKA_TOPIC='{topic}', VALUE_FORMAT='JSON');
+CREATE TABLE lastPlace (username VARCHAR, location VARCHAR)
+  WITH (KAFKA_TOPIC='{topic}', KEY='username', VALUE_FORMAT='JSON');
+CREATE TABLE perUser WITH (KAFKA_TOPIC='{topic}-per-user') AS
+  SELECT username, COUNT(*) AS n FROM visits GROUP BY username;
+"""
+REPLACED = """
+CREATE OR REPLACE TABLE perUser WITH (KAFKA_TOPIC='{topic}-per-user') AS
+  SELECT username, COUNT(*) AS n, COUNT_DISTINCT(location) AS places FROM visits GROUP BY username;
+"""
+SETTINGS = """
+[lake]
+path = "./lake"
+[kafka]
+bootstrap_servers = "{servers}"
+[airflow]
+port = {port}
+workers = 2
+"""
+
+
+class Visits(Living):
+    """The application, and where its records go."""
+
+    def __init__(self, folder: Path, servers: str) -> None:
+        super().__init__(folder, "visits")
+        self.topic, self.servers = f"visits-{uuid.uuid4().hex[:8]}", servers
+        self.declare(APP)
+        (folder / "lakehouse.toml").write_text(SETTINGS.format(servers=servers, port=free_port()))
+        Cluster(servers).create(self.topic, partitions=1)
+
+    def declare(self, *statements: str) -> None:
+        (self.folder / "app.sql").write_text("".join(statements).format(topic=self.topic))
+
+    def send(self, *visits: tuple[str, str]) -> None:
+        values = [f'{{"username": "{user}", "location": "{place}"}}'.encode() for user, place in visits]
+        produce(self.servers, {}, self.topic, [ProducerRecord(b"k", value, 1000) for value in values])
+
+
+@pytest.fixture(scope="module")
+def visits(broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visits]:
+    made = Visits(tmp_path_factory.mktemp("visits"), broker.bootstrap_servers)
+    try:
+        made.lakehouse("airflow", "up", "--app", "app.sql", "--name", "visits")
+        made.lakehouse("airflow", "add", "app.sql", "--name", "visits")
+        made.sign_in()
+        yield made
+    finally:
+        made.lakehouse("airflow", "down")
+
+
+def test_caught_up_backfilled_with_new_logic_and_as_it_was(visits: Visits) -> None:
+    visits.send(("alice", "Paris"), ("bob", "Sydney"), ("alice", "Rome"))
+    assert set(visits.end("catch_up", visits.trigger("catch_up")).values()) == {"success"}
+    assert visits.rows("PERUSER") == [("alice", 2), ("bob", 1)]
+    assert visits.rows("LASTPLACE") == [("alice", "Rome"), ("bob", "Sydney")]
+
+    visits.declare(APP, REPLACED)
+    run = visits.trigger("backfill_range", table="PERUSER", dry_run=False, reason="places, too")
+    assert "changed: **2**" in visits.approve("backfill_range", run)
+    visits.end("backfill_range", run)
+    assert visits.rows("PERUSER") == [("alice", 2, 2), ("bob", 1, 1)]
+
+    visits.send(("alice", "Rome"))
+    visits.end("catch_up", visits.trigger("catch_up"))
+    assert visits.rows("PERUSER") == [("alice", 3, 2), ("bob", 1, 1)]
+
+    asked = {"table": "PERUSER", "clock": "tick", "moment": "2", "target": "per_user_then"}
+    visits.end("reconstruct_point_in_time", visits.trigger("reconstruct_point_in_time", **asked))
+    assert visits.rows("per_user_then") == [("alice", 2, 2), ("bob", 1, 1)]
