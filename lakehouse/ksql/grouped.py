@@ -218,8 +218,7 @@ def aggregation(call: t.Call, scope: Visible) -> tuple[Aggregation, Kind]:
     if call.every or not call.arguments:
         if call.name == "COUNT":
             return ours.count(), record.gives(Kind("BIGINT"))
-        rowtime = t.Name("ROWTIME", at=call.at)  # of each record, as ksqlDB has it
-        call = replace(call, arguments=(rowtime,), every=False)
+        call = replace(call, arguments=(t.Name("ROWTIME", at=call.at),), every=False)  # as ksqlDB has it
     arguments, options = _given(call, record)
     for part in call.arguments:
         if nested := aggregates_in(part):

@@ -125,9 +125,7 @@ def names(layout: Layout, layer: str) -> list[str]:
 
 def as_kept(layout: Layout, layer: str, name: str) -> str:
     """Return a table's name as the lake has it: that of SQL is in upper case, whatever the case that people write."""
-    if layer == "bronze" or Path(path_of(layout, layer, name), "_delta_log").is_dir():
-        return name
-    same = [one for one in names(layout, layer) if one.lower() == name.lower()]
+    same = [one for one in names(layout, layer) if one.lower() == name.lower()] if layer != "bronze" else []
     return same[0] if len(same) == 1 else name
 
 
