@@ -15,6 +15,7 @@ from lakehouse.model.decimals import DECIMALS, to_decimal
 from lakehouse.model.functions import STRICT, WITH_NULLS, plain_call
 from lakehouse.model.scalar import (
     CASTS,
+    among,
     arithmetic,
     comparison,
     divide,
@@ -189,16 +190,7 @@ def _null_safe(left: Evaluator, right: Evaluator) -> Evaluator:
 
 def _in(node: exp.Expression) -> Evaluator:
     value, options = _compile(node.this), [_compile(item) for item in node.expressions]
-
-    def run(values: ColumnValues) -> bool | None:
-        if (of := value(values)) is None:
-            return None
-        others = [option(values) for option in options]
-        if any(other is not None and equal(of, other) for other in others):
-            return True
-        return None if any(other is None for other in others) else False
-
-    return run
+    return lambda values: among(value(values), [option(values) for option in options])
 
 
 def _case(node: exp.Expression) -> Evaluator:

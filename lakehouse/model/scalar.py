@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -142,6 +142,12 @@ def comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool
 def equal(a: Any, b: Any) -> bool | None:
     """Return a = b, where a may be null on the left."""
     return None if a is None else operator.eq(*_comparable(a, b))
+
+
+def among(of: Any, others: Sequence[Any]) -> bool | None:
+    """Return of IN (others): null if it is null, or equal to none of them and one is null."""
+    found = {None if other is None else equal(of, other) for other in others}
+    return True if True in found else None if None in found else False
 
 
 def arithmetic(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
