@@ -22,6 +22,7 @@ from lakehouse.plan.app import App
 from lakehouse.run.job import telling
 from lakehouse.run.job.publishing import Publishing
 from lakehouse.run.job.telling import Telling
+from lakehouse.run.job.turns import Turns
 from lakehouse.run.job.upkeeping import Upkeeping, of_tables
 from lakehouse.run.repair import intervene
 from lakehouse.run.watch.event import JobEvent, Listen
@@ -94,13 +95,14 @@ class Job:
             running: list[tuple[StreamingQuery, Ingest | Silver]] = []
             ingest: Ingest | None = None
             silver: Silver | None = None
+            turns = Turns(self._spark.sparkContext.defaultParallelism) if len(parts) == len(PARTS) else None
             seconds = self._settings.run.trigger_seconds
             if "ingest" in parts:
-                ingest = stack.enter_context(self._ingest())
+                ingest = stack.enter_context(self._ingest(turns))
                 start = partial(ingest.start, available_now=False, trigger_seconds=seconds)
                 running.append((self._pooled("ingest", start), ingest))
             if "silver" in parts:
-                silver = stack.enter_context(self._silver())
+                silver = stack.enter_context(self._silver(turns))
                 running.append((self._pooled("silver", partial(silver.start, available_now=False)), silver))
             try:
                 while not stop.wait(POLL_SECONDS) and all(query.isActive for query, _ in running):
@@ -111,6 +113,8 @@ class Job:
                     owner.check(query)
                 raise
             finally:
+                if turns is not None:
+                    turns.end()
                 for query, owner in running:
                     owner.stop(query)
             for query, owner in running:
@@ -135,7 +139,7 @@ class Job:
         finally:
             context.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type, unused-ignore]
 
-    def _ingest(self) -> Ingest:
+    def _ingest(self, turns: Turns | None = None) -> Ingest:
         run = self._settings.run
         feed = Feed(
             self._bootstrap,
@@ -161,6 +165,8 @@ class Job:
         def after_tick(tick: int, rows: int) -> None:
             self._say("tick", tick, rows, took=round(ingest.took, 3))
             upkeeping.after(tick)
+            if turns is not None:
+                turns.wait_for(tick)
 
         ingest = Ingest(self._lake, feed, after_tick)
         return ingest
@@ -195,7 +201,7 @@ class Job:
         }
 
     @contextmanager
-    def _silver(self) -> Iterator[Silver]:
+    def _silver(self, turns: Turns | None = None) -> Iterator[Silver]:
         with (
             Publishing(self._lake, self._settings, self._app, self._cluster) as publishing,
             Telling(self._lake, self._app) as functions,
@@ -220,6 +226,8 @@ class Job:
                     self._say("function failed", tick, failed.records, **details, error=failed.error)
                 publish(tick)
                 upkeeping.after(tick)
+                if turns is not None:
+                    turns.reached(tick)
 
             with Silver(self._lake, self._app, after_batch) as silver:
                 # What was committed but not published before a crash, and a new sink's whole history.

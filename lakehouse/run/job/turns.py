@@ -1,0 +1,41 @@
+"""Ingest and the tables take turns where they share few cores.
+
+A tick and a batch each plan, compile and wait for most of their time. On two cores, side by side, ingest follows its
+own tick at once with the next one, and a batch of the tables takes three times as long. So a tick waits until the
+tables have the one before it; not for long, because a batch of much data may take minutes.
+"""
+
+from __future__ import annotations
+
+import threading
+
+FEW_CORES = 2
+LONGEST = 5.0  # seconds
+
+
+class Turns:
+    """Lets ingest wait for the tables after each tick. `cores`: with more than a few, nobody waits."""
+
+    def __init__(self, cores: int) -> None:
+        self._few = cores <= FEW_CORES
+        self._reached = 0
+        self._ended = False
+        self._changed = threading.Condition()
+
+    def reached(self, tick: int) -> None:
+        """Say that the tables have a tick."""
+        with self._changed:
+            self._reached = max(self._reached, tick)
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """Let nobody wait any longer: the job ends."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def wait_for(self, tick: int) -> None:
+        """Wait until the tables have a tick, but at most `LONGEST` seconds."""
+        if self._few:
+            with self._changed:
+                self._changed.wait_for(lambda: self._ended or self._reached >= tick, LONGEST)
