@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.cli.sql import shell
+from lakehouse.errors import SqlError
 from lakehouse.ksql.script import Script
 from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
@@ -238,3 +239,42 @@ def test_a_stream_is_read_tick_by_tick(folder: Path, monkeypatch: pytest.MonkeyP
     assert asked("SELECT name FROM both;") == [name for name in every for _ in range(2)]
     assert asked("SELECT name FROM visits LIMIT 3;") == every[:3]
     assert len(read) == 10, "one tick"
+
+
+@pytest.mark.parametrize(
+    ("statement", "limit", "wanted"),
+    [
+        ("SELECT city, COUNT(*) AS n FROM visits GROUP BY city", 3, [("Rome", 1), ("Oslo", 1), ("Rome", 2)]),
+        ("SELECT COUNT(*) AS n FROM visits GROUP BY city", 3, [(1,), (1,), (2,)]),
+        ("SELECT city, COUNT(*) AS n FROM visits GROUP BY city HAVING COUNT(*) > 1", 1, [("Rome", 2)]),
+        (
+            "SELECT city, WINDOWSTART AS s, COUNT(*) AS n FROM visits WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY city",
+            3,
+            [("Rome", 0, 1), ("Oslo", 0, 1), ("Rome", 3_600_000, 1)],
+        ),
+        ("SELECT name, EXPLODE(tags) AS tag FROM visits", 2, [("ann", "a"), ("ann", "b")]),
+        (
+            "SELECT v.name, w.city FROM visits v JOIN visits w WITHIN 1 HOUR ON v.name = w.name", 2,
+            [("ann", "Rome"), ("bob", "Oslo")],
+        ),
+        ("SELECT v.city AS city, c.n FROM visits v JOIN per_city c ON v.city = c.city", 2, [("Rome", 1), ("Oslo", 1)]),
+        ("SELECT c.city, n, m FROM per_city c JOIN again a ON c.city = a.city", 2, [("Rome", 1, 1), ("Oslo", 1, 1)]),
+        ("SELECT city, name FROM visits PARTITION BY city", 2, [("Rome", "ann"), ("Oslo", "bob")]),
+    ],
+)  # fmt: skip
+def test_push_queries_compute(lake: Path, statement: str, limit: int, wanted: list[object]) -> None:
+    session = SqlSession(Lake(str(lake / "lake")).settings)
+    session.script.run(APP + "CREATE TABLE again AS SELECT city, COUNT(*) AS m FROM visits GROUP BY city;")
+    list(session.run("SET 'auto.offset.reset' = 'earliest';"))
+    (answer,) = session.run(f"{statement} EMIT CHANGES LIMIT {limit};")
+    assert list(answer.rows) == wanted
+
+
+def test_a_push_query_of_too_many_records_says_so(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bronze_records, "RECORDS_HELD", 3)
+    session = SqlSession(Lake(str(lake / "lake")).settings)
+    session.script.run(APP)
+    list(session.run("SET 'auto.offset.reset' = 'earliest';"))
+    (answer,) = session.run("SELECT city, COUNT(*) AS n FROM visits GROUP BY city EMIT CHANGES;")
+    with pytest.raises(SqlError, match=r"at most 3 here\. CREATE \.\.\. AS SELECT keeps such a query"):
+        next(iter(answer.rows))

@@ -53,8 +53,8 @@ def reading(query: Query, of: Entry) -> Reading:
     ):  # fmt: skip
         if found:
             raise SqlError(
-                f"a SELECT that is asked now doesn't support {clause}. CREATE {of.kind} ... AS SELECT keeps such a "
-                "query, and its result can be asked",
+                f"a SELECT that is asked now doesn't support {clause}. EMIT CHANGES computes it as records come, and "
+                f"CREATE {'TABLE' if query.group_by else of.kind} ... AS SELECT keeps it: then its result can be asked",
                 query.at,
             )
     alias = query.relation.alias

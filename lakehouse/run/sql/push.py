@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 
 from lakehouse.errors import SqlError
@@ -18,8 +19,7 @@ from lakehouse.ksql.syntax.statement import Query
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.row import net_changes
-from lakehouse.plan.stream import Stream
-from lakehouse.run.sql import records
+from lakehouse.run.sql import computed, records
 from lakehouse.run.sql.pull import Row, reading, value_of
 
 PAUSE_SECONDS = 1.0
@@ -34,16 +34,13 @@ def pause() -> None:
 def push(query: Query, script: Script, layout: Layout, wait: Wait = pause) -> Answer:
     """Return the answer to a SELECT with EMIT CHANGES; it ends with its LIMIT alone. Raises SqlError, NeedsSpark."""
     of = script.find(query.relation.name, query.relation.at)
-    asked = reading(query, of)
     if query.moment is not None:
         raise SqlError("AT names one moment, and EMIT CHANGES goes on; expected one of them", query.moment.at)
     earliest = script.settings.get("auto.offset.reset", "latest").lower() == "earliest"
-    if isinstance(of.made.node, Stream) and not records.is_alone(of.made.node):
-        raise SqlError(
-            f"a stream that joins can't be followed without Spark. While `lakehouse run` keeps it, PRINT '{of.topic}' "
-            "follows its topic",
-            query.at,
-        )
+    if computed.is_computed(query, of.made.node):
+        answer = computed.answer(query, script, layout, wait, earliest=earliest)
+        return replace(answer, rows=islice(answer.rows, query.limit))
+    asked = reading(query, of)
     coming = _records(of, layout, wait, earliest) if of.kind == "STREAM" else _changes(of, layout, wait, earliest)
     rows = (asked.row(row) for row in coming if asked.keep(row))
     return Answer(asked.names, islice(rows, query.limit), ends=False)

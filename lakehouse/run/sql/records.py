@@ -6,7 +6,7 @@ one tick are sorted on disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -54,30 +54,31 @@ def rows(of: Entry, layout: Layout, after: int, last: int) -> Iterator[Row]:
     """Yield a stream's records with a value, of the ticks after one tick up to another. Raises SqlError, NeedsSpark."""
     stream = of.made.node
     assert isinstance(stream, Stream)
-    parts = _records(stream, layout, after, last)
-    for part in parts if is_alone(stream) else [_held(of, parts)]:
+    sources = stream.sources
+    for part in _parts(sources, layout, after, last) if is_alone(stream) else [held(sources, layout, last)]:
         for event in model.events(stream, part, decode):
             if not event.tombstone:
                 yield dict(event.values)
 
 
-def _held(of: Entry, parts: Iterator[list[Record]]) -> list[Record]:
-    held: list[Record] = []
-    for part in parts:
-        held += part
-        if len(held) > RECORDS_HELD:
+def held(sources: Iterable[Source], layout: Layout, last: int) -> list[Record]:
+    """Return all records of sources, up to a tick. Raises SqlError if there are too many."""
+    found: list[Record] = []
+    for part in _parts(sources, layout, 0, last):
+        found += part
+        if len(found) > RECORDS_HELD:
             raise SqlError(
-                f"{of.name} joins, so it can be asked of at most {RECORDS_HELD:,} records. CREATE STREAM ... AS SELECT "
-                "keeps it in a topic",
+                f"this joins or groups, and so holds all records of its topics: at most {RECORDS_HELD:,} here. CREATE "
+                "... AS SELECT keeps such a query, and its result can be asked",
                 0,
             )
-    return held
+    return found
 
 
-def _records(stream: Stream, layout: Layout, after: int, last: int) -> Iterator[list[Record]]:
-    own = {source.topic for source in stream.sources if source.own_table}
-    together = [topic for topic in stream.topics if topic not in own]
-    places = [(layout.own_records(topic), [topic]) for topic in stream.topics if topic in own]
+def _parts(sources: Iterable[Source], layout: Layout, after: int, last: int) -> Iterator[list[Record]]:
+    topics = {source.topic: source.own_table for source in sources}
+    together = [topic for topic, own in topics.items() if not own]
+    places = [(layout.own_records(topic), [topic]) for topic, own in topics.items() if own]
     if together:
         places.append((layout.records, together))
     ticks = 1
