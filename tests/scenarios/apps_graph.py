@@ -10,6 +10,15 @@ customers = lh.stream("customers", key="name string", schema="city string").late
 # Stream-table joins (rule 20).
 inner = lh.app(orders.join(customers, on="customer").to_topic("enriched"))
 left = lh.app(orders.join(customers, on="customer", how="left").to_topic("enriched"))
+# Kafka Streams' own table of inputs and results; the same with the table sent to every task (rule 23).
+left_records = lh.stream("left", key="id string", schema="l string")
+right_table = lh.stream("right", key="id string", schema="r string").latest("right_table")
+of_kafka_streams = lh.app(
+    left_records.join(right_table).to_topic("inner"),
+    left_records.join(right_table, how="left").to_topic("left-outer"),
+    left_records.join(right_table, broadcast=True).to_topic("inner-global"),
+    left_records.join(right_table, how="left", broadcast=True).to_topic("left-outer-global"),
+)
 by_city = lh.app(
     orders.join(customers, on="customer", how="left")
     .group_by("city")
