@@ -12,10 +12,9 @@ from lakehouse.model.rows import named_values, numbered
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
-from lakehouse.semantics.operators.as_of import KeyChanges
+from lakehouse.semantics.operators.table_join import TableJoined
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.tombstone import Row
 
 
 def changes_as_events(table: Table, changes: Iterable[Change], records: Mapping[Position, Record]) -> list[Event]:
@@ -31,36 +30,27 @@ def changes_as_events(table: Table, changes: Iterable[Change], records: Mapping[
 
 def joined(join: TableJoin, events: Iterable[Event], changes: Iterable[Change]) -> list[Event]:
     """Return the stream's records with the table's row, by position; a change by the same record comes before it."""
-    rows: dict[Key, KeyChanges[Change]] = {}
+    table = TableJoined(join.how, by_time=join.as_of == "event time")
     waiting = sorted(changes, key=lambda change: change.position.of_record)
     made, done = [], 0
     for event in events:
         while done < len(waiting) and waiting[done].position.of_record <= event.position.of_record:
             change = waiting[done]
             assert change.key is not None
-            # As of arrival, each change hides all earlier ones.
-            rows.setdefault(change.key, KeyChanges()).put(_time(join, change.timestamp), change)
+            table.change(change.key, change.value, change.timestamp)
             done += 1
-        row = None if event.tombstone else _row(join, event, rows)
-        if row is not None or (join.how == "left" and not event.tombstone):
-            added = {(join.prefix + name).lower(): (row or {}).get(name) for name in join.table.values}
+        met = None if event.tombstone else table.meet(_key(join, event), event.timestamp)
+        if met is not None:
+            added = {(join.prefix + name).lower(): (met.row or {}).get(name) for name in join.table.values}
             if join.indicator:
-                added[join.indicator.lower()] = "left" if row is None else "both"
+                added[join.indicator.lower()] = "left" if met.row is None else "both"
             made.append(replace(event, values={**event.values, **added}))
     return made
 
 
-def _row(join: TableJoin, event: Event, rows: Mapping[Key, KeyChanges[Change]]) -> Row | None:
+def _key(join: TableJoin, event: Event) -> Key | None:
+    """The key that a record looks up; None if there is a null in it."""
     found: dict[str, Any] = {
         name.lower(): evaluate(item, event.values) for name, item in zip(join.table.key, join.on, strict=True)
     }
-    if any(value is None for value in found.values()):
-        return None  # a null equals no key
-    timeline = rows.get(key_of(join.table.key, found))
-    change = timeline.at(_time(join, event.timestamp)) if timeline is not None else None
-    return change.value if change is not None else None
-
-
-def _time(join: TableJoin, time: int) -> int:
-    """The time that decides which change a record finds: none, if it finds the last one that came before it."""
-    return time if join.as_of == "event time" else 0
+    return None if any(value is None for value in found.values()) else key_of(join.table.key, found)

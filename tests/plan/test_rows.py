@@ -146,6 +146,7 @@ def test_the_time_of_a_joined_row_is_the_larger_one() -> None:
     ("make", "says"),
     [
         (lambda: A.join(A.to_stream()), "found stream 'a_', expected a table"),
+        (lambda: A.join(B.to_stream(), on="to"), "found stream 'b_', expected a table"),
         (lambda: A.join(B, how="full", prefix="b_"), "expected 'inner', 'left', 'right', 'outer'"),
         (lambda: A.join(B, on="to", how="right", prefix="b_"), "A foreign key leads one way"),
         (lambda: A.join(B), 'prefix="b__"'),

@@ -17,6 +17,7 @@ has these, too:
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar, cast
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
@@ -54,6 +55,11 @@ PROPERTIES = {
     "delta.enableInCommitTimestamps": "true",
 }
 
+Told = TypeVar("Told")
+KNOWN_MAX = 1_000
+# By the question, the Spark application and the table's id. A table that is held here leaves its id to no other one.
+_KNOWN: dict[tuple[str, str, int], tuple[Table, object]] = {}
+
 
 def empty_stream(spark: SparkSession, stream: Stream) -> DataFrame:
     """Return a stream's frame without rows, for its types."""
@@ -79,7 +85,7 @@ class _Empty:
         return self.changes(table), None
 
     def held(self, frame: DataFrame) -> DataFrame:
-        return frame
+        return self._spark.createDataFrame([], frame.schema)
 
 
 def forms(spark: SparkSession, table: Table) -> list[Form]:
@@ -87,8 +93,26 @@ def forms(spark: SparkSession, table: Table) -> list[Form]:
 
     Raises PlanError for an argument whose type does not fit.
     """
-    if not table.fold.aggregations:
-        return []
+    return list(_known("forms", spark, table, _forms)) if table.fold.aggregations else []
+
+
+def schema(spark: SparkSession, table: Table) -> StructType:
+    """Return the schema of a silver table."""
+    return StructType(list(_known("schema", spark, table, _schema)))
+
+
+def _known(what: str, spark: SparkSession, table: Table, ask: Callable[[SparkSession, Table], Told]) -> Told:
+    """What Spark says about a table's types, asked once: the plan of a long chain of tables costs it seconds."""
+    place = what, spark.sparkContext.applicationId, id(table)
+    known = _KNOWN.get(place)
+    if known is None:
+        if len(_KNOWN) >= KNOWN_MAX:
+            _KNOWN.clear()
+        known = _KNOWN[place] = table, ask(spark, table)
+    return cast("Told", known[1])
+
+
+def _forms(spark: SparkSession, table: Table) -> list[Form]:
     frame = empty_stream(spark, table.stream)
     made = []
     for item in table.fold.aggregations:
@@ -102,8 +126,7 @@ def forms(spark: SparkSession, table: Table) -> list[Form]:
     return made
 
 
-def schema(spark: SparkSession, table: Table) -> StructType:
-    """Return the schema of a silver table."""
+def _schema(spark: SparkSession, table: Table) -> StructType:
     frame = empty_stream(spark, table.stream)
     hidden = _fields_of(HIDDEN)
     if not isinstance(table.fold, Aggregate):
