@@ -48,7 +48,7 @@ class Entry:
     topic: what it reads, or what its query writes. statement: its text. query: what makes it; inserts: the queries of
     INSERT INTO, with their names. formats: of its key and its value. is_wrapped: whether a single value in JSON has an
     object around it. delimiter: of values that are delimited text;
-    key_delimiter: of keys. limits: see `Visible`.
+    key_delimiter: of keys. limits: see `Visible`. over: the name of what writes the topic that it reads, if it is here.
     """
 
     kind: str
@@ -66,6 +66,7 @@ class Entry:
     delimiter: str = ","
     key_delimiter: str = ","
     limits: Mapping[str, int] = field(default_factory=dict)
+    over: str = ""
 
     @property
     def columns(self) -> tuple[SqlColumn, ...]:
@@ -114,7 +115,12 @@ class Catalog:
 
     def readers(self, name: str) -> list[str]:
         """Return the names of what is made of a stream or a table directly."""
-        return [of.name for of in self.declared.values() for query in queries(of) if name in sources_of(query)]
+        return [of.name for of in self.declared.values() if name in read_by(of)]
+
+    def writer(self, topic: str, name: str) -> Entry | None:
+        """Return what else, by another name, writes a topic by its query."""
+        written = [of for of in self.declared.values() if of.query is not None and of.topic == topic]
+        return next((of for of in written if of.name != name), None)
 
     def next_query(self, prefix: str) -> str:
         """Return a query's name, as ksqlDB counts them: CTAS_VISITS_3."""
@@ -134,6 +140,11 @@ class Catalog:
 def queries(of: Entry) -> list[Query]:
     """Return the queries that write to a stream or a table."""
     return [*([of.query] if of.query is not None else []), *(query for _, query in of.inserts)]
+
+
+def read_by(of: Entry) -> list[str]:
+    """Return the names of what a stream or a table is made of directly."""
+    return [*([of.over] if of.over else []), *(name for query in queries(of) for name in sources_of(query))]
 
 
 def sources_of(query: Query) -> list[str]:

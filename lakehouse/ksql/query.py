@@ -195,13 +195,16 @@ def _selected(stream: Stream, scope: Visible, items: list[NamedItem], query: Que
     values = {item.name: of for item, of in made if item.name not in keys}
     if not values:
         raise SqlError("the projection contains no value columns", query.at)
-    stream = _keyed(stream, keys, values, nothing, windowed=is_windowed(begin.node) and not by)
+    stream = keyed(stream, keys, values, nothing, windowed=is_windowed(begin.node) and not by)
     columns = [SqlColumn(name, of.kind, is_key=True) for name, of in keys.items()]
     return Relational(stream, (*columns, *(SqlColumn(name, of.kind) for name, of in values.items())))
 
 
-def _keyed(stream: Stream, keys: dict[str, Sql], values: dict[str, Sql], nothing: bool, *, windowed: bool) -> Stream:
-    """The stream with this key and these values; with the key that it has, if no other is named."""
+def keyed(stream: Stream, keys: dict[str, Sql], values: dict[str, Sql], nothing: bool, *, windowed: bool) -> Stream:
+    """Return the stream with this key and these values; with the key that it has, if no other is named.
+
+    nothing: with a null key. windowed: the window in its key stays.
+    """
     texts = {name: of.text for name, of in values.items()}
     spans = [] if nothing or not windowed else [*stream.key[-len(WINDOW_COLUMNS) :]]
     same = [*keys, *spans] == [*stream.key] and all(of.text == name_text(name) for name, of in keys.items())

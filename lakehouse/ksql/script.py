@@ -10,9 +10,10 @@ from typing import Any
 
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql import source
-from lakehouse.ksql.catalog import Catalog, Entry, Relational, checked_name, queries, sources_of
+from lakehouse.ksql.catalog import Catalog, Entry, Relational, checked_name, queries, read_by, sources_of
 from lakehouse.ksql.properties import limits, of_query
 from lakehouse.ksql.query import QueryTarget, compiled
+from lakehouse.ksql.reread import over, reread
 from lakehouse.ksql.sinks import as_written, check_format, check_key, sink_of, widened
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import parse
@@ -69,7 +70,7 @@ class Script:
         match statement:
             case s.CreateSource():
                 if self._is_new(statement):
-                    self._add(source.declared(statement, text, self.settings))
+                    self._add(over(source.declared(statement, text, self.settings), self.catalog, self.find))
             case s.CreateAs():
                 if self._is_new(statement):
                     self._add(self._made_of(statement, text))
@@ -131,6 +132,8 @@ class Script:
             self._made[name] = of.made
             if of.query is not None:
                 self._made[name] = self._written(of)
+            elif of.over:
+                self._made[name] = reread(of, self.find(of.over, at))
         return replace(of, made=self._made[name])
 
     def _written(self, of: Entry) -> Relational:
@@ -198,7 +201,7 @@ class Script:
             name = waiting.pop()
             if name not in found and name in self.catalog.declared:
                 found.add(name)
-                waiting += [of for one in queries(self.catalog.declared[name]) for of in sources_of(one)]
+                waiting += read_by(self.catalog.declared[name])
         return found
 
     def _insert(self, statement: s.InsertSelect) -> None:
@@ -210,8 +213,8 @@ class Script:
             raise SqlError(f"cannot insert into read-only stream: {target.name}", statement.at)
         if target.name in self._reached(statement.query):
             raise SqlError(f"{target.name} would be made of itself", statement.query.relation.at)
-        made = compiled(statement.query, self.find, QueryTarget("STREAM", target.name, statement.at))
-        made = widened(made, target.columns)
+        into = QueryTarget("STREAM", target.name, statement.at)
+        made = widened(compiled(statement.query, self.find, into), target.columns)
         if [(c.name, c.kind, c.is_key) for c in made.columns] != [(c.name, c.kind, c.is_key) for c in target.columns]:
             raise SqlError(
                 f"incompatible schema between results and sink. Result schema is {_schema(made)}, but the sink "

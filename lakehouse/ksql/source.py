@@ -213,7 +213,7 @@ def check_altered(statement: Alter, known: Entry, readers: list[str]) -> None:
     if known.kind != statement.kind:
         raise SqlError(f"incompatible data source type is {known.kind}, but statement was ALTER {statement.kind}",
                        statement.at)  # fmt: skip
-    if known.query is not None or known.inserts or known.is_source:
+    if known.query is not None or known.inserts or known.is_source or known.over:
         why = "a SOURCE is read-only" if known.is_source else "it is written by a query: CREATE OR REPLACE"
         raise SqlError(f"ALTER is for what is declared over a topic, and not for {known.name}: {why}", statement.at)
     if readers:

@@ -25,8 +25,9 @@ def record(statement: InsertValues, target: Entry, *, is_expected: bool = False)
 
     A stream without a key has a null one. ROWTIME may be given; the other columns that are left out are null.
     """
-    if (target.query is not None or target.is_source) and not is_expected:
-        why = "it is written by its query" if target.query is not None else "it is a SOURCE, which is read-only"
+    is_written = target.query is not None or target.over
+    if (is_written or target.is_source) and not is_expected:
+        why = "it is written by its query" if is_written else "it is a SOURCE, which is read-only"
         raise SqlError(f"cannot insert values into {target.name}: {why}", statement.at)
     names = statement.names or tuple(column.name for column in target.columns)
     if len(names) != len(statement.values):

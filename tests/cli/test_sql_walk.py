@@ -1,0 +1,99 @@
+"""docs/sql.md from its beginning to its end: an application in SQL on a real Kafka and Spark, by the commands alone."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.kafka.broker import Broker
+from lakehouse.page.applications import application
+from lakehouse.page.overview import overview
+
+from .conftest import Command
+
+APP = """
+CREATE STREAM myStream (username VARCHAR, location VARCHAR) WITH (KAFKA_TOPIC='{topic}', VALUE_FORMAT='JSON');
+CREATE TABLE myTable (username VARCHAR, location VARCHAR)
+  WITH (KAFKA_TOPIC='{topic}', KEY='username', VALUE_FORMAT='JSON');
+CREATE TABLE visitedLocationsPerUser WITH (KAFKA_TOPIC='{topic}-visited') AS
+  SELECT username, COUNT(*) AS n FROM myStream GROUP BY username;
+"""
+REPLACED = """
+CREATE OR REPLACE TABLE visitedLocationsPerUser WITH (KAFKA_TOPIC='{topic}-visited') AS
+  SELECT username, COUNT(*) AS n, COUNT_DISTINCT(location) AS places FROM myStream GROUP BY username;
+"""
+VISITS = [("alice", "Paris"), ("bob", "Sydney"), ("alice", "Rome"), ("bob", "Sydney"), ("alice", "Berlin")]
+TABLE = "visitedLocationsPerUser"
+
+
+def rows(text: str) -> list[Any]:
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+@pytest.mark.slow
+def test_an_application_in_sql_from_day_to_day(spark, folder: Path, broker: Broker, lakehouse: Command) -> None:
+    topic = f"visits-{uuid.uuid4().hex[:8]}"
+    (folder / "lakehouse.toml").write_text(
+        f'[lake]\npath = "./lake"\n[kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n'
+    )
+
+    def ran(*words: str) -> list[Any]:
+        done = lakehouse(*words)
+        assert done.code == 0, (words, done.out, done.err)
+        return rows(done.out)
+
+    def asked(statement: str) -> list[list[Any]]:
+        return sorted(list(row.values()) for row in ran("sql", "--app", "app.sql", "--json", "-e", statement))
+
+    def send(*visits: tuple[str, str], first: int) -> None:
+        each = [
+            {"key": None, "value": {"username": user, "location": place}, "timestamp": 1000 * n}
+            for n, (user, place) in enumerate(visits, first)
+        ]
+        (folder / "visits.jsonl").write_text("".join(json.dumps(one) + "\n" for one in each))
+        ran("kafka", "produce", topic, "visits.jsonl", *(["--partitions", "1"] if first == 1 else []))
+
+    (folder / "app.sql").write_text(APP.format(topic=topic))
+    send(*VISITS[:3], first=1)
+    ran("run", "--app", "app.sql", "--until", "caught-up", "--json")
+    send(*VISITS[3:], first=4)
+    ran("run", "--app", "app.sql", "--until", "caught-up", "--json")
+    assert asked("SELECT * FROM myTable;") == [["alice", "Berlin"], ["bob", "Sydney"]]
+    assert asked(f"SELECT * FROM {TABLE} AT TICK 1;") == [["alice", 2], ["bob", 1]]
+    assert asked(f"SELECT * FROM {TABLE} AT '1970-01-01T00:00:04Z';") == [["alice", 2], ["bob", 2]]
+    assert asked(f"SELECT * FROM {TABLE} AT OFFSETS '{topic}/0=1';") == [["alice", 1]]
+    first = "SET 'auto.offset.reset' = 'earliest'; "
+    assert [row for row in asked(f"{first}SELECT n FROM {TABLE} EMIT CHANGES LIMIT 2;") if row != ["Done."]] == [
+        [1],
+        [2],
+    ]
+    assert len(asked(f"PRINT '{topic}-visited' FROM BEGINNING LIMIT 5;")) == 5
+    assert [row["did"] for row in ran("past", "explain", TABLE, "--key", "bob", "--app", "app.sql", "--json")][:2] == [
+        "inserted", "updated",
+    ]  # fmt: skip
+    assert ran("test", "audit", TABLE, "--app", "app.sql", "--json")[-1]["ok"] is True
+
+    (folder / "app.sql").write_text((APP + REPLACED).format(topic=topic))
+    assert lakehouse("run", "--app", "app.sql", "--until", "caught-up").code != 0, "the table has other logic"
+    planned = ran("repair", "backfill", TABLE, "--app", "app.sql", "--plan", "--json")[-1]
+    assert planned["changed"] == 2
+    ran("repair", "backfill", TABLE, "--app", "app.sql", "--why", "distinct places", "--json")
+    ran("run", "--app", "app.sql", "--until", "caught-up", "--json")
+    assert asked(f"SELECT * FROM {TABLE};") == [["alice", 3, 3], ["bob", 2, 1]]
+    assert [one["reason"] for one in ran("look", "interventions", TABLE, "--json")] == ["distinct places"]
+    assert ran("past", "diff", TABLE, "tick:1", "now", "--json")
+
+    ran("repair", "revert", "myTable", "--app", "app.sql", "--tick", "1", "--json")
+    assert asked("SELECT * FROM myTable;") == [["alice", "Rome"], ["bob", "Sydney"]]
+
+    ran("airflow", "add", "app.sql", "--name", "visits")
+    (manifest,) = folder.rglob("applications/visits.json")
+    page = overview(application(manifest.parent, "visits"))
+    assert {name: facts["rows"] for name, facts in page["tables"].items()} == {
+        "MYTABLE": 2, "VISITEDLOCATIONSPERUSER": 2,
+    }  # fmt: skip
+    assert ["stream:MYSTREAM", "table:VISITEDLOCATIONSPERUSER"] in page["edges"]
