@@ -34,10 +34,10 @@ def reread(of: Entry, writer: Entry) -> Relational:
     if isinstance(source, Source) and (source.event_time is not None or source.headers):
         raise SqlError(f"{writer.name} of this application writes topic {of.topic}: its records have their time, and "
                        "no headers. Leave TIMESTAMP and HEADERS out", 0)  # fmt: skip
-    if is_windowed(base.node) or is_windowed(declared):
-        raise SqlError(f"{writer.name} of this application writes topic {of.topic}, and keys with windows in them are "
-                       f"not read from there: select from {writer.name}", 0)  # fmt: skip
     keys = [one for one in of.columns if one.is_key]
+    if keys and (is_windowed(base.node) or is_windowed(declared)):
+        raise SqlError(f"{writer.name} of this application writes topic {of.topic}, and keys with windows in them are "
+                       f"not read from there: leave the key out, or select from {writer.name}", 0)  # fmt: skip
     theirs = [one for one in base.columns if one.is_key]
     if keys and [one.kind for one in keys] != [one.kind for one in theirs]:
         raise _unlike(of, writer, f"the key {_shown(keys)}")
