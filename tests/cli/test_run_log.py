@@ -11,7 +11,7 @@ import pytest
 import typer
 
 import lakehouse as lh
-from lakehouse.cli.start.run_app import as_lines, logged
+from lakehouse.cli.start.run_app import as_lines, errors_as_lines, logged
 from lakehouse.errors import ConfigError, LeaseHeld
 from lakehouse.run.watch.event import JobEvent
 from lakehouse.settings.config import Settings, load
@@ -41,7 +41,8 @@ def test_a_run_begins_and_ends_with_a_line(tmp_path: Path, capsys: pytest.Captur
 
 def test_as_json_every_line_is_an_object_also_the_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def run() -> None:
-        with logged(settings(tmp_path, format="json"), APP, "here:9092") as lines:
+        log = settings(tmp_path, format="json")
+        with errors_as_lines(log.log), logged(log, APP, "here:9092") as lines:
             lines.done(DONE)
             raise LeaseHeld("bronze is being written\nby another process")
 
@@ -52,6 +53,16 @@ def test_as_json_every_line_is_an_object_also_the_error(tmp_path: Path, capsys: 
     assert (first["event"], first["topics"], first["tables"]) == ("run", ["readings"], ["newest"])
     assert (done["event"], done["rows"], done["level"]) == ("done", 1_200, "info")
     assert (error["level"], error["message"]) == ("error", "bronze is being written\nby another process")
+
+
+def test_as_json_what_is_refused_before_the_run_is_an_object_too(
+    lakehouse: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEHOUSE_LOG_FORMAT", "json")
+    refused = lakehouse("run", "--app", "missing.py")
+    (error,) = map(json.loads, refused.err.splitlines())
+    assert (refused.code, refused.out, error["level"], error["event"]) == (2, "", "error", "error")
+    assert error["message"].startswith("application 'missing.py': no such file")
 
 
 def test_as_text_an_error_is_told_as_of_any_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

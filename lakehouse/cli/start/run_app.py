@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakehouse.run.job.job import Part
     from lakehouse.run.watch.event import JobEvent
     from lakehouse.run.watch.lines import Lines
-    from lakehouse.settings.config import Settings
+    from lakehouse.settings.config import Log, Settings
 
 
 class Until(StrEnum):
@@ -52,13 +52,18 @@ def run(
 
     Example: lakehouse run --app app.py --until caught-up
     """
+    settings = settings_of(config, lake)
+    with errors_as_lines(settings.log, wanted=not json):
+        _run(settings, app, until, only, json=json)
+
+
+def _run(settings: Settings, app: str | None, until: Until | None, only: Only | None, *, json: bool) -> None:
     from lakehouse.cli.start.job import STOPPED, run_until
     from lakehouse.run.start import ready, topics
     from lakehouse.run.start.application import load_app
     from lakehouse.run.start.kafka import kafka
     from lakehouse.run.watch.event import as_event
 
-    settings = settings_of(config, lake)
     application = load_app(app_of(app, settings))
     parts: tuple[Part, ...] = ("ingest", "silver") if only is None else (only.value,)
     ready.check(settings, application, parts)  # said before a broker starts
@@ -90,26 +95,35 @@ def as_lines(form: str) -> bool:
 
 
 @contextmanager
-def logged(settings: Settings, app: App, servers: str) -> Iterator[Lines]:
-    """Tell a run in lines on stderr; give their writer, which is told the run's events.
-
-    As JSON an error is a line, too, and ends the command; else it is raised, and told as that of any command.
-    """
+def errors_as_lines(log: Log, *, wanted: bool = True) -> Iterator[None]:
+    """End the command with the line of an error, if the log is JSON; else it is told as that of any command."""
     from lakehouse.run.watch.lines import Lines
 
-    lines = Lines(settings.log, lambda line: show.say(line, stderr=True))
+    try:
+        yield
+    except LakehouseError as error:
+        if not wanted or log.format != "json":
+            raise
+        Lines(log, _on_stderr).say("error", str(error), event="error")
+        raise typer.Exit(exit_code(error)) from error
+
+
+@contextmanager
+def logged(settings: Settings, app: App, servers: str) -> Iterator[Lines]:
+    """Tell a run in lines on stderr; give their writer, which is told the run's events."""
+    from lakehouse.run.watch.lines import Lines
+
+    lines = Lines(settings.log, _on_stderr)
     names = {"topics": list(app.topics), "tables": [table.name for table in app.tables]}
     lines.say(
         "info", f"run: {', '.join(names['topics'])} of Kafka on {servers} into {settings.lake.path}",
         event="run", kafka=servers, lake=settings.lake.path, **names,
     )  # fmt: skip
-    try:
-        yield lines
-    except LakehouseError as error:
-        if settings.log.format != "json":
-            raise
-        lines.say("error", str(error), event="error")
-        raise typer.Exit(exit_code(error)) from error
+    yield lines
+
+
+def _on_stderr(line: str) -> None:
+    show.say(line, stderr=True)
 
 
 def waiting_records(settings: Settings, app: App, servers: str) -> int:
