@@ -27,6 +27,9 @@ TERMINALS = {
 REFUSED = {
     r"CREATE\s+(SOURCE|SINK)\s+CONNECTOR": "connectors belong to Kafka Connect: run it beside, and declare its topics",
     r"(DROP|SHOW|LIST|DESCRIBE)\s+CONNECTORS?": "connectors belong to Kafka Connect: ask it, not lakehouse",
+    r"ASSERT\s+(NOT\s+EXISTS\s+)?SCHEMA": "there is no schema registry here yet",
+    r"SPOOL\b": "send the output to a file: lakehouse sql -f FILE --json > OUTPUT",
+    r"HISTORY\b": "in the shell the arrow keys go through it, and Ctrl-R looks in it",
     r"RUN\s+SCRIPT": "give the file to the command: lakehouse sql -f FILE",
     r"(GRANT|REVOKE)\b": "who may do what is decided by Kafka and by the lake's storage; docs/configuration.md has TLS "
     "and SASL",
