@@ -9,8 +9,10 @@ from lakehouse.errors import SqlError
 from lakehouse.ksql.cast import cast
 from lakehouse.ksql.catalog import BOUNDS, Entry, listed
 from lakehouse.ksql.expression import Visible
-from lakehouse.ksql.function.sql import Sql
+from lakehouse.ksql.function import call
+from lakehouse.ksql.function.sql import Sql, literal
 from lakehouse.ksql.moments import leaving
+from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.statement import AssertSource, AssertValues, InsertValues
 from lakehouse.ksql.syntax.tree import Name, Value
 from lakehouse.model.evaluate import evaluate
@@ -43,6 +45,8 @@ def record(statement: InsertValues, target: Entry, *, is_expected: bool = False)
             continue
         if name not in kinds:
             raise SqlError(f"column name {name} does not exist", value.at, expected=listed(kinds))
+        if kinds[name] == k.BYTES and made.literal is not None:
+            made = call.made("TO_BYTES", [made, literal("base64")], value.at)  # as JSON has them
         values[name] = _value(Sql(leaving(cast(made, kinds[name], value.at).text, kinds[name]), kinds[name]))
     columns = [column for column in target.columns if not column.is_key]
     key = [values.get(name) for name in target.made.key]

@@ -51,7 +51,7 @@ def test_an_application_in_sql_from_day_to_day(spark, folder: Path, broker: Brok
 
     def send(*visits: tuple[str, str], first: int) -> None:
         each = [
-            {"key": None, "value": {"username": user, "location": place}, "timestamp": 1000 * n}
+            {"key": user, "value": {"username": user, "location": place}, "timestamp": 1000 * n}
             for n, (user, place) in enumerate(visits, first)
         ]
         (folder / "visits.jsonl").write_text("".join(json.dumps(one) + "\n" for one in each))

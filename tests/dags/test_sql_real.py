@@ -55,8 +55,10 @@ class Visits(Living):
         (self.folder / "app.sql").write_text("".join(statements).format(topic=self.topic))
 
     def send(self, *visits: tuple[str, str]) -> None:
-        values = [f'{{"username": "{user}", "location": "{place}"}}'.encode() for user, place in visits]
-        produce(self.servers, {}, self.topic, [ProducerRecord(b"k", value, 1000) for value in values])
+        values = [
+            (user.encode(), f'{{"username": "{user}", "location": "{place}"}}'.encode()) for user, place in visits
+        ]
+        produce(self.servers, {}, self.topic, [ProducerRecord(*pair, 1000) for pair in values])
 
 
 @pytest.fixture(scope="module")
