@@ -48,6 +48,8 @@ def record(statement: InsertValues, target: Entry, *, is_expected: bool = False)
         if kinds[name] == k.BYTES and made.literal is not None:
             made = call.made("TO_BYTES", [made, literal("base64")], value.at)  # as JSON has them
         values[name] = _value(Sql(leaving(cast(made, kinds[name], value.at).text, kinds[name]), kinds[name]))
+        if values[name] is None and made.literal is not None:
+            raise SqlError(f"column {name} takes {kinds[name]}", value.at, found=repr(made.literal))
     columns = [column for column in target.columns if not column.is_key]
     key = [values.get(name) for name in target.made.key]
     if target.kind == "TABLE" and None in key:

@@ -124,7 +124,10 @@ def application(scenario: Scenario) -> App:
     and ConfigError when there is no such module or application.
     """
     if scenario.statements:
-        return _declared(scenario).app()
+        script = _declared(scenario)
+        script.inserted()  # a record that does not fit its stream is refused, as a statement is
+        script.expected()
+        return script.app()
     module_name, name = scenario.app.split(":")
     beside = scenario.path.parent / f"{module_name}.py"
     if not beside.exists() and (statements := beside.with_suffix(".sql")).exists():
