@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_type
@@ -44,6 +44,13 @@ def spark_type(text: str) -> DataType:
 def arrow_type(kind: DataType) -> pa.DataType:
     """Return the Arrow type under which Spark passes a type to Python."""
     return to_arrow_type(kind, timezone="UTC")
+
+
+def frame_of(spark: SparkSession, schema: StructType, rows: list[tuple[Any, ...]]) -> DataFrame:
+    """Return rows as a frame, with the entries of maps in their order, which Spark's own way by pickled rows loses."""
+    arrow = pa.schema(list(arrow_type(schema)))
+    columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), arrow, strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(columns, schema=arrow), schema)
 
 
 def literal_map(values: Mapping[str, Any], kind: str) -> Column:

@@ -12,18 +12,22 @@ from lakehouse.plan.table import Table
 from lakehouse.run.repair.restore import Published, restore
 from lakehouse.spark.open_lake import OpenLake
 
-from ..graphs import CITIES, DEEP, STEPS
+from ..graphs import BIG
+from ..stream_joins import CITIES, PAIRS
 
 
 @pytest.mark.parametrize(
-    ("table", "above", "first"),
-    [(CITIES, "customer", "customer"), (STEPS, "totals", "totals"), (DEEP, "totals, steps", "totals")],
+    ("table", "says"),
+    [
+        (BIG, "table 'big' keeps more than its changelog shows"),
+        (PAIRS, "table 'pairs' is made from a join of streams: the records that wait for others are in no changelog."),
+        (CITIES, "table 'cities' looks up what customer was at earlier times: no changelog has all of that."),
+    ],
+    ids=["having", "streams", "as of"],
 )
-def test_a_table_that_reads_tables_names_those_that_can_be_restored(table: Table, above: str, first: str) -> None:
+def test_a_table_of_which_the_changelog_does_not_have_all_is_refused(table: Table, says: str) -> None:
     lake = OpenLake(cast(Any, None), Layout("/nowhere"))
     with pytest.raises(PlanError) as refused:
         restore(lake.open(table), Published("topic", "nowhere:1", {}))
-    assert str(refused.value).startswith(
-        f"table {table.name!r} is made from {above}: what it had read there is in no changelog. Restore {first}, and "
-        "run the application: it builds the others from what their topics still have."
-    )
+    assert str(refused.value).startswith(says)
+    assert "Build it from bronze" in str(refused.value)

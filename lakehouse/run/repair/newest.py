@@ -23,6 +23,7 @@ from lakehouse.lake.lease import Lease
 from lakehouse.lake.record.sorted_rows import in_order
 from lakehouse.semantics.position import Position
 from lakehouse.spark import folders
+from lakehouse.spark.functions import frame_of
 from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def handed(lake: OpenLake, schema: StructType, rows: Iterable[tuple[int, tuple[A
         try:
             lake.spark.createDataFrame([], schema).write.parquet(path)
             for some in _together(rows):
-                lake.spark.createDataFrame(some, schema).write.mode("append").parquet(path)
+                frame_of(lake.spark, schema, some).write.mode("append").parquet(path)
             yield lake.spark.read.schema(schema).parquet(path)
         finally:
             folders.remove(lake.spark, path)

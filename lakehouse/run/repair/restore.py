@@ -28,8 +28,8 @@ from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.properties import CLOCK, RESTORED, SKIP
 from lakehouse.plan.evolution.change import DECLARATION, change_of
-from lakehouse.plan.stream_join import meetings
 from lakehouse.plan.table import Table
+from lakehouse.run.repair import restorable
 from lakehouse.run.repair.newest import Newest, handed, newest
 from lakehouse.run.start.standing import Restored, restored_of
 from lakehouse.semantics.epoch import NO_TICK
@@ -69,29 +69,13 @@ class _Read:
 def restore(opened: OpenTable, published: Published) -> int:
     """Make a table from its published changelog; return the number of rows.
 
-    Raises PlanError for a table that keeps more than its changelog has, or that another declaration published;
-    StorageError if the lake has a part of the table already, or the topic lacks something that it needs; NotFound if
-    the topic does not exist, or has a record that does not belong to the changelog.
+    Raises PlanError for a table that keeps more than its changelog has, that another declaration published, or whose
+    tables above were not restored before; StorageError if the lake has a part of the table already, the topic lacks
+    something that it needs, or ended elsewhere than those of the tables above; NotFound if the topic does not exist, or
+    has a record that does not belong to the changelog.
     """
     table = opened.table
-    if opened.state != opened.visible:
-        raise PlanError(
-            f"table {table.name!r} keeps more than its changelog shows (final results, HAVING, order_by). Build it "
-            "from bronze: run its application on a lake that has the topic's records."
-        )
-    if table.stream.reads:
-        above = ", ".join(upstream.name for upstream in table.stream.tables)
-        first = ", ".join(upstream.name for upstream in table.stream.tables if not upstream.stream.reads)
-        raise PlanError(
-            f"table {table.name!r} is made from {above}: what it had read there is in no changelog. Restore {first}, "
-            "and run the application: it builds the others from what their topics still have. Or build all of it from "
-            "bronze, in a lake that has the topics' records."
-        )
-    if meetings(table.stream):
-        raise PlanError(
-            f"table {table.name!r} is made from a join of streams: the records that wait for others are in no "
-            "changelog. Build it from bronze: run its application on a lake that has the topics' records."
-        )
+    restorable.refuse_kind(opened)
     with Lease(opened.layout.lease(f"silver-{table.name}"), f"table {table.name!r}"):
         if opened.exists:
             raise StorageError(
@@ -99,10 +83,12 @@ def restore(opened: OpenTable, published: Published) -> int:
                 "first."
             )
         _refuse_remains(opened)
+        restorable.refuse_alone(opened)
         cluster = Cluster(published.servers, published.options)
         found = _whole(cluster, published.options, table, published.topic)
         schema = tables.schema(opened.spark, table)
         cover = found.cover
+        restorable.check_fits(opened, cover)
         restored = Restored(cover.topic, (*cover.before, (cover.origin, cover.tick)))
         begins = {SKIP: json.dumps(cover.next), RESTORED: restored.text()}
         if cover.clock is not None:
@@ -291,8 +277,8 @@ def _ticks_back(cover: Cover) -> dict[str, int]:
 
 
 def _moved(table: Table, kept: dict[str, Any], by: int) -> dict[str, Any]:
-    """The accumulators of LATEST and EARLIEST hold positions, too."""
-    for item in table.fold.aggregations:
+    """The accumulators of LATEST and EARLIEST hold positions, too; over rows they hold values."""
+    for item in () if table.stream.undoes else table.fold.aggregations:
         if item.kind.removesuffix("_k") in ("latest", "earliest"):
             marked = kept.get(f"_acc_{item.name}") or []
             for one in marked if isinstance(marked, list) else [marked]:
