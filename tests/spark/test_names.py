@@ -69,3 +69,30 @@ def test_aggregates_and_columns_may_have_names_that_are_used_inside(spark: Spark
         assert result.tables[table.name] == expected.tables[table.name], table.name
         assert result.changelogs[table.name] == expected.changelogs[table.name], table.name
     assert len(result.quarantine["names"]) == 3
+
+
+@pytest.mark.slow
+def test_what_is_made_of_rows_may_have_names_that_are_used_inside(spark: SparkSession, tmp_path: Path) -> None:
+    from lakehouse.run.scenario.replay import SparkReplay
+
+    names = ("there", "values", "time", "undo", "left", "right", "at", "m", "when", "number")
+    schema = ", ".join(["b string", *[f"`{name}` int" for name in names]])
+    one = lh.stream("one", key="half string", schema=schema).latest("one")
+    other = lh.stream("other", key="half string", schema=schema).latest("other")
+    app = lh.app(
+        one.join(other, on="b", how="left", prefix="o_").table("referring"),
+        one.join(other, how="outer", prefix="o_").table("joined"),
+        one.group_by("`left`", "b AS half").agg(undo=lh.sum("`values`"), there=lh.collect_list("time")).table("sums"),
+    )
+    random, made = Random(7), []
+    for number in range(30):
+        topic = "one" if number % 2 else "other"
+        row = {"b": random.choice("xy"), **{name: random.choice([1, 2, None]) for name in names}}
+        data = None if number % 9 == 8 else json.dumps(row).encode()
+        key, tick = random.choice("xy").encode(), number // 15 + 1
+        made.append(Record(topic, topic, 0, number, number * 400, key, data, tick, number * 400))
+    expected = model.run(app, made, decode)
+    result = SparkReplay(spark, tmp_path)(app, made)
+    for table in app.tables:
+        assert result.tables[table.name] == expected.tables[table.name], table.name
+        assert result.changelogs[table.name] == expected.changelogs[table.name], table.name

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode
+from lakehouse.lake.layout import Layout
 from lakehouse.lake.properties import RESTORED, SKIP
 from lakehouse.model import model
+from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.run.lake import Lake
+from lakehouse.run.repair.newest import handed
 from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.run.start.standing import Restored
 from lakehouse.semantics.moment import moment
 from lakehouse.semantics.record import Record
 from lakehouse.spark.changelog import changefeed, published
+from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.table import tables
 
 from ..bench import Bench
@@ -43,6 +49,29 @@ def restored(bench: Bench, before: list[Record]) -> None:
     frame = bench.spark.createDataFrame(rows, tables.schema(bench.spark, A))
     skip = {SKIP: json.dumps({"replay-a": covered}), RESTORED: Restored("t", (("lake", 1),)).text()}
     tables.create_filled(frame, bench.lake.open(A), skip)
+
+
+def test_rows_from_a_changelog_keep_the_order_of_their_maps(spark: SparkSession, tmp_path: Path) -> None:
+    """A group keeps its rows' values in a map, the last one at its end: LATEST went wrong after a restore."""
+    spelled = "z", "7", "a", "m", "10", "b", "1", "k"
+    values = {name: number for number, name in enumerate(spelled)}
+    schema = StructType.fromDDL(
+        "k string, m map<string, bigint>, s struct<n: int, m: map<string, string>>, at timestamp, "
+        f"d decimal(38, 2), bytes binary, _position {POSITION_TYPE}"
+    )
+    place = (1, 2, "t", 0, 3, (0, 1))
+    nested = {"n": 1, "m": dict.fromkeys(spelled, "x")}
+    rows = [
+        ("one", values, nested, moment(-1), Decimal("1.25"), b"\xff", place),
+        ("two", None, None, None, None, None, place),
+    ]
+    with handed(OpenLake(spark, Layout(str(tmp_path))), schema, [(1, row) for row in rows]) as frame:
+        found = sorted(frame.toArrow().to_pylist(), key=lambda row: str(row["k"]))
+    assert found[0]["m"] == list(values.items())
+    assert found[0]["s"] == {"n": 1, "m": [(name, "x") for name in spelled]}
+    assert (found[0]["at"], found[0]["d"], found[0]["bytes"]) == (moment(-1), Decimal("1.25"), b"\xff")
+    assert list(found[0]["_position"].values()) == [*place[:5], [0, 1]]
+    assert [found[1][name] for name in ("m", "s", "at", "d", "bytes")] == [None] * 5
 
 
 def filled(rows: dict[Any, Any]) -> dict[Any, Any]:

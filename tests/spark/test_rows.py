@@ -23,11 +23,13 @@ from lakehouse.semantics.record import Record
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Wanted
 from lakehouse.spark.changelog import changefeed, published
+from lakehouse.spark.table import tables
 
 from ..bench import Bench
 from ..rows import ALL, APP, CHAIN, NAMES, OUTER, REFERRING, STRICT, SUMS, A, B, records_of
 
 FEW = lh.app(SUMS, ALL, OUTER, STRICT, CHAIN)
+CHAINED = lh.app(SUMS, CHAIN)
 
 
 def history(seed: int, count: int) -> list[Any]:
@@ -56,12 +58,12 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("batches", [[4], [1, 3], [1, 2, 3, 4]], ids=str)
+@pytest.mark.parametrize(("app", "batches"), [(FEW, [4]), (APP, [1, 3]), (CHAINED, [1, 2, 3])], ids=["1", "2", "3"])
 def test_any_batches_give_the_models_tables_and_changelogs(
-    spark: SparkSession, tmp_path: Path, batches: list[int]
+    spark: SparkSession, tmp_path: Path, app: lh.App, batches: list[int]
 ) -> None:
-    app = APP if batches == [1, 3] else FEW
-    sent = records(len(batches), 60, 4)
+    """Each table in each batch takes seconds, so the more batches, the fewer tables."""
+    sent = records(len(batches), 60, batches[-1])
     expected = on_model(app, sent)
     assert len(expected.changelogs["chain"]) > 5
     found = SparkReplay(spark, tmp_path)(app, sent, batches)
@@ -69,6 +71,20 @@ def test_any_batches_give_the_models_tables_and_changelogs(
         assert found.tables[table.name] == expected.tables[table.name], table.name
         assert found.changelogs[table.name] == expected.changelogs[table.name], table.name
     assert found.null_keys == expected.null_keys
+
+
+def test_spark_is_asked_once_for_the_types_of_a_chain(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chain is planned down to its topics for that, which took a batch seconds."""
+    planned: list[lh.Stream] = []
+    plan = tables.empty_stream
+    monkeypatch.setattr(tables, "_KNOWN", {})
+    monkeypatch.setattr(tables, "empty_stream", lambda session, of: planned.append(of) or plan(session, of))
+    found = [tables.schema(spark, CHAIN) for _ in range(2)]
+    assert found[0] == found[1]
+    assert found[0].fieldNames()[:3] == ["b_g", "rows", "total"]
+    assert tables.forms(spark, CHAIN) is not tables.forms(spark, CHAIN)
+    # Each of the four tables once, and the types of what the last one aggregates.
+    assert len(planned) == 5
 
 
 @pytest.mark.slow

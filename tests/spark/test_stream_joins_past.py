@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,16 +13,19 @@ import lakehouse as lh
 from lakehouse.errors import NeedsSpark, PlanError
 from lakehouse.formats.decode import decode
 from lakehouse.model import model
+from lakehouse.run.drill.drill import drill
 from lakehouse.run.explain.capture import capture
 from lakehouse.run.lake import Lake
 from lakehouse.run.repair.backfill import backfill
+from lakehouse.run.repair.correct import correct
+from lakehouse.run.repair.rebuild import backtest
 from lakehouse.run.repair.replay import replay
 from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
 from lakehouse.spark.changelog import published, stream_feed
 from lakehouse.spark.past.fixed import FixedBytes
 
-from ..stream_joins import CITIES, CLOSING, LAST, PAIRS, WINDOWS, records
+from ..stream_joins import CITIES, CLOSING, INNER, LAST, PAIRS, WINDOWS, records
 from .test_graph import Bench
 
 APP = lh.app(PAIRS, WINDOWS, LAST, CITIES, CLOSING.to_topic("closing"))
@@ -105,3 +109,39 @@ def test_a_published_stream_goes_on_where_its_topic_ends(bench: Bench) -> None:
     for after in (0, 2):
         rest = stream_feed.stream_events(bench.lake, CLOSING, after, 3, covered=covered).collect()
         assert [row["_position"] for row in rest] == [place for place in whole if place["tick"] > 2]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_corrections_reverts_backtests_and_drills_behind_a_join_of_streams(bench: Bench) -> None:
+    app = lh.app(PAIRS, WINDOWS)
+    sent = records(28, 60, 3)
+    first = [record for record in sent if record.tick <= 2]
+    assert write_bronze(bench.lake, app, first) == 2
+    bench.catch_up(app, 1, 2)
+    # What came too late for its window is taken in after all: as if the window had been open.
+    late = model.run(app, first, decode).late["windows"]
+    done = correct(bench.lake.open(WINDOWS), app)
+    assert (done.tick, done.records) == (3, len({record.position for record in late}))
+    bench.catch_up(app, 3)
+    open_longer = INNER.group_by("customer").window(lh.tumbling("10 seconds", grace="1 day"))
+    assert bench.rows(WINDOWS) == model.run(
+        lh.app(open_longer.agg(n=lh.count()).table("windows")), first, decode
+    ).tables["windows"]  # fmt: skip
+    lake = Lake(bench.layout.root)
+    reverted = lake.revert(app, PAIRS, AtTick(1))
+    assert reverted.tick == 4
+    bench.catch_up(app, 4)
+    was = bench.rows(PAIRS)
+    assert was == bench.rows(PAIRS, AtTick(1)) != bench.rows(PAIRS, AtTick(2))
+    rest = [replace(record, tick=5) for record in sent if record.tick == 3]
+    assert write_bronze(bench.lake, app, rest) == 5
+    bench.catch_up(app, 5)
+    for table in app.tables:
+        assert bench.rebuilt(table, 5) == bench.rows(table), table.name
+    (case,) = drill(bench.lake.open(PAIRS), damages=("lost file",)).cases
+    assert {one.way: one.equal for one in case.restored} == {"version": True, "changelog": None, "bronze": True}
+    other = CLOSING.group_by("id").agg(rows=lh.count(), paid=lh.max("p_paid"), last=lh.latest("amount")).table("pairs")
+    tried = backtest(bench.lake.open(PAIRS), other)
+    assert not tried.differing.equal
+    assert tried.second.rows == len(model.run(lh.app(other), [*first, *rest], decode).tables["pairs"])
