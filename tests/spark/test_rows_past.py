@@ -1,4 +1,4 @@
-"""What time offers, over tables of tables: explain, audit, damage, backfill, new logic, rebuilds."""
+"""What time offers, over tables of tables: explain, audit, damage, backfill, new logic, fixes, reverts, rebuilds."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from lakehouse.formats.decode import decode
 from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.run.lake import Lake
-from lakehouse.run.repair.backfill import backfill
+from lakehouse.run.repair.backfill import Range, backfill, backfill_range
+from lakehouse.run.repair.replay import replay
 from lakehouse.run.scenario.replay import write_bronze
+from lakehouse.semantics.moment import AtTick
 from lakehouse.semantics.record import Record
+from lakehouse.spark.past.fixed import FixedBytes
 
 from ..bench import Bench
 from ..rows import CHAIN, REFERRING, A, B
@@ -53,6 +56,15 @@ def tables_are(bench: Bench, app: App, sent: list[Record]) -> None:
     expected = model.run(app, sent, decode)
     for table in app.tables:
         assert bench.rows(table) == expected.tables[table.name], table.name
+
+
+def sums_of(rows: dict[Any, Any]) -> dict[Any, tuple[int, int | None]]:
+    """What CHAIN has of these rows of REFERRING, without the groups that are empty."""
+    groups: dict[Any, list[int | None]] = {}
+    for row in rows.values():
+        if row["b_g"] is not None:
+            groups.setdefault((row["b_g"],), []).append(row["n"])
+    return {key: (len(values), sum(filter(None, values))) for key, values in groups.items()}
 
 
 def shown(rows: dict[Any, Any]) -> dict[Any, tuple[int, int]]:
@@ -101,3 +113,44 @@ def test_damage_and_new_logic_in_the_middle_of_a_chain(bench: Bench) -> None:
     expected = model.run(NEW, [*sent, *more], decode)
     assert bench.rows(OTHER) == expected.tables["referring"]
     assert shown(bench.rows(CHAIN_OF_OTHER)) == shown(dict(expected.tables["chain"]))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_fixes_ranges_and_reverts_reach_what_is_made_of_the_rows(bench: Bench) -> None:
+    sent = records(27, 40, 3)
+    wrong = next(number for number, r in enumerate(sent) if r.topic == "b" and r.value is not None and r.tick == 2)
+    bad = replace(sent[wrong], value=b"bad")
+    last = write_bronze(bench.lake, APP, [*sent[:wrong], bad, *sent[wrong + 1 :]])
+    bench.catch_up(APP, 1, last)
+    source = next(source for source in APP.sources if source.topic == "b")
+    at = replay(bench.lake, APP, source, [FixedBytes(*bad.identity, bad.key, sent[wrong].value)])
+    assert at == last + 1
+    bench.catch_up(APP, at)
+    expected = model.run(APP, sent, decode)
+    for table in (A, B, REFERRING):
+        assert bench.rows(table) == expected.tables[table.name], table.name
+    assert shown(bench.rows(CHAIN)) == shown(dict(expected.tables["chain"]))
+    lake = Lake(bench.layout.root)
+    for table in (REFERRING, CHAIN):
+        assert bench.rebuilt(table, at) == bench.rows(table), table.name
+        assert lake.audit(APP, table).problems == [], table.name
+    # A range of the records refolds the groups that they touch.
+    was = bench.rows(CHAIN)
+    bench.spark.sql(f"UPDATE delta.`{bench.layout.silver('chain')}` SET total = 99, rows = 7")
+    done = backfill_range(bench.lake.open(CHAIN), APP, Range(first_ms=sent[0].timestamp))
+    assert done.differing.changed == len(was)
+    bench.catch_up(APP, at + 1)
+    assert bench.rows(CHAIN) == was
+    # A revert in the middle: what is above stays, what is below follows, and both go on.
+    reverted = lake.revert(APP, REFERRING, AtTick(1))
+    assert reverted.tick == at + 2
+    bench.catch_up(APP, at + 2)
+    assert bench.rows(REFERRING) == bench.rows(REFERRING, AtTick(1)) != expected.tables["referring"]
+    assert shown(bench.rows(CHAIN)) == sums_of(bench.rows(REFERRING))
+    more = later(sent, records(14, 30, 1), at + 3)
+    end = write_bronze(bench.lake, APP, more)
+    bench.catch_up(APP, end)
+    assert shown(bench.rows(CHAIN)) == sums_of(bench.rows(REFERRING))
+    for table in APP.tables:
+        assert bench.rebuilt(table, end) == bench.rows(table), table.name
