@@ -45,7 +45,7 @@ class World:
         self.servers, self.folder, self.driver = broker.bootstrap_servers, folder, driver
         self.cluster = Cluster(self.servers)
         self._random = random.Random(7)
-        for topic in (driver.ORDERS, driver.OWN, driver.CHANGELOG):
+        for topic in (driver.ORDERS, driver.OWN, driver.CHANGELOG, driver.SUMS):
             if topic in self.cluster.names():
                 self.cluster.delete(topic)
         self.cluster.create(driver.ORDERS, partitions=3)
@@ -96,6 +96,40 @@ class World:
         assert self._rows(lake, app, "by_id") == sorted((k, *v) for k, v in by_id.items())
         assert self._rows(lake, app, "own") == sorted(own.items())
         self._check_changelog(orders)
+
+    def check_chain(self, lake: Lake) -> None:
+        """The same for tables of tables: pairs of records, the rows of both topics, sums of them, and the changes."""
+        app = self.driver.chain()
+        held: dict[str, dict[str, Any]] = {self.driver.ORDERS: {}, self.driver.OWN: {}}
+        counts: dict[str, dict[str, int]] = {self.driver.ORDERS: {}, self.driver.OWN: {}}
+        for topic, rows in held.items():
+            for message in drain(self.cluster, {}, topic):
+                key, value = message.key().decode(), message.value()
+                rows.pop(key, None)
+                if value is not None:
+                    rows[key] = json.loads(value) if topic == self.driver.ORDERS else struct.unpack(">q", value)[0]
+                    counts[topic][key] = counts[topic].get(key, 0) + 1
+        orders, own = held.values()
+        met = {key: n * counts[self.driver.OWN].get(key, 0) for key, n in counts[self.driver.ORDERS].items()}
+        assert self._rows(lake, app, "pairs") == sorted((key, n) for key, n in met.items() if n)
+        nothing = {"customer": None, "amount": None}
+        both = {(key, *orders.get(key, nothing).values(), own.get(key)) for key in {*orders, *own}}
+        assert {tuple(row) for row in lake.read(app.table("both")).collect()} == both
+        sums: dict[str, tuple[int, int, list[str]]] = {}
+        for key, row in orders.items():
+            n, total, names = sums.get(row["customer"], (0, 0, []))
+            sums[row["customer"]] = (n + 1, total + own.get(key, 0), sorted([*names, key]))
+        found = [(row[0], row[1], row[2] or 0, sorted(row[3])) for row in self._rows(lake, app, "sums") if row[1]]
+        assert found == sorted((customer, *of) for customer, of in sums.items())
+        last: dict[str, int] = {}
+        seen: list[str] = []
+        for message in drain(self.cluster, {}, self.driver.SUMS):
+            seen.append(dict(message.headers() or [])["lakehouse.position"])
+            last[message.key().decode()] = json.loads(message.value())["n"]
+        assert len(seen) == len(set(seen)), "a change came twice"
+        assert {key: n for key, n in last.items() if n} == {key: of[0] for key, of in sums.items()}
+        for name in ("both", "sums"):
+            assert lake.audit(app, app.table(name)).problems == [], name
 
     def _rows(self, lake: Lake, app: Any, table: str) -> list[tuple[Any, ...]]:
         return sorted(tuple(row) for row in lake.read(app.table(table)).collect())

@@ -1,10 +1,10 @@
 """A process that runs the faults' application, and kills itself at a given point.
 
-    driver.py LAKE SERVERS [POINT:before|after:N] [--stay | --damage --backfill | --revert]
+    driver.py LAKE SERVERS [POINT:before|after:N] [--chain] [--stay | --damage --backfill | --revert]
 
 It kills itself (SIGKILL) before or after the N-th call at the point; without a point it ends when it has caught up.
---small: few records in a transaction. --damage, --backfill, --revert: it then damages the table by_id, rebuilds it,
-takes it back to tick 1.
+--chain: tables of tables. --small: few records in a transaction. --damage, --backfill, --revert: it then damages the
+table by_id, rebuilds it, takes it back to tick 1.
 The points are wrapped from here: the engine knows nothing of them.
 """
 
@@ -26,7 +26,7 @@ from lakehouse.run.lake import Lake
 from lakehouse.semantics.moment import AtTick
 from lakehouse.settings.config import load
 
-ORDERS, OWN, CHANGELOG = "faults-orders", "faults-own", "faults-totals"
+ORDERS, OWN, CHANGELOG, SUMS = "faults-orders", "faults-own", "faults-totals", "faults-sums"
 POINTS = {
     "bronze": ("lakehouse.spark.bronze.tick", "append_tick"),  # the tick is planned | written
     "append": ("lakehouse.spark.bronze.tick", "append"),  # each of its tables: the own one first, the shared one last
@@ -44,13 +44,28 @@ POINTS = {
 }
 
 
+def source_of(topic: str) -> Any:
+    if topic == ORDERS:
+        return lh.stream(ORDERS, key="id string", schema="customer string, amount bigint")
+    return lh.stream(OWN, key="id string", schema="amount bigint", format="kafka", own_table=True)
+
+
 def application() -> lh.App:
     """Two topics, one with a bronze table of its own; a table over each, and a changelog in a topic."""
-    schema = "customer string, amount bigint"
-    orders = lh.stream(ORDERS, key="id string", schema=schema)
-    own = lh.stream(OWN, key="id string", schema="amount bigint", format="kafka", own_table=True)
+    orders, own = (source_of(name) for name in (ORDERS, OWN))
     totals = orders.group_by("customer").agg(n=lh.count(), amount=lh.sum("amount")).table("totals")
     return lh.app(totals, orders.latest("by_id"), own.latest("own"), totals.changes().to_topic(CHANGELOG))
+
+
+def chain() -> lh.App:
+    """A table behind a join of the two streams; a table of both tables' rows, sums of its rows, and their changelog."""
+    orders, own = (source_of(name) for name in (ORDERS, OWN))
+    pairs = orders.join(own, within="2 seconds", prefix="own_").group_by("id").agg(n=lh.count()).table("pairs")
+    both = orders.latest("by_id").join(own.latest("own"), how="outer", prefix="own_").table("both")
+    sums = (
+        both.group_by("customer").agg(n=lh.count(), own=lh.sum("own_amount"), all=lh.collect_list("id")).table("sums")
+    )
+    return lh.app(pairs, sums.changes().to_topic(SUMS))
 
 
 def kill_at(point: str, when: str, nth: int) -> None:
@@ -106,11 +121,11 @@ def main(arguments: list[str]) -> None:
         else:
             kill_at(point, when, int(nth))
     print("ready", flush=True)
+    app = chain() if "--chain" in rest else application()
     if stay:
-        lake.run(application(), listen=lambda event: print(event.kind, event.tick, flush=True))
+        lake.run(app, listen=lambda event: print(event.kind, event.tick, flush=True))
     else:
-        lake.run(application(), until="caught_up")
-    app = application()
+        lake.run(app, until="caught_up")
     if "--damage" in rest:
         lake.spark.sql(f"UPDATE delta.`{folder}/silver/by_id` SET amount = -1")
     if "--backfill" in rest:

@@ -61,6 +61,19 @@ def test_killed_at_each_commit_point(world, killed, lake) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
+def test_killed_between_the_commits_of_a_chain_of_tables(world, killed, lake) -> None:
+    """A join of streams, a join of rows and sums of these: each goes on where it was, and they fit each other again."""
+    for point in ("merge:after:3", "transaction:before:2"):
+        world.send(60)
+        killed(point, "--chain")
+    one = lake("lake")
+    one.run(world.driver.chain(), until="caught_up")
+    check_bronze(world)
+    world.check_chain(one)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_killed_between_and_inside_the_transactions_of_one_tick(world, killed, lake) -> None:
     """A changelog that was published in part goes on where it ended: no change is lost or comes twice."""
     for point in ("part:before:3", "part:after:1", "sent:before:20", "transaction:before:4", "part:after:2"):
