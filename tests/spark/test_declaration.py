@@ -13,6 +13,7 @@ from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import declared
+from lakehouse.plan.table import Table
 from lakehouse.plan.windows import Declared
 from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.replay import write_bronze
@@ -88,10 +89,14 @@ def test_a_table_with_the_accumulators_of_an_earlier_release_is_refused_with_wha
 ) -> None:
     """Sums of wide decimals were one DECIMAL(37, s) then. The job failed at a MERGE that Spark could not resolve."""
     layout, stream = Layout(str(tmp_path)), lh.stream("orders", key="id string", schema="n decimal(38, 30)")
-    sums = stream.group_by("id").agg(total=lh.sum("n"), mean=lh.avg("n")).table("sums")
+
+    def sums_table() -> Table:
+        return stream.group_by("id").agg(total=lh.sum("n"), mean=lh.avg("n")).table("sums")
+
     with monkeypatch.context() as earlier:
         earlier.setattr("lakehouse.plan.aggregation.PART_DIGITS", 99)
-        tables.create(OpenLake(spark, layout).open(sums))
+        tables.create(OpenLake(spark, layout).open(sums_table()))
+    sums = sums_table()
     with pytest.raises(PlanError) as refused:
         tables.create(OpenLake(spark, layout).open(sums))
     message = str(refused.value)

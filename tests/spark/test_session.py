@@ -69,6 +69,10 @@ def test_every_option_reaches_spark_as_it_was_written(spark: SparkSession) -> No
         assert jvm(spark).java.lang.System.getProperty(name).strip() == value.strip()
 
 
+# Python's collector may run at any time: what it frees of Java is told to Java.
+FORGOTTEN = "m\nd\n"
+
+
 def test_a_name_of_java_is_asked_for_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each part of `org.apache.spark...` was looked for in every jar, each time: a fifth of the driver's time."""
     view, sent = jvm(spark), []
@@ -76,7 +80,8 @@ def test_a_name_of_java_is_asked_for_once(spark: SparkSession, monkeypatch: pyte
     send = client.send_command
 
     def counted(command: str, *rest: Any, **named: Any) -> Any:
-        sent.append(command)
+        if not command.startswith(FORGOTTEN):
+            sent.append(command)
         return send(command, *rest, **named)
 
     monkeypatch.setattr(client, "send_command", counted)
