@@ -39,14 +39,12 @@ def drain(cluster: Cluster, options: Mapping[str, str], topic: str, *, back: int
                     f"topic {topic!r}: nothing arrived for {SILENCE_SECONDS:g} s; expected {len(left)} more partitions."
                 )
             for message in messages:
-                error, partition, offset = message.error(), message.partition(), message.offset()
-                if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    raise KafkaUnavailable(f"topic {topic!r}: {error.str()}.")
+                is_end, partition, offset = _is_end(message, topic), message.partition(), message.offset()
                 if partition is None or offset is None or partition not in left:
                     continue
-                if error is None and offset < left[partition]:
+                if not is_end and offset < left[partition]:
                     yield message
-                if error is not None or offset + 1 >= left[partition]:
+                if is_end or offset + 1 >= left[partition]:
                     del left[partition]
             if messages:
                 heard = time.monotonic()  # now, not before they were handed over: their reader may take its time
@@ -68,10 +66,7 @@ def follow(cluster: Cluster, options: Mapping[str, str], topic: str, *, from_beg
         )
         while True:
             message = consumer.poll(POLL_SECONDS)
-            error = None if message is None else message.error()
-            if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                raise KafkaUnavailable(f"topic {topic!r}: {error.str()}.")
-            if message is not None and error is None:
+            if message is not None and not _is_end(message, topic):
                 yield message
     finally:
         consumer.close()
@@ -111,13 +106,19 @@ def _first_of(consumer: Consumer, topic: str, places: Mapping[int, int]) -> dict
                 f"topic {topic!r}: nothing arrived for {SILENCE_SECONDS:g} s; expected the records at "
                 f"{', '.join(f'{partition}/{offset}' for partition, offset in sorted(left.items()))}."
             )
-        error, partition = message.error(), message.partition()
-        if error is not None and error.code() != KafkaError._PARTITION_EOF:
-            raise KafkaUnavailable(f"topic {topic!r}: {error.str()}.")
+        is_end, partition = _is_end(message, topic), message.partition()
         wanted = None if partition is None else left.pop(partition, None)
-        if partition is not None and error is None and wanted is not None and message.offset() == wanted:
+        if partition is not None and not is_end and wanted is not None and message.offset() == wanted:
             found[partition, wanted] = message
     return found
+
+
+def _is_end(message: Message, topic: str) -> bool:
+    """Say whether this is the end of a partition, and no record. Raises KafkaUnavailable for an error of Kafka."""
+    error = message.error()
+    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+        raise KafkaUnavailable(f"topic {topic!r}: {error.str()}.")
+    return error is not None
 
 
 def _consumer(cluster: Cluster, options: Mapping[str, str]) -> Consumer:

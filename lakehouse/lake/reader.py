@@ -124,8 +124,9 @@ def names(layout: Layout, layer: str) -> list[str]:
 
 
 def as_kept(layout: Layout, layer: str, name: str) -> str:
-    """Return a table's name as the lake has it: that of SQL is in upper case, whatever the case that people write."""
-    same = [one for one in names(layout, layer) if one.lower() == name.lower()] if layer != "bronze" else []
+    """Return a table's name as the lake has it, in any case; topics, and lakes elsewhere, have one spelling."""
+    any_case = layer != "bronze" and "://" not in layout.root
+    same = [one for one in names(layout, layer) if one.lower() == name.lower()] if any_case else []
     return same[0] if len(same) == 1 else name
 
 

@@ -15,6 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+# lakehouse.toml of an application that lives here.
+SETTINGS = """
+[lake]
+path = "./lake"
+[kafka]
+bootstrap_servers = "{servers}"
+[airflow]
+port = {port}
+workers = 2
+"""
 PATIENCE_S = 900.0
 ENDED = ("success", "failed")
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -27,7 +27,7 @@ from lakehouse.kafka.process import free_port
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 
-from .living import Living, Refused, wait
+from .living import SETTINGS, Living, Refused, wait
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,15 +45,6 @@ app = lh.app(totals, totals.changes().to_topic({topic!r} + "-totals"))
 
 def repair(record):
     return dataclasses.replace(record, value=record.value.replace(b" EUR", b""))
-"""
-SETTINGS = """
-[lake]
-path = "./lake"
-[kafka]
-bootstrap_servers = "{servers}"
-[airflow]
-port = {port}
-workers = 2
 """
 DAY_MS = 86_400_000
 START_MS = 1_372_896_000_000  # 2013-07-04T00:00Z

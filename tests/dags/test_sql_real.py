@@ -15,7 +15,7 @@ from lakehouse.kafka.process import free_port
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 
-from .living import Living
+from .living import SETTINGS, Living
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(3600)]
 
@@ -25,15 +25,6 @@ CREATE TABLE lastPlace (username VARCHAR, location VARCHAR)
   WITH (KAFKA_TOPIC='{topic}', KEY='username', VALUE_FORMAT='JSON');
 CREATE TABLE perUser WITH (KAFKA_TOPIC='{topic}-per-user') AS
   SELECT username, COUNT(*) AS n FROM visits GROUP BY username;
-"""
-SETTINGS = """
-[lake]
-path = "./lake"
-[kafka]
-bootstrap_servers = "{servers}"
-[airflow]
-port = {port}
-workers = 2
 """
 
 

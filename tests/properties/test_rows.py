@@ -15,18 +15,13 @@ from .test_operators import SEEDS, check, examples
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@examples(1)
-@given(seed=SEEDS, restarts=st.lists(st.integers(1, 2), max_size=1))
-def test_both_sides_of_joins_change(spark: SparkSession, tmp_path_factory: Any, seed: int, restarts: Any) -> None:
-    check(spark, Path(tmp_path_factory.mktemp("rows")), APP, records(seed, 200, 3), restarts)
+    from lakehouse.plan.app import App
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("app", "count"), [(APP, 200), (WINDOWED, 100)], ids=["joins", "windows"])
 @examples(1)
 @given(seed=SEEDS, restarts=st.lists(st.integers(1, 2), max_size=1))
-def test_rows_of_windows(spark: SparkSession, tmp_path_factory: Any, seed: int, restarts: Any) -> None:
-    check(spark, Path(tmp_path_factory.mktemp("rows")), WINDOWED, records(seed, 100, 3), restarts)
+def test_rows(spark: SparkSession, tmp_path_factory: Any, app: App, count: int, seed: int, restarts: list[int]) -> None:
+    check(spark, Path(tmp_path_factory.mktemp("rows")), app, records(seed, count, 3), restarts)

@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from lakehouse.run.job import turns
-from lakehouse.run.job.turns import FEW_CORES, Turns
+from lakehouse.run.job.turns import Turns
+from lakehouse.spark.session import FEW_CORES
 
 
 def waiting(one: Turns, tick: int) -> threading.Thread:
@@ -48,7 +49,8 @@ def test_a_long_batch_holds_no_tick_for_long(monkeypatch: pytest.MonkeyPatch) ->
     assert not thread.is_alive()
 
 
-def test_with_more_cores_nobody_waits() -> None:
-    thread = waiting(Turns(FEW_CORES + 1), 1)
+@pytest.mark.parametrize("cores", [FEW_CORES + 1, None])
+def test_with_more_cores_nobody_waits(cores: int | None) -> None:
+    thread = waiting(Turns(cores), 1)
     thread.join(2)
     assert not thread.is_alive()

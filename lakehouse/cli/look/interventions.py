@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, shown
+from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, kept, shown
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 
@@ -29,11 +29,10 @@ def interventions(
     """
     from lakehouse.lake import intervention_log, reader
     from lakehouse.lake.layout import Layout
-    from lakehouse.plan.schema import check_name
 
     layout = Layout(lake_of(config, lake).lake.path)
     if table is not None:
-        table = reader.as_kept(layout, "silver", check_name(table, "table"))
+        table = kept(table, layout)
     cut = limit or (None if json else ROWS_SHOWN + 1)
     found = intervention_log.logged(layout, table, cut)
     first = next(found, None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, shown
+from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, kept, shown
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 
@@ -46,11 +46,9 @@ def late(
     Example: lakehouse look late hourly --limit 20
     """
     from lakehouse.lake.layout import Layout
-    from lakehouse.lake.reader import as_kept
-    from lakehouse.plan.schema import check_name
 
     layout = Layout(lake_of(config, lake).lake.path)
-    table = as_kept(layout, "silver", check_name(table, "table"))
+    table = kept(table, layout)
     each = records(layout, table, limit or (None if json else ROWS_SHOWN + 1))
     if json:
         for record in each:

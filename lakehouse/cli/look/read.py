@@ -252,15 +252,23 @@ def named(table: str, layout: Layout) -> tuple[str, str]:
 
     PlanError for what can be no name.
     """
-    from lakehouse.lake.reader import LAYERS, as_kept
-    from lakehouse.plan.schema import check_name, check_topic
+    from lakehouse.lake.reader import LAYERS
+    from lakehouse.plan.schema import check_topic
 
     layer, dot, name = table.partition(".")
     if dot and layer == "bronze":
         return layer, check_topic(name)
     if dot and layer in LAYERS:
-        return layer, as_kept(layout, layer, check_name(name, "table"))
-    return "silver", as_kept(layout, "silver", check_name(table, "table"))
+        return layer, kept(name, layout, layer)
+    return "silver", kept(table, layout)
+
+
+def kept(table: str, layout: Layout, layer: str = "silver") -> str:
+    """Return a table's name as the lake has it, whatever the case that people write; PlanError for what is no name."""
+    from lakehouse.lake.reader import as_kept
+    from lakehouse.plan.schema import check_name
+
+    return as_kept(layout, layer, check_name(table, "table"))
 
 
 def _type(kind: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, shown
+from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, kept, shown
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
 from lakehouse.errors import ConfigError, NotFound
@@ -44,11 +44,9 @@ def changes(
     Example: lakehouse past changes visits --key N14228 --from 2
     """
     from lakehouse.lake.layout import Layout
-    from lakehouse.lake.reader import as_kept
-    from lakehouse.plan.schema import check_name
 
     settings = lake_of(config, lake)
-    table = as_kept(Layout(settings.lake.path), "silver", check_name(table, "table"))
+    table = kept(table, Layout(settings.lake.path))
     if follow:
         if per_event or last is not None:
             raise ConfigError("changes --follow: found --per-event, or --to; it follows the net changes, without end.")

@@ -66,6 +66,7 @@ class Job:
         self._lake = OpenLake(spark, self._layout)
         self._bootstrap = bootstrap_servers
         self._cluster = Cluster(bootstrap_servers, settings.kafka.options)
+        self._turns = Turns(None)
         self._began = time.monotonic()
 
     def until_caught_up(self, parts: tuple[Part, ...] = PARTS) -> None:
@@ -95,14 +96,14 @@ class Job:
             running: list[tuple[StreamingQuery, Ingest | Silver]] = []
             ingest: Ingest | None = None
             silver: Silver | None = None
-            turns = Turns(self._spark.sparkContext.defaultParallelism) if len(parts) == len(PARTS) else None
+            self._turns = Turns(self._spark.sparkContext.defaultParallelism if len(parts) == len(PARTS) else None)
             seconds = self._settings.run.trigger_seconds
             if "ingest" in parts:
-                ingest = stack.enter_context(self._ingest(turns))
+                ingest = stack.enter_context(self._ingest())
                 start = partial(ingest.start, available_now=False, trigger_seconds=seconds)
                 running.append((self._pooled("ingest", start), ingest))
             if "silver" in parts:
-                silver = stack.enter_context(self._silver(turns))
+                silver = stack.enter_context(self._silver())
                 running.append((self._pooled("silver", partial(silver.start, available_now=False)), silver))
             try:
                 while not stop.wait(POLL_SECONDS) and all(query.isActive for query, _ in running):
@@ -113,8 +114,7 @@ class Job:
                     owner.check(query)
                 raise
             finally:
-                if turns is not None:
-                    turns.end()
+                self._turns.end()
                 for query, owner in running:
                     owner.stop(query)
             for query, owner in running:
@@ -139,7 +139,7 @@ class Job:
         finally:
             context.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type, unused-ignore]
 
-    def _ingest(self, turns: Turns | None = None) -> Ingest:
+    def _ingest(self) -> Ingest:
         run = self._settings.run
         feed = Feed(
             self._bootstrap,
@@ -165,8 +165,7 @@ class Job:
         def after_tick(tick: int, rows: int) -> None:
             self._say("tick", tick, rows, took=round(ingest.took, 3))
             upkeeping.after(tick)
-            if turns is not None:
-                turns.wait_for(tick)
+            self._turns.wait_for(tick)
 
         ingest = Ingest(self._lake, feed, after_tick)
         return ingest
@@ -201,7 +200,7 @@ class Job:
         }
 
     @contextmanager
-    def _silver(self, turns: Turns | None = None) -> Iterator[Silver]:
+    def _silver(self) -> Iterator[Silver]:
         with (
             Publishing(self._lake, self._settings, self._app, self._cluster) as publishing,
             Telling(self._lake, self._app) as functions,
@@ -226,8 +225,7 @@ class Job:
                     self._say("function failed", tick, failed.records, **details, error=failed.error)
                 publish(tick)
                 upkeeping.after(tick)
-                if turns is not None:
-                    turns.reached(tick)
+                self._turns.reached(tick)
 
             with Silver(self._lake, self._app, after_batch) as silver:
                 # What was committed but not published before a crash, and a new sink's whole history.

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import threading
 
-FEW_CORES = 2
+from lakehouse.spark.session import FEW_CORES
+
 LONGEST = 5.0  # seconds
 
 
 class Turns:
-    """Lets ingest wait for the tables after each tick. `cores`: with more than a few, nobody waits."""
+    """Lets ingest wait for the tables after each tick. `cores`: with more than a few, or None, nobody waits."""
 
-    def __init__(self, cores: int) -> None:
-        self._few = cores <= FEW_CORES
+    def __init__(self, cores: int | None) -> None:
+        self._few = cores is not None and cores <= FEW_CORES
         self._reached = 0
         self._ended = False
         self._changed = threading.Condition()

@@ -6,7 +6,7 @@ records of the topics, and a question of too many is refused. Fixes and other in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from lakehouse.formats.decode import decode
@@ -23,8 +23,8 @@ from lakehouse.plan.app import App, app
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.run.sql import records
+from lakehouse.run.sql.records import Wait
 
-Wait = Callable[[], None]
 NAME = "PUSHED"
 KEY = f"{NAME}_KEY"
 
@@ -68,20 +68,11 @@ def _rows(
     *,
     earliest: bool,
 ) -> Iterator[tuple[object, ...]]:
-    seen = 0 if earliest else records.last_tick(layout)
-    while True:
-        newest = records.last_tick(layout)
-        if newest > seen:
-            result = model.run(whole, records.held(whole.sources, layout, newest), decode)
-            changes = result.changelogs[node.name] if isinstance(node, Table) else result.topics[NAME]
-            for change in changes:
-                if change.position.tick > seen:
-                    key = dict(zip(_key(node), change.key or (), strict=False))
-                    row = {name.lower(): value for name, value in {**(change.value or {}), **key}.items()}
-                    yield tuple(row.get(name.lower()) for name in names)
-        seen = newest
-        wait()
-
-
-def _key(node: Stream | Table) -> tuple[str, ...]:
-    return node.key if isinstance(node, Table) else tuple(node.key)
+    for seen, newest in records.coming(layout, wait, earliest=earliest):
+        result = model.run(whole, records.held(whole.sources, layout, newest), decode)
+        changes = result.changelogs[node.name] if isinstance(node, Table) else result.topics[NAME]
+        for change in changes:
+            if change.position.tick > seen:
+                key = dict(zip(node.key, change.key or (), strict=False))
+                row = {name.lower(): value for name, value in {**(change.value or {}), **key}.items()}
+                yield tuple(row.get(name.lower()) for name in names)

@@ -7,7 +7,7 @@ already comes first after SET 'auto.offset.reset' = 'earliest'.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
@@ -21,9 +21,9 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.row import net_changes
 from lakehouse.run.sql import computed, records
 from lakehouse.run.sql.pull import Row, reading, value_of
+from lakehouse.run.sql.records import Wait
 
 PAUSE_SECONDS = 1.0
-Wait = Callable[[], None]
 
 
 def pause() -> None:
@@ -41,7 +41,11 @@ def push(query: Query, script: Script, layout: Layout, wait: Wait = pause) -> An
         answer = computed.answer(query, script, layout, wait, earliest=earliest)
         return replace(answer, rows=islice(answer.rows, query.limit))
     asked = reading(query, of)
-    coming = _records(of, layout, wait, earliest) if of.kind == "STREAM" else _changes(of, layout, wait, earliest)
+    if of.kind == "STREAM":
+        ticks = records.coming(layout, wait, earliest=earliest)
+        coming: Iterator[Row] = (row for after, last in ticks for row in records.rows(of, layout, after, last))
+    else:
+        coming = _changes(of, layout, wait, earliest)
     rows = (asked.row(row) for row in coming if asked.keep(row))
     return Answer(asked.names, islice(rows, query.limit), ends=False)
 
@@ -54,13 +58,3 @@ def _changes(of: Entry, layout: Layout, wait: Wait, earliest: bool) -> Iterator[
         gone = change["_change_type"] == "delete"
         visible = {n: v for n, v in change.items() if not n.startswith("_")}
         yield {n.lower(): None if gone and n not in keys else value_of(v, kinds.get(n)) for n, v in visible.items()}
-
-
-def _records(of: Entry, layout: Layout, wait: Wait, earliest: bool) -> Iterator[Row]:
-    """A stream's records, tick by tick."""
-    seen = 0 if earliest else records.last_tick(layout)
-    while True:
-        newest = records.last_tick(layout)
-        yield from records.rows(of, layout, seen, newest)
-        seen = newest
-        wait()

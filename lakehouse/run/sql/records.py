@@ -6,7 +6,7 @@ one tick are sorted on disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -26,6 +26,7 @@ from lakehouse.run.explain.of_key import COLUMNS, record_of
 from lakehouse.semantics.record import Record
 
 Row = dict[str, Any]
+Wait = Callable[[], None]
 ORDER = ("tick", "order_time", "topic", "partition", "offset")
 NAMES = (*ORDER, *(name for name in COLUMNS if name not in ORDER))
 RECORDS_A_READ = 50_000
@@ -38,6 +39,17 @@ RECORDS_HELD = 1_000_000
 def last_tick(layout: Layout) -> int:
     """Return the last complete tick of bronze."""
     return reader.read_progress(reader.open_table(layout.records, "bronze"), INGEST).tick
+
+
+def coming(layout: Layout, wait: Wait, *, earliest: bool) -> Iterator[tuple[int, int]]:
+    """Yield the new ticks of bronze, without end: those after one tick up to another. `earliest`: from the first."""
+    seen = 0 if earliest else last_tick(layout)
+    while True:
+        newest = last_tick(layout)
+        if newest > seen:
+            yield seen, newest
+        seen = newest
+        wait()
 
 
 def is_alone(stream: Stream) -> bool:
