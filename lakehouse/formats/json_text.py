@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from json.encoder import encode_basestring
 from typing import Any
 
 from lakehouse.formats.unfit import Unfit, clipped
@@ -34,6 +35,7 @@ class Members(tuple[tuple[str, Any], ...]):
     __slots__ = ()
 
 
+CONSTANTS = {None: "null", True: "true", False: "false"}
 ESCAPE = re.compile(r"\\(u[0-9a-f]{4}|.)")
 BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")
 
@@ -166,9 +168,10 @@ def _scalar(value: Any) -> str:
 
 def _quoted(text: str) -> str:
     """Return a string as Java writes it: escapes in capitals, and two of them for a character beyond 16 bits."""
-    written = json.dumps(no_surrogates(text), ensure_ascii=False)
-    written = ESCAPE.sub(lambda found: "\\u" + found[1][1:].upper() if found[1][0] == "u" else found[0], written)
-    return BEYOND_16_BITS.sub(lambda found: _pair(found[0]), written)
+    written = encode_basestring(text if text.isascii() else no_surrogates(text))
+    if "\\" in written:
+        written = ESCAPE.sub(lambda found: "\\u" + found[1][1:].upper() if found[1][0] == "u" else found[0], written)
+    return written if written.isascii() else BEYOND_16_BITS.sub(lambda found: _pair(found[0]), written)
 
 
 def _pair(character: str) -> str:
@@ -184,10 +187,12 @@ def write(value: Any) -> str:
     "-Infinity".
     """
     match value:
-        case None | bool() | int():
-            return json.dumps(value)
         case str():
             return _quoted(value)
+        case None | bool():
+            return CONSTANTS[value]
+        case int():
+            return str(value)
         case float():
             return repr(value) if abs(value) < float("inf") else f'"{java_double(value)}"'
         case Decimal():
@@ -199,7 +204,7 @@ def write(value: Any) -> str:
         case bytes() | bytearray():
             return f'"{base64.b64encode(value).decode("ascii")}"'
         case Mapping():
-            return "{" + ",".join(f"{_quoted(str(name))}:{write(item)}" for name, item in value.items()) + "}"
+            return "{" + ",".join([f"{_quoted(str(name))}:{write(item)}" for name, item in value.items()]) + "}"
         case list() | tuple():
             return "[" + ",".join(map(write, value)) + "]"
     raise TypeError(f"{value!r} has no JSON form")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import sqlglot
@@ -184,6 +185,7 @@ def parse_type(text: str) -> exp.DataType:
     return exp.DataType.build(text, dialect="spark")
 
 
+@lru_cache(maxsize=1024)
 def base_type(text: str) -> str:
     """Return a type's first word: "decimal" for "decimal(10, 2)", "struct" for "struct<a: int>"."""
     return re.split(r"[<(]", text, maxsplit=1)[0].strip().lower()

@@ -165,6 +165,7 @@ class _Writer:
         windowed = (named_window(of) if isinstance(of, Table) else read_window(of)) is not None
         # The windows of one key stay in its partition.
         self._placed_by = self._key[: -len(WINDOW_COLUMNS)] if windowed else None
+        self._key_format = key_format(self._key, *self._formats)
 
     def __call__(self, row: dict[str, Any]) -> ProducerRecord:
         headers: list[tuple[str, bytes | None]] = [
@@ -176,7 +177,7 @@ class _Writer:
             headers.append((FORMAT, json.dumps(self._formats).encode()))
         if self._kept and not row["_tombstone"]:
             headers.append((ACCUMULATORS, encode_value("json", self._kept, row)))
-        key = None if row.get("_null_key") else encode_key(key_format(self._key, *self._formats), self._key, row)
+        key = None if row.get("_null_key") else encode_key(self._key_format, self._key, row)
         value = None if row["_tombstone"] else encode_value(self._format, self._value, row)
         place: bytes | int | None = row.get("_place")
         if self._placed_by is not None and place is None:
