@@ -9,9 +9,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.optimizer.annotate_types import annotate_types
+from sqlglot.typing import EXPRESSION_METADATA
 
 from lakehouse.errors import ExpressionError
 from lakehouse.plan.refused.spark_functions import names
@@ -34,6 +37,9 @@ TIMESTAMP = re.compile(r"\btimestamp(_ltz)?\b", re.IGNORECASE)
 # Functions that take the types of their input from a text; and those that give a text and a moment one type.
 PARSERS = names("from_csv from_json from_xml")
 ONE_OF_MANY = (exp.Coalesce, exp.If, exp.Case, exp.Nvl2, exp.Nullif)
+# sqlglot widens what these choose for Spark, an INT to a BIGINT, which Spark does not.
+_SPARK: dict[type[exp.Expr], dict[str, Any]] = Dialect.get_or_raise("spark").EXPRESSION_METADATA
+_METADATA = _SPARK | {exp.Coalesce: EXPRESSION_METADATA[exp.Coalesce], exp.If: EXPRESSION_METADATA[exp.If]}
 
 
 def annotated(tree: exp.Expression, columns: Iterable[Column]) -> exp.Expr:
@@ -66,7 +72,7 @@ def _annotated(of: _Same, columns: tuple[tuple[str, str], ...]) -> exp.Expr:
             column.set("this", exp.to_identifier(name))
             column.set("table", exp.to_identifier("t"))
     query = exp.select(copied, copy=False).from_("t", copy=False)
-    annotate_types(query, schema={"t": schema} if schema else None, dialect="spark")  # in place
+    annotate_types(query, schema={"t": schema} if schema else None, expression_metadata=_METADATA, dialect="spark")
     return query.selects[0]
 
 

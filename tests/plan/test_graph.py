@@ -91,6 +91,13 @@ def test_a_record_that_changes_the_table_finds_its_own_change() -> None:
     assert replay.run().row("share", "1")["t_total"] == 5
 
 
+@pytest.mark.parametrize("on", ["coalesce(a, 7)", "if(a > 1, a, 7)", "nvl(a, b)"])
+def test_a_chosen_int_is_an_int_and_meets_one(on: str) -> None:
+    left = lh.stream("left", key="id string", schema="a int, b int")
+    right = lh.stream("right", key="k int", schema="n int").latest("right_now")
+    assert left.join(right, on=on).rekey(f"{on} AS c").columns[0].type == "int"
+
+
 @pytest.mark.parametrize(
     ("make", "says"),
     [
