@@ -118,8 +118,8 @@ class Catalog:
         return [of.name for of in self.declared.values() if name in read_by(of)]
 
     def writer(self, topic: str, name: str) -> Entry | None:
-        """Return what else, by another name, writes a topic by its query."""
-        written = [of for of in self.declared.values() if of.query is not None and of.topic == topic]
+        """Return what else, by another name, writes a topic by its queries."""
+        written = [of for of in self.declared.values() if queries(of) and of.topic == topic]
         return next((of for of in written if of.name != name), None)
 
     def next_query(self, prefix: str) -> str:

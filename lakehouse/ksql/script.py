@@ -134,6 +134,8 @@ class Script:
                 self._made[name] = self._written(of)
             elif of.over:
                 self._made[name] = reread(of, self.find(of.over, at))
+            elif of.inserts:
+                self._made[name] = reread(of, replace(of, made=self._written(of)))
         return replace(of, made=self._made[name])
 
     def _written(self, of: Entry) -> Relational:
