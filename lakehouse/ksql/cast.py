@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 
 from lakehouse.errors import SqlError
@@ -21,8 +23,8 @@ def cast(of: Sql, to: Kind, at: int) -> Sql:
     """Return a cast; what fails is null. Raises SqlError for types between which there is none."""
     text, name = of.text, of.kind.name
     plain = Sql(f"cast({text} AS {to.spark})", to)
-    if of.kind == to:
-        return of
+    if of.kind == to:  # a key that is cast is no longer the key, which its text tells
+        return of if of.literal is not None else replace(of, text=f"coalesce({text})")
     if of.kind.is_null:
         return plain
     if name in ("ARRAY", "MAP") and name == to.name:
@@ -83,7 +85,12 @@ def _members(text: str, to: Kind) -> list[str]:
 
 
 def moment_literal(text: str, kind: Kind, at: int) -> Sql:
-    """Return a DATE, TIME or TIMESTAMP that is written as a text, in UTC unless it says otherwise."""
+    """Return a DATE, TIME or TIMESTAMP that is written as a text, in UTC unless it says otherwise.
+
+    A month or a year is its begin.
+    """
+    if kind.name != "TIME" and re.fullmatch(r"\d{4}(-\d\d)?", text):
+        text += "-01-01"[len(text) - 10 :]
     try:
         match kind.name:
             case "DATE":
@@ -110,9 +117,7 @@ def as_times(one: t.Expr, other: t.Expr, left: Sql, right: Sql) -> tuple[Sql, Sq
 
 
 def _time(of: Sql, at: int, beside: t.Expr) -> Sql:
-    """A value, in milliseconds if it is a text beside a column of times; a month or a year is its begin."""
+    """A value, in milliseconds if it is a text beside a column of times."""
     if of.literal is None or of.kind != k.STRING or not isinstance(beside, t.Name) or beside.name not in TIMES:
         return of
-    begin = {4: "-01-01", 7: "-01"}.get(len(of.literal), "") if of.literal[:4].isdecimal() else ""
-    text = of.literal + begin
-    return Sql(f"unix_millis({moment_literal(text, k.TIMESTAMP, at).text})", k.BIGINT)
+    return Sql(f"unix_millis({moment_literal(of.literal, k.TIMESTAMP, at).text})", k.BIGINT)

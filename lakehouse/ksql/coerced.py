@@ -63,6 +63,12 @@ def has_map_inside(kind: Kind) -> bool:
     return any(of.name == "MAP" or has_map_inside(of) for of in kind.inner)
 
 
+def check_key(kind: Kind, what: str, at: int) -> None:
+    """Raise SqlError for a type that no key has: the entries of a map have no order."""
+    if kind.name == "MAP" or has_map_inside(kind):
+        raise SqlError(f"{what}: a key can't be a {kind} here", at)
+
+
 def comparable(of: Sql) -> Sql:
     """Return a value as Spark can compare it: of a map its entries, in order."""
     return of if of.kind.name != "MAP" else Sql(f"array_sort(map_entries({of.text}))", of.kind)

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import BOUNDS, Relational, SqlColumn, bound
+from lakehouse.ksql.coerced import check_key
 from lakehouse.ksql.expression import Seen, Visible
 from lakehouse.ksql.function.aggregate import AGGREGATES, AggregateFunction, Option
 from lakehouse.ksql.function.sql import Sql, column
-from lakehouse.ksql.items import NamedItem, aggregates_in, is_copy
+from lakehouse.ksql.items import NamedItem, aggregates_in
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.kind import Kind
@@ -158,9 +159,8 @@ def _keys(scope: Visible, items: list[NamedItem], by: list[Sql], query: Query) -
     """The items that are the grouping expressions, in their order."""
     found = []
     for expression, of in zip(query.group_by, by, strict=True):
-        if of.kind.name == "MAP":
-            raise SqlError("GROUP BY can't be by a MAP", expression.at)
-        plain = [item for item in items if not aggregates_in(item.expression) and not is_copy(item.expression)]
+        check_key(of.kind, "GROUP BY", expression.at)
+        plain = [item for item in items if not aggregates_in(item.expression)]
         same = [item for item in plain if _text(scope, item.expression) == of.text]
         if not same:
             raise SqlError(

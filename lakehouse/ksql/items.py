@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.catalog import SqlColumn, checked_name
+from lakehouse.ksql.catalog import PSEUDO, SqlColumn, checked_name
 from lakehouse.ksql.expression import Visible
 from lakehouse.ksql.function.aggregate import AGGREGATES
 from lakehouse.ksql.function.table import TABLE_FUNCTIONS
@@ -90,7 +90,7 @@ def _column_name(node: t.Name, clashing: set[str]) -> str:
 
 def _clashing(sides: Sequence[Side]) -> set[str]:
     names = [column.name for side in sides for column in side.columns]
-    return {name for name in names if names.count(name) > 1}
+    return {name for name in names if names.count(name) > 1} | (set(PSEUDO) if len(sides) > 1 else set())
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -100,11 +100,6 @@ def _free(name: str, taken: set[str]) -> str:
         number += 1
         shown = f"{name}_{number}"
     return shown
-
-
-def is_copy(node: t.Expr) -> bool:
-    """Say whether an expression is AS_VALUE(...): a copy of the key, and not the key."""
-    return isinstance(node, t.Call) and node.name == "AS_VALUE"
 
 
 def aggregates_in(node: t.Expr) -> list[t.Call]:

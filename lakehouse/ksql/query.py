@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import BOUNDS, PSEUDO, Entry, Relational, SqlColumn, bound, is_windowed
+from lakehouse.ksql.coerced import check_key
 from lakehouse.ksql.expression import Seen, Visible
 from lakehouse.ksql.function.collection import choices
 from lakehouse.ksql.function.sql import Sql, column
 from lakehouse.ksql.grouped import grouped
-from lakehouse.ksql.items import NamedItem, Side, aggregates_in, is_copy, named_items, table_functions_in
+from lakehouse.ksql.items import NamedItem, Side, aggregates_in, named_items, table_functions_in
 from lakehouse.ksql.joined import joined
 from lakehouse.ksql.joining import Joined, JoinKey, free
 from lakehouse.ksql.syntax import tree as t
@@ -170,15 +171,17 @@ def _selected(stream: Stream, scope: Visible, items: list[NamedItem], query: Que
     """The stream of a SELECT without a GROUP BY."""
     made = [(item, scope.sql(item.expression)) for item in items]
     by = [scope.sql(one) for one in query.partition_by]
+    for node, of in zip(query.partition_by, by, strict=True):
+        check_key(of.kind, "PARTITION BY", node.at)
     nothing = bool(by) and all(one.kind.is_null for one in by)
     own = [] if nothing else by if by else [scope.sql(t.Name(name, begin.sides[0].alias)) for name in begin.key]
     key = [JoinKey(one.text, one, one.text) for one in own]
     if not by and begin.keys:
-        shown = {of.text for item, of in made if not is_copy(item.expression)}
+        shown = {of.text for _, of in made}
         key = [next((one for one in begin.keys if one.by in shown), begin.keys[0])]
     keys: dict[str, Sql] = {}
     for one in key:
-        named = [item for item, of in made if of.text == one.by and not is_copy(item.expression)]
+        named = [item for item, of in made if of.text == one.by]
         if not named:
             raise SqlError(
                 f"key missing from projection. The query must include the key {one.shown} in its projection: SELECT "

@@ -37,6 +37,7 @@ FUNCTIONS: tuple[Function, ...] = (
         nulls="null, if both are equal",
     ),
     function(
-        "AS_VALUE", _FAMILY, "any", "{0}", 0, ("AS_VALUE('a')", "a"), nulls="the argument itself",
+        # Not the argument's own text: what equals a key's text is the key, and this is a copy of it.
+        "AS_VALUE", _FAMILY, "any", "coalesce({0})", 0, ("AS_VALUE('a')", "a"), nulls="the argument itself",
     ),
 )  # fmt: skip
