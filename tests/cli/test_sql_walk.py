@@ -1,4 +1,4 @@
-"""docs/sql.md, its first commands and its questions: an application in SQL on a real Kafka and Spark."""
+"""docs/sql.md, its commands and its questions: an application in SQL on a real Kafka and Spark, and its page."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 
 from lakehouse.kafka.broker import Broker
+from lakehouse.page.applications import application
+from lakehouse.page.overview import overview
+from lakehouse.page.row_history import row_history
+from lakehouse.page.versions import versions
 
 from .conftest import Command
 
@@ -22,6 +26,7 @@ CREATE TABLE visitedLocationsPerUser WITH (KAFKA_TOPIC='{topic}-visited') AS
 """
 VISITS = [("alice", "Paris"), ("bob", "Sydney"), ("alice", "Rome"), ("bob", "Sydney"), ("alice", "Berlin")]
 TABLE = "visitedLocationsPerUser"
+WITH_APP = ("--app", "app.sql", "--json")
 
 
 def rows(text: str) -> list[Any]:
@@ -64,3 +69,31 @@ def test_an_application_in_sql_is_run_and_asked(spark, folder: Path, broker: Bro
     first = "SET 'auto.offset.reset' = 'earliest'; "
     assert asked(f"{first}SELECT n FROM {TABLE} EMIT CHANGES LIMIT 2;") == [[1], [2]]
     assert len(asked(f"PRINT '{topic}-visited' FROM BEGINNING LIMIT 5;")) == 5
+
+    (told,) = ran("past", "explain", TABLE, "--key", "alice", *WITH_APP)
+    assert [(step["did"], step["row"]["N"]) for step in told["steps"]] == [
+        ("inserted", 1), ("updated", 2), ("updated", 3),
+    ]  # fmt: skip
+    assert told["agrees"]
+    (audited,) = ran("test", "audit", TABLE, *WITH_APP)
+    assert audited["problems"] == []
+    assert ran("past", "diff", TABLE, "tick:1", "now", "--json")[-1] == {"added": 0, "removed": 0, "changed": 2}
+    assert ran("past", "blame", TABLE, "--key", "bob", "--json")
+
+    ran("airflow", "add", "app.sql", "--name", "visits", "--json")
+    app = application(folder / ".lakehouse" / "airflow" / "applications", "visits")
+    facts = overview(app)
+    assert ["stream:MYSTREAM", f"table:{TABLE.upper()}"] in facts["edges"]
+    shown = facts["tables"][TABLE.upper()]
+    assert (shown["rows"], shown["tick"], shown["key"], shown["behind_records"]) == (2, 2, ["USERNAME"], 0)
+    of = app.table(TABLE.upper())
+    assert [one["rows"] for one in versions(app, of)["versions"]][-1] == 2
+    history = row_history(app, of, "alice", None, 10)["changes"]
+    assert [(one["change"], one["after"]["N"]) for one in history] == [("updated", 3), ("inserted", 2)]
+
+    ran("repair", "revert", "myTable", "--tick", "1", "--why", "a bad delivery", *WITH_APP)
+    assert asked("SELECT * FROM myTable;") == [["alice", "Rome"], ["bob", "Sydney"]]
+    ran("kafka", "produce", topic, "visits.jsonl")
+    ran("run", "--app", "app.sql", "--until", "caught-up", "--json")
+    assert asked("SELECT * FROM myTable;") == [["alice", "Berlin"], ["bob", "Sydney"]]
+    assert asked(f"SELECT * FROM {TABLE};") == [["alice", 4], ["bob", 3]]
