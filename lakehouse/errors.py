@@ -133,3 +133,8 @@ class JobFailed(LakehouseError):
 
 class TimedOut(LakehouseError):
     """An answer took longer than whoever asked can wait; the work for it has been ended."""
+
+
+def reason(error: Exception) -> str:
+    """Return why a file could not be read or written, without number and path: "Permission denied"."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)

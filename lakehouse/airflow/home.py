@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakehouse.airflow.private import write_private
-from lakehouse.errors import AirflowError
+from lakehouse.errors import AirflowError, reason
 from lakehouse.settings import config
 from lakehouse.setup import places
 
@@ -65,7 +65,8 @@ class Home:
             self.folder.chmod(0o700)
         except OSError as error:
             raise AirflowError(
-                f"Airflow's home {self.folder} can't be made: {error}. Give it another folder: setting airflow.home."
+                f"Airflow's home {self.folder} can't be made: {reason(error)}. Give it another folder: setting "
+                "airflow.home."
             ) from None
 
     def keys(self) -> dict[str, str]:

@@ -44,7 +44,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, reason
 from lakehouse.settings import checks
 from lakehouse.settings.checks import CHECKS
 from lakehouse.settings.sections import Airflow, Kafka, LakeSection, Lineage, Log, Metrics, Options, Run, Spark, Upkeep
@@ -147,7 +147,7 @@ def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:
             f"{source}:{line}: not valid TOML: {match[1] if match else error}. {checks.HINT_TOML}"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{source}: can't be read: {error}; expected a UTF-8 text file in TOML.") from None
+        raise ConfigError(f"{source}: can't be read: {reason(error)}. Expected a UTF-8 text file in TOML.") from None
     for section, table in tables.items():
         if section not in CHECKS or not isinstance(table, dict):
             where = f"{source}:{line_of(text, '', section)}"

@@ -10,7 +10,7 @@ import typer
 
 from lakehouse.cli.sql.answer import run
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, settings_of
-from lakehouse.errors import ConfigError, PlanError
+from lakehouse.errors import ConfigError, PlanError, reason
 
 
 def sql(
@@ -59,4 +59,4 @@ def _read(file: Path) -> str:
     try:
         return file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: can't be read: {error}. Expected a file of SQL statements in UTF-8.") from error
+        raise ConfigError(f"{file}: can't be read: {reason(error)}. Expected SQL statements in UTF-8.") from error

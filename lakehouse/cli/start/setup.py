@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli.terminal import show
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, reason
 from lakehouse.setup import airflow as airflow_environment
 from lakehouse.setup import jars, places
 
@@ -32,7 +32,8 @@ def setup(
         raise ConfigError(str(error)) from None
     except OSError as error:
         raise ConfigError(
-            f"{target} can't be filled: {error}. Give the jars another folder: LAKEHOUSE_JARS, or LAKEHOUSE_CACHE."
+            f"{target} can't be filled: {reason(error)}. Give the jars another folder: LAKEHOUSE_JARS, or "
+            "LAKEHOUSE_CACHE."
         ) from None
     done = f"fetched in {time.monotonic() - began:.0f} s" if fetched else "there already, and as they must be"
     show.say(f"jars: {done}: {target}")

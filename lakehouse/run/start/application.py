@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from lakehouse.errors import ConfigError, LakehouseError, PlanError
+from lakehouse.errors import ConfigError, LakehouseError, PlanError, reason
 from lakehouse.plan.app import App
 from lakehouse.plan.refused.near import near
 from lakehouse.plan.refused.place import in_file
@@ -115,7 +115,7 @@ def _load_sql(where: str, what: str) -> ModuleType:
     try:
         text = Path(where).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{what}: can't be read: {error}. Expected a file of SQL statements in UTF-8.") from error
+        raise ConfigError(f"{what}: can't be read: {reason(error)}. Expected SQL statements in UTF-8.") from error
     module = ModuleType(Path(where).stem)
     try:
         with in_file(where):
@@ -137,6 +137,10 @@ def _load_file(where: str, what: str) -> ModuleType:
         raise ConfigError(f"{where}: can't be loaded as Python.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    try:
+        path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{where}: can't be read: {reason(error)}. Expected a Python file.") from error
     try:
         spec.loader.exec_module(module)
     except Exception as error:
