@@ -14,7 +14,7 @@ from lakehouse.errors import NeedsSpark
 
 # Patterns that Java and Python read alike: no classes of Java's own, no names, nothing possessive.
 _JAVA_ONLY = re.compile(r"\\[pPQEGRXhHvVzZkK]|\(\?<[a-zA-Z]|\(\?[a-zA-Z]|[*+?}]\+|&&|\[[^\]]*\[")
-_CODECS = {"UTF-8": "utf-8", "ISO-8859-1": "latin-1", "UTF-32": "utf-32-be"}
+_CODECS = {"UTF-8": "utf-8", "ISO-8859-1": "latin-1", "UTF-16BE": "utf-16-be", "UTF-32": "utf-32-be"}
 
 
 @lru_cache(maxsize=1024)

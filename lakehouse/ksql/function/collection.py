@@ -20,10 +20,17 @@ def _inner(arguments: Sequence[Any]) -> Kind:
 
 
 def _sorted(of: Sql, order: Sql | None = None) -> str:
-    word = "ASC" if order is None else (order.literal or "").upper()
-    if word not in ("ASC", "ASCENDING", "DESC", "DESCENDING"):
+    up, down = f"array_sort({of.text})", f"sort_array({of.text}, false)"
+    if order is None:
+        return up
+    if order.literal is None:
+        word = f"upper({order.text})"
+        return (
+            f"CASE WHEN {word} IN ('ASC', 'ASCENDING') THEN {up} WHEN {word} IN ('DESC', 'DESCENDING') THEN {down} END"
+        )
+    if order.literal.upper() not in ("ASC", "ASCENDING", "DESC", "DESCENDING"):
         raise SqlError("ARRAY_SORT: the order is 'ASC' or 'DESC'")
-    return f"array_sort({of.text})" if word.startswith("ASC") else f"sort_array({of.text}, false)"
+    return up if order.literal.upper().startswith("ASC") else down
 
 
 def _has(of: Sql, one: Sql) -> str:

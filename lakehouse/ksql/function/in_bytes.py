@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.record import Function, function
 from lakehouse.ksql.function.sql import Sql, let
@@ -15,14 +17,22 @@ EMPTY = "cast('' AS binary)"
 A = "TO_BYTES('a', 'utf8')"
 
 
-def _encoding(of: Sql, at: str) -> str:
-    if of.literal is None or of.literal.lower() not in _ENCODINGS:
-        raise SqlError(f"{at}: the encoding is one of {', '.join(_ENCODINGS)}, in quotes")
-    return of.literal.lower()
+def _by_encoding(encoding: Sql, at: str, make: Callable[[str], str]) -> str:
+    """What is made by an encoding: that of a literal, or of each record."""
+    if encoding.literal is None:
+        cases = " ".join(f"WHEN lower({encoding.text}) = '{one}' THEN {make(one)}" for one in _ENCODINGS)
+        return f"CASE {cases} END"
+    if encoding.literal.lower() not in _ENCODINGS:
+        raise SqlError(f"{at}: the encoding is one of {', '.join(_ENCODINGS)}")
+    return make(encoding.literal.lower())
 
 
 def _to_bytes(of: Sql, encoding: Sql) -> str:
-    match _encoding(encoding, "TO_BYTES"):
+    return _by_encoding(encoding, "TO_BYTES", lambda name: _as_bytes(of, name))
+
+
+def _as_bytes(of: Sql, encoding: str) -> str:
+    match encoding:
         case "hex":
             return let(of.text, "_digits", _unhexed)
         case "base64":
@@ -40,7 +50,11 @@ def _unhexed(of: str) -> str:
 
 
 def _from_bytes(of: str, encoding: Sql) -> str:
-    match _encoding(encoding, "FROM_BYTES"):
+    return _by_encoding(encoding, "FROM_BYTES", lambda name: _as_text(of, name))
+
+
+def _as_text(of: str, encoding: str) -> str:
+    match encoding:
         case "hex":
             return f"hex({of})"
         case "base64":
@@ -53,20 +67,24 @@ def _from_bytes(of: str, encoding: Sql) -> str:
 
 def _encoded(of: Sql, one: Sql, other: Sql) -> str:
     """ENCODE writes hexadecimal digits in lower case, FROM_BYTES in upper case."""
-    made = _from_bytes(_to_bytes(of, one), other)
-    return f"lower({made})" if _encoding(other, "ENCODE") == "hex" else made
+    made = _to_bytes(of, one)
+
+    def written(name: str) -> str:
+        return f"lower({_as_text(made, name)})" if name == "hex" else _as_text(made, name)
+
+    return _by_encoding(other, "ENCODE", written)
 
 
 def _digits(size: int, of: Sql, order: Sql | None = None) -> str:
     """The hexadecimal digits of a number of so many bytes, the largest first; null for another number of bytes."""
-    word = "BIG_ENDIAN" if order is None else order.literal
-    if word not in ("BIG_ENDIAN", "LITTLE_ENDIAN"):
+    if order is not None and order.literal not in (None, "BIG_ENDIAN", "LITTLE_ENDIAN"):
         raise SqlError("the order of the bytes is 'BIG_ENDIAN' or 'LITTLE_ENDIAN'")
+    word = "'BIG_ENDIAN'" if order is None else order.text
 
     def ordered(digits: str) -> str:
-        made = digits
-        if word == "LITTLE_ENDIAN":
-            made = f"concat({', '.join(f'substring({digits}, {place}, 2)' for place in range(2 * size - 1, 0, -2))})"
+        little = f"concat({', '.join(f'substring({digits}, {place}, 2)' for place in range(2 * size - 1, 0, -2))})"
+        by = f"CASE WHEN {word} = 'BIG_ENDIAN' THEN {digits} WHEN {word} = 'LITTLE_ENDIAN' THEN {little} END"
+        made = {"'BIG_ENDIAN'": digits, "'LITTLE_ENDIAN'": little}.get(word, by)
         return f"CASE WHEN length({digits}) = {2 * size} THEN {made} END"
 
     return let(f"hex({of.text})", "_digits", ordered)

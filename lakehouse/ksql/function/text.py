@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from lakehouse.errors import SqlError
 from lakehouse.ksql.function.in_bytes import EMPTY, A, joined_bytes, split_bytes
 from lakehouse.ksql.function.record import Function, Signature, function
 from lakehouse.ksql.function.sql import Sql, text
@@ -131,7 +130,9 @@ def _character(of: Sql) -> str:
 def _escaped(of: Sql) -> str:
     """The characters that Java's escapes stand for; null without one."""
     if of.literal is None:
-        raise SqlError("CHR takes a number, or a text in quotes")
+        units = f"array_join(regexp_extract_all({of.text}, '\\\\\\\\u([0-9a-fA-F]{{4}})', 1), '')"
+        right = f"{of.text} RLIKE '^(\\\\\\\\u[0-9a-fA-F]{{4}})+$'"
+        return f"CASE WHEN {right} THEN decode(unhex({units}), 'UTF-16BE') END"
     codes = re.findall(r"\\u([0-9a-fA-F]{4})", of.literal)
     if "".join(f"\\u{code}" for code in codes) != of.literal or not codes:
         return "cast(NULL AS string)"
