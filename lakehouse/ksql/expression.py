@@ -243,7 +243,11 @@ class Visible:
         keys, values = ([self.sql(pair[n]) for pair in node.pairs] for n in (0, 1))
         values = coerced(values, node.at)
         kind = k.map_of(common(keys, "the keys of a MAP", node.at), common(values, "the values of a MAP", node.at))
-        pairs = [f"{key.text}, {value.text}" for key, value in zip(keys, values, strict=True)]
+        if any(key.kind != k.STRING for key in keys):
+            raise SqlError(f"the keys of a MAP are texts, found {', '.join(str(key.kind) for key in keys)}", node.at)
+        # Spark's maps have no null key; ksqlDB writes one as this text.
+        names = [key.text if key.literal is not None else f"coalesce({key.text}, 'null')" for key in keys]
+        pairs = [f"{name}, {value.text}" for name, value in zip(names, values, strict=True)]
         return Sql(f"map({', '.join(pairs)})", kind)
 
     def _structof(self, node: t.StructOf) -> Sql:
