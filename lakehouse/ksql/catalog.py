@@ -122,10 +122,10 @@ class Catalog:
         written = [of for of in self.declared.values() if queries(of) and of.topic == topic]
         return next((of for of in written if of.name != name), None)
 
-    def next_query(self, prefix: str) -> str:
-        """Return a query's name, as ksqlDB counts them: CTAS_VISITS_3."""
+    def next_query(self, prefix: str, given: str = "") -> str:
+        """Return a query's name: the given one, or as ksqlDB counts them: CTAS_VISITS_3."""
         self.queries += 1
-        return f"{prefix}_{self.queries}"
+        return given or f"{prefix}_{self.queries}"
 
     def add(self, item: Entry) -> None:
         """Add a stream or a table, or put it in the place of the earlier one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -20,10 +21,12 @@ LATER = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR", "JSON_SR")
 OF_SOURCE = (
     "KAFKA_TOPIC", "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "PARTITIONS", "REPLICAS", "TIMESTAMP", "TIMESTAMP_FORMAT",
     "WRAP_SINGLE_VALUE", "VALUE_DELIMITER", "KEY_DELIMITER", "WINDOW_TYPE", "WINDOW_SIZE", "KEY", "RETENTION_MS",
+    "CLEANUP_POLICY",
 )  # fmt: skip
 OF_QUERY = (
     "KAFKA_TOPIC", "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "PARTITIONS", "REPLICAS", "TIMESTAMP", "TIMESTAMP_FORMAT",
     "WRAP_SINGLE_VALUE", "VALUE_DELIMITER", "KEY_DELIMITER", "RETENTION_MS",
+    "CLEANUP_POLICY", "QUERY_ID",
 )  # fmt: skip
 WINDOW_TYPES = ("SESSION", "TUMBLING", "HOPPING")
 
@@ -111,6 +114,20 @@ def _given(
         _text(given, "TIMESTAMP_FORMAT"), _name(given, "KEY"), at, _is_wrapped(given, value_format),
         _delimiter(given, "KEY_DELIMITER") or delimiters[1], _delimiter(given, "VALUE_DELIMITER") or delimiters[0],
     )  # fmt: skip
+
+
+def query_id(given: Properties) -> str:
+    """Return the name that WITH gives to a query, in upper case; empty if it gives none. Raises SqlError."""
+    name = _text(given, "QUERY_ID") or ""
+    if name and not re.fullmatch(r"\w+", name, re.ASCII):
+        raise SqlError("QUERY_ID is of letters, digits and underscores", given["QUERY_ID"].at)
+    return name.upper()
+
+
+def insert_id(given: Properties, at: int) -> str:
+    """Return the name of the query of INSERT INTO ... WITH, which can have nothing else. Raises SqlError."""
+    _check(given, ("QUERY_ID",), at)
+    return query_id(given)
 
 
 def _check(given: Properties, known: tuple[str, ...], at: int) -> None:

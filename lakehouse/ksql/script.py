@@ -11,7 +11,7 @@ from typing import Any
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql import source
 from lakehouse.ksql.catalog import Catalog, Entry, Relational, checked_name, queries, read_by, sources_of
-from lakehouse.ksql.properties import limits, of_query
+from lakehouse.ksql.properties import insert_id, limits, of_query, query_id
 from lakehouse.ksql.query import QueryTarget, compiled
 from lakehouse.ksql.reread import over, reread
 from lakehouse.ksql.sinks import as_written, check_format, check_key, sink_of, widened
@@ -190,7 +190,7 @@ class Script:
         prefix = f"C{statement.kind[0]}AS_{statement.name}"
         return Entry(
             statement.kind, statement.name, given.topic, (given.key_format, given.value_format), made, text, query,
-            partitions=given.partitions, query_name=self.catalog.next_query(prefix),
+            partitions=given.partitions, query_name=self.catalog.next_query(prefix, query_id(statement.properties)),
             is_wrapped=given.is_wrapped is not False, delimiter=given.value_delimiter,
             key_delimiter=given.key_delimiter, limits=asked.limits,
         )  # fmt: skip
@@ -223,7 +223,8 @@ class Script:
                 f"schema is {_schema(target.made)}",
                 statement.query.at,
             )
-        self.catalog.insert(target.name, self.catalog.next_query("INSERTQUERY"), statement.query)
+        name = self.catalog.next_query("INSERTQUERY", insert_id(statement.properties, statement.at))
+        self.catalog.insert(target.name, name, statement.query)
         self._made.clear()
 
     def _altered(self, statement: s.Alter, text: str) -> Entry:

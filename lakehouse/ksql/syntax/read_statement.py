@@ -52,7 +52,7 @@ class StatementReader(ExpressionReader):
         )  # fmt: skip
 
     def _read_insert_select(self, part: Part, at: int) -> s.Statement:
-        return s.InsertSelect(self._name(part), self._query(_child(part, "query")), at=at)
+        return s.InsertSelect(self._name(part), self._query(_child(part, "query")), self._properties(part), at=at)
 
     def _read_insert_values(self, part: Part, at: int) -> s.Statement:
         names = _child(part, "name_list")

@@ -130,6 +130,7 @@ class InsertSelect(Statement):
 
     target: str
     query: Query
+    properties: Properties
 
 
 @dataclass(frozen=True, slots=True)
