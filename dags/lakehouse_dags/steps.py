@@ -18,6 +18,13 @@ from lakehouse_dags.operator import REQUEST_TASK, LakehouseOperator, requested
 APPROVAL_TIME = timedelta(days=1)
 ASKED_AGAIN = 3
 FACTS_TASK = "facts"
+# What the command calls them in its JSON, for a person who has to decide.
+WORDS = {
+    "added": "rows added",
+    "removed": "rows removed",
+    "changed": "rows changed",
+    "back_to": "undone by a revert to tick",
+}
 
 
 class CheckRequest(BaseOperator):
@@ -161,7 +168,7 @@ class Approval(ApprovalOperator):
         """Say what would be done, and wait for the answer; no answer within a day is a refusal."""
         request, found = requested(context), context["ti"].xcom_pull(task_ids=self.shown)
         lines = [
-            f"* {commands.plain(name)}: **{commands.plain(value, 1000)}**"
+            f"* {commands.plain(WORDS.get(name, name))}: **{commands.plain(value, 1000)}**"
             for name, value in {**request, **found}.items()
             if value is not None and name not in ("event", "plan", "dry_run", "chunk_hours")
         ]

@@ -153,9 +153,14 @@ def _failure(code: int, err: str, command: str) -> LakehouseError:
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     """A row as the command printed it, its values as the page shows them."""
     steps = [{n: step.get(n) for n in ("topic", "partition", "offset", "event_time_ms", "tick", "did", "reason")}
-             | {"key": cell(step["key"]), "value": cell(step["value"]), "row": _values(step["row"])}
+             | {"key": cell(step["key"]), "value": _record(step["value"]), "row": _values(step["row"])}
              for step in row["steps"]]  # fmt: skip
     return {**row, "key": _values(row["key"]), "found": _values(row["found"]), "steps": steps}
+
+
+def _record(value: Any) -> Any:
+    """The value of a record: by its columns if it has any. As text, a decimal would stand in quotes."""
+    return _values(value) if isinstance(value, dict) else cell(value)
 
 
 def _values(row: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -50,6 +50,7 @@ def test_a_row_is_explained(shop):
     assert [(step["offset"], step["did"], step["row"]) for step in row["steps"]] == [
         (0, "inserted", {"n": 1}), (2, "updated", {"n": 2}),
     ]  # fmt: skip
+    assert [step["value"] for step in row["steps"]] == [{"user": "ann"}] * 2, "by its columns, as a row"
 
 
 @pytest.mark.parametrize("key", ["nobody", "--help", "--app=/etc/passwd", "$(touch gone)", "a b", "'; --", "{{ 7 }}"])

@@ -117,8 +117,8 @@ def test_the_first_backfill(browser: Browser, airflow: Airflow, shop: Shop) -> N
     asked = shown(browser)
     before, after = wanted(condition=False), wanted(condition=True)
     assert f"reason: {REASON}" in asked
-    assert f"removed: {len(before.keys() - after.keys())}" in asked
-    assert f"changed: {sum(before[name] != row for name, row in after.items())}" in asked
+    assert f"rows removed: {len(before.keys() - after.keys())}" in asked
+    assert f"rows changed: {sum(before[name] != row for name, row in after.items())}" in asked
     browser.picture("first-backfill-approve")
     browser.click("[data-testid=hitl-option-Approve]")
     end(airflow, browser)

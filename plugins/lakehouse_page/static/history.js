@@ -1,7 +1,7 @@
 // The history of a row by its key, and its explanation: the records behind it, step by step.
 
 import { ask, isOvertaken, ofTable } from "./api.js";
-import { side } from "./changes.js";
+import { keyOf, side } from "./changes.js";
 import { busy, h, hint, problem, show } from "./dom.js";
 import { decided, named, number, plural, table, time, value } from "./format.js";
 
@@ -72,13 +72,18 @@ export function history(container, view) {
   return { moved: (version) => { view.at = String(version); show(explained); } };
 }
 
+// The value of a record: its columns, or the text of one that has none.
+function recorded(of) {
+  return of !== null && typeof of === "object" ? h("td", null, keyOf(of)) : h("td", { class: "mono", title: String(of ?? "") }, value(of));
+}
+
 function told(row) {
   const columns = [{ name: "record" }, { name: "event time" }, { name: "tick", right: true }, { name: "value" }, { name: "did" }, { name: "row after" }];
   let before = null;
   const lines = row.steps.map((step) => {
     const line = h("tr", null,
       h("td", { class: "mono" }, step.topic ? `${step.topic}/${step.partition}@${step.offset}` : "by hand"), h("td", null, time(step.event_time_ms)), h("td", { class: "right" }, number(step.tick)),
-      h("td", { class: "mono", title: String(step.value ?? "") }, value(step.value)), h("td", null, h("span", { class: "badge" }, step.did), step.reason ? ` ${step.reason}` : null), h("td", null, side(step.row, before ?? {})));
+      recorded(step.value), h("td", null, h("span", { class: "badge" }, step.did), step.reason ? ` ${step.reason}` : null), h("td", null, side(step.row, before ?? {})));
     before = step.row;
     return line;
   });

@@ -48,7 +48,7 @@ export function plot(container, versions, by, marks, onPick) {
     width: Math.max(container.clientWidth, 200),
     height: HEIGHT,
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"),
-    padding: [10, 26, 0, 0],
+    padding: [10, 34, 0, 0], // half a label of the axis is right of the last moment
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
     scales: { x: { time: by === "time" }, y: { range: (_, low, high) => [0, Math.max(high ?? 0, 1) * 1.1] } },

@@ -10,7 +10,7 @@ const LIMIT = 50;
 export function rows(container, view) {
   const result = h("div", null, busy("Reading …"));
   const search = h("input", { type: "search", id: "prefix", placeholder: "key begins with …", autocomplete: "off", spellcheck: "false" });
-  const named = h("input", { type: "text", id: "named", placeholder: "tick:7, 2026-01-31T12:00Z, commit:…", autocomplete: "off", spellcheck: "false" });
+  const named = h("input", { type: "text", id: "named", placeholder: "tick:7, 2026-01-31T12:00Z", title: "tick:7; a time of the records: 2026-01-31T12:00Z; one of the commits: commit:2026-01-31T12:00Z", autocomplete: "off", spellcheck: "false" });
   let limit = LIMIT;
   let pause = null;
 
