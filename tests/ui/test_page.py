@@ -140,9 +140,10 @@ def test_the_history_of_a_row_and_its_explanation(browser, airflow):
     assert [row[0] for row in rows(browser)] == ["updated", "inserted"]
     browser.click("#explain")
     browser.find("#explained .verdict", "The table has the same. orders=2")
-    told = "return [...document.querySelectorAll('#explained tbody tr')].map(r => r.cells[3].innerText.split(/\\s+/))"
     # The values of a record as those of a row: a decimal is no text in quotes.
-    assert browser.run(told) == [["customer", "ann", "item", "tea", "amount", "2.5"]] * 2
+    value = "[...r.cells[3].querySelectorAll('.pair')].map(p => p.innerText)"
+    told = browser.run(f"return [...document.querySelectorAll('#explained tbody tr')].map(r => {value})")
+    assert told == [["customer ann", "item tea", "amount 2.5"]] * 2
     browser.run("window.scrollTo(0, document.body.scrollHeight)")
     picture(browser, "airflow-page-history")
     assert browser.complaints() == []
