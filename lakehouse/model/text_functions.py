@@ -74,7 +74,10 @@ def _hex(value: Any) -> str:
 
 
 def _decode(data: bytes, codec: str) -> str:
-    return data.decode(_CODECS[codec], "replace")
+    try:
+        return data.decode(_CODECS[codec])
+    except UnicodeDecodeError as error:
+        raise NeedsSpark(f"the model does not read {data!r} as {codec}; run this on Spark.") from error
 
 
 def _encode(text: str, codec: str) -> bytes:

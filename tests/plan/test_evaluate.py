@@ -78,7 +78,7 @@ def test_gives(text: str, expected: Any) -> None:
         "aggregate(array(1, 2), 0, (s, x) -> s + x, s -> s * 10)", "floor(d, 1)", "replace(s, 'a')", "lpad(s, 9)",
         "sequence(date'2020-01-01', date'2020-01-03')", "greatest(n, s)", "length(n)", "upper(n)", "substring(n, 1)",
         "timestamp_millis(9999999999999999)", "date_from_unix_date(99999999)", "try_element_at(array(1), 0)",
-        "pmod(d, 2)", "array(n, s)", "array(n, d)", "abs(low)", "-low",
+        "pmod(d, 2)", "array(n, s)", "array(n, d)", "abs(low)", "-low", "decode(unhex('ff'), 'UTF-8')",
     ],
 )  # fmt: skip
 def test_says_that_it_needs_spark_rather_than_guess(text: str) -> None:
