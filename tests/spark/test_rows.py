@@ -58,12 +58,12 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("app", "batches"), [(FEW, [4]), (APP, [1, 3]), (CHAINED, [1, 2, 3])], ids=["1", "2", "3"])
+@pytest.mark.parametrize(("app", "batches"), [(APP, [1]), (CHAINED, [1, 2])], ids=["all", "chained"])
 def test_any_batches_give_the_models_tables_and_changelogs(
     spark: SparkSession, tmp_path: Path, app: lh.App, batches: list[int]
 ) -> None:
     """Each table in each batch takes seconds, so the more batches, the fewer tables."""
-    sent = records(len(batches), 60, batches[-1])
+    sent = records(len(batches), 60, 3)
     expected = on_model(app, sent)
     assert len(expected.changelogs["chain"]) > 5
     found = SparkReplay(spark, tmp_path)(app, sent, batches)

@@ -31,15 +31,6 @@ def compared(found: model.Result, expected: model.Result, app: App) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_two_batches_give_the_models_tables_and_topics(spark: SparkSession, tmp_path: Path) -> None:
-    sent = records(1, 60, 2)
-    expected = on_model(FEW, sent)
-    assert len(expected.topics["closing"]) > 20
-    compared(SparkReplay(spark, tmp_path)(FEW, sent, [1]), expected, FEW)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     ("seed", "batches"), [(2, [5]), (3, None), (4, [1, 3, 4])], ids=["at-once", "one-writer", "restarts"]
 )
