@@ -27,6 +27,14 @@ SECRETS = {
     "spark.hadoop.lakehouse.odd": ' \\ # ! = : "quoted" \'\u20ac\U0001f600\t${HOME} $(id)',
 }
 
+# Compiling each plan to Java code takes a quarter of the time. The command does it; so does make test-all where
+# everything that is computed is computed once, and no other test of the shared session.
+COMPILED = ("tests/spark/test_scenarios.py", "tests/ksql/", "tests/properties/", "tests/demo/")
+PLANS = {
+    "compiled": {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"},
+    "as they are": {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
+}
+
 LONGEST = ("tests/spark/test_scenarios.py", "tests/ksql/test_on_spark.py", "tests/cli/test_end_to_end.py")
 
 # Nothing may depend on the local time zone: one of the two processes of `make test` runs where an hour comes twice.
@@ -66,13 +74,23 @@ def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
 
     # Thousands of small plans: code that compiles quickly beats code that runs quickly.
     options = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"}
-    options |= SECRETS
-    if is_core(pytestconfig):
-        # Compiling each plan to Java code takes a quarter of the time; make test-all does it, as the command does.
-        options |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    options |= SECRETS | PLANS["as they are"]
     session = open_session(load(environ={"LAKEHOUSE_SPARK_OPTIONS": json.dumps(options)}))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plans(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> None:
+    """Compile a file's plans, or run them as they are; sessions that are opened from the shared one do the same."""
+    if is_core(pytestconfig) or not any(
+        item.path == request.path and "spark" in getattr(item, "fixturenames", ()) for item in request.session.items
+    ):
+        return
+    session = request.getfixturevalue("spark")
+    for name, value in PLANS["compiled" if request.node.nodeid.startswith(COMPILED) else "as they are"].items():
+        session.conf.set(name, value)
+        session.sparkContext._jsc.sc().conf().set(name, value)
 
 
 def settings_for(folder: Path, servers: str, **run: str) -> Settings:
