@@ -37,6 +37,12 @@ def needed() -> str | None:
     return f"found no {' and no '.join(missing)}; expected Debian's chromium. `make test-ui` as root installs it."
 
 
+MOVING = """
+    return document.getAnimations().some(
+        one => one.playState === "running" && isFinite(one.effect.getTiming().iterations))
+"""
+
+
 class Browser:
     """One browser with one window. It waits for what is asked for, as a person would."""
 
@@ -117,6 +123,7 @@ class Browser:
     def picture(self, name: str) -> None:
         """Save what the window shows as docs/NAME.png when UPDATE_PICTURES is set, else nowhere."""
         if os.environ.get("UPDATE_PICTURES"):
+            self.until(lambda: not self.run(MOVING), "what opens is open")
             shot = base64.b64decode(self._send("GET", f"{self._session}/screenshot"))
             (PICTURES / f"{name}.png").write_bytes(shot)
 
