@@ -30,6 +30,9 @@ DEFAULTS = {
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     # A job keeps some hundred pieces of generated code in use. With the default of 100, batches compile many again.
     "spark.sql.codegen.cache.maxEntries": "2000",
+    # A frame that is sent to all tasks takes a page at least, however small it is, until its plan is forgotten. With
+    # pages of 32 MB, the default for this heap, a plan with many joins filled it.
+    "spark.buffer.pageSize": "2m",
     # 200 shuffle partitions and 50 snapshot partitions cost seconds a batch.
     "spark.databricks.delta.snapshotPartitions": "1",
     # VACUUM lists a folder in this many tasks; the default of 10,000 takes minutes for a handful of files.

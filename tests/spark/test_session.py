@@ -35,6 +35,11 @@ def test_secrets_among_sparks_options_are_not_on_the_jvms_command_line(spark: Sp
     assert CANARY not in of_process(spark, "environ")
 
 
+def test_a_small_frame_that_is_sent_to_all_tasks_takes_little_memory(spark: SparkSession) -> None:
+    """It takes one page at least: 32 MB, if Spark chooses for a heap of 3 GB."""
+    assert jvm(spark).org.apache.spark.SparkEnv.get().memoryManager().pageSizeBytes() == 2 << 20
+
+
 def test_kafkas_password_is_not_on_the_jvms_command_line(spark: SparkSession) -> None:
     login = {"sasl.mechanism": "PLAIN", "sasl.username": "lakehouse", "sasl.password": "canary-in-kafka"}
     options = {f"kafka.{name}": value for name, value in for_java(login).items()}
