@@ -63,7 +63,7 @@ def has_map_inside(kind: Kind) -> bool:
     return any(of.name == "MAP" or has_map_inside(of) for of in kind.inner)
 
 
-def check_key(kind: Kind, what: str, at: int) -> None:
+def check_key_type(kind: Kind, what: str, at: int) -> None:
     """Raise SqlError for a type that no key has: the entries of a map have no order."""
     if kind.name == "MAP" or has_map_inside(kind):
         raise SqlError(f"{what}: a key can't be a {kind} here", at)

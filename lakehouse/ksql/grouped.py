@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import BOUNDS, Relational, SqlColumn, bound
-from lakehouse.ksql.coerced import check_key
+from lakehouse.ksql.coerced import check_key_type
 from lakehouse.ksql.expression import Seen, Visible
 from lakehouse.ksql.function.aggregate import AGGREGATES, AggregateFunction, Option
 from lakehouse.ksql.function.sql import Sql, column
@@ -159,7 +159,7 @@ def _keys(scope: Visible, items: list[NamedItem], by: list[Sql], query: Query) -
     """The items that are the grouping expressions, in their order."""
     found = []
     for expression, of in zip(query.group_by, by, strict=True):
-        check_key(of.kind, "GROUP BY", expression.at)
+        check_key_type(of.kind, "GROUP BY", expression.at)
         plain = [item for item in items if not aggregates_in(item.expression)]
         same = [item for item in plain if _text(scope, item.expression) == of.text]
         if not same:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import PSEUDO, Entry
-from lakehouse.ksql.coerced import check_key
+from lakehouse.ksql.coerced import check_key_type
 from lakehouse.ksql.expression import Seen, Visible
 from lakehouse.ksql.function.sql import Sql, column
 from lakehouse.ksql.items import Side
@@ -113,7 +113,7 @@ def _on_streams(join: JoinClause, scope: Visible, own: Visible) -> tuple[t.Expr,
             kinds = scope.sql(mine).kind, own.sql(theirs).kind
             if kinds[0] != kinds[1]:
                 raise SqlError(f"invalid join condition: types don't match. Found {kinds[0]} = {kinds[1]}", on.at)
-            check_key(kinds[0], "invalid join condition", on.at)
+            check_key_type(kinds[0], "invalid join condition", on.at)
             return mine, theirs
     raise SqlError("invalid join condition: each side of = reads one of the two streams. Write S.COLUMN", on.at)
 

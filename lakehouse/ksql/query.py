@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import BOUNDS, PSEUDO, Entry, Relational, SqlColumn, bound, is_windowed
-from lakehouse.ksql.coerced import check_key
+from lakehouse.ksql.coerced import check_key_type
 from lakehouse.ksql.expression import Seen, Visible
 from lakehouse.ksql.function.collection import choices
 from lakehouse.ksql.function.sql import Sql, column
@@ -172,7 +172,7 @@ def _selected(stream: Stream, scope: Visible, items: list[NamedItem], query: Que
     made = [(item, scope.sql(item.expression)) for item in items]
     by = [scope.sql(one) for one in query.partition_by]
     for node, of in zip(query.partition_by, by, strict=True):
-        check_key(of.kind, "PARTITION BY", node.at)
+        check_key_type(of.kind, "PARTITION BY", node.at)
     nothing = bool(by) and all(one.kind.is_null for one in by)
     own = [] if nothing else by if by else [scope.sql(t.Name(name, begin.sides[0].alias)) for name in begin.key]
     key = [JoinKey(one.text, one, one.text) for one in own]

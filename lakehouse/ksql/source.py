@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql.catalog import HIDDEN_KEY, Entry, Relational, SqlColumn, checked_name
-from lakehouse.ksql.coerced import check_key
+from lakehouse.ksql.coerced import check_key_type
 from lakehouse.ksql.function.sql import text as literal
 from lakehouse.ksql.moments import arrived, has_moment
 from lakehouse.ksql.properties import With, of_source
@@ -112,7 +112,7 @@ def _check_role(statement: CreateSource, element: SchemaElement) -> None:
     if element.role == "PRIMARY KEY" and statement.kind == "STREAM":
         raise SqlError(f"column {element.name} is a 'PRIMARY KEY' column: please use 'KEY' for streams", element.at)
     if element.role:
-        check_key(element.kind, f"column {element.name}", element.at)
+        check_key_type(element.kind, f"column {element.name}", element.at)
 
 
 def _stream(statement: CreateSource, columns: _Columns, given: With) -> Stream:

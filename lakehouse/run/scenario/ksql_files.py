@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, reason
 from lakehouse.run.scenario.scenario import Scenario
 
 
@@ -19,7 +19,7 @@ def scenario_of(statements: Path, inputs: Path, outputs: Path) -> Scenario:
     try:
         text = statements.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{statements}: can't be read: {error}. Expected SQL statements in UTF-8.") from error
+        raise ConfigError(f"{statements}: can't be read: {reason(error)}. Expected SQL statements in UTF-8.") from error
     expected = {"outputs": _list(outputs, "outputs")}
     return Scenario(statements, statements.stem, "", _list(inputs, "inputs"), expected, statements=(text,))
 
@@ -28,7 +28,7 @@ def _list(file: Path, name: str) -> list[dict[str, Any]]:
     try:
         content = json.loads(file.read_text("utf-8"), parse_float=Decimal)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{file}: can't be read: {error}. Expected a JSON object with {name}.") from error
+        raise ConfigError(f"{file}: can't be read: {reason(error)}. Expected a JSON object with {name}.") from error
     found = content.get(name) if isinstance(content, dict) else None
     if not isinstance(found, list) or not all(isinstance(one, dict) and "topic" in one for one in found):
         raise ConfigError(f'{file}: expected {{"{name}": [{{"topic": ..., "key": ..., "value": ...}}, ...]}}.')

@@ -131,16 +131,16 @@ def _load_file(where: str, what: str) -> ModuleType:
         raise ConfigError(
             f"{what}: no such file; expected a Python file. `lakehouse init NAME` makes one with an application."
         )
+    try:
+        path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{where}: can't be read: {reason(error)}. Expected a Python file.") from error
     name = f"lakehouse_application_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"{where}: can't be loaded as Python.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    try:
-        path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{where}: can't be read: {reason(error)}. Expected a Python file.") from error
     try:
         spec.loader.exec_module(module)
     except Exception as error:
