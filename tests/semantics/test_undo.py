@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -34,6 +34,7 @@ from lakehouse.semantics.operators.undo import RowGroup, is_first_half
 from lakehouse.semantics.position import Position
 
 ROWS = ("a", "b", "c")
+MANY = 2_000
 INTEGERS = st.none() | st.integers(-3, 3)
 DECIMALS = st.none() | st.decimals("-99999999", "99999999", places=2, allow_nan=False)
 DOUBLES = st.none() | st.floats(width=64)
@@ -157,6 +158,47 @@ def test_rows_that_are_put_in_are_not_folded_again() -> None:
         values = rule.add(values, number, str(number))
         assert rule.result(values) == sum(range(number + 1))
     assert len(calls) == 99
+
+
+class Compared(str):
+    """A value that counts how often it is compared, or looked up."""
+
+    times: ClassVar[int] = 0
+    __slots__ = ()
+
+    def _count(self) -> Compared:
+        Compared.times += 1
+        assert Compared.times < 40 * MANY
+        return self
+
+    def __hash__(self) -> int:
+        return str.__hash__(self._count())
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self._count(), other)
+
+    def __lt__(self, other: str) -> bool:
+        return str.__lt__(self._count(), other)
+
+    def __gt__(self, other: str) -> bool:
+        return str.__gt__(self._count(), other)
+
+
+@pytest.mark.parametrize(
+    "rule", [Min(), Max(), CollectList(), CollectSet(), CountDistinct(), Histogram(), TopK(2)],
+    ids=lambda rule: type(rule).__name__,
+)  # fmt: skip
+def test_a_change_of_many_rows_of_a_group_folds_it_once(rule: Any) -> None:
+    """A row to which many others refer by a foreign key changes: each of them is taken out and put in again."""
+    form = undoing(rule)
+    values, Compared.times = form.zero(), 0
+    for row in range(MANY):
+        values = form.add(values, Compared(f"{row:06}"), str(row))
+    for row in range(MANY):
+        values = form.undo(values, Compared(f"{row:06}"), str(row))
+        values = form.add(values, Compared(f"{row:06}"), str(row))
+    found = form.result(values)
+    assert found == over(rule, [f"{row:06}" for row in range(MANY)])
 
 
 def test_a_failing_function_is_counted_once_a_row() -> None:

@@ -30,6 +30,11 @@ def _growing(accumulator: Kept) -> Values:
     return accumulator if isinstance(accumulator, Values) else Values(accumulator)
 
 
+def counting(accumulator: Mapping[str, int]) -> Counts:
+    """Return a histogram's accumulator in the form that counts on."""
+    return accumulator if isinstance(accumulator, Counts) else Counts(accumulator)
+
+
 @dataclass(frozen=True, slots=True)
 class CollectList:
     """COLLECT_LIST(column): every value, nulls too, in first-seen order (rule 7); at most `limit` of them."""
@@ -136,8 +141,7 @@ class Histogram:
     def add(self, accumulator: Mapping[str, int], value: str | None, order: object) -> Mapping[str, int]:
         if value is None:
             return accumulator
-        counts = accumulator if isinstance(accumulator, Counts) else Counts(accumulator)
-        return counts.added(value)
+        return counting(accumulator).added(value)
 
     def merge(self, earlier: Mapping[str, int], later: Mapping[str, int]) -> Mapping[str, int]:
         if not earlier:

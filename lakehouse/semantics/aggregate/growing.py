@@ -10,6 +10,7 @@ on from an older one (a window that begins with another one's values), that one 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -63,6 +64,71 @@ class Values(Sequence[Any]):
 
     def __repr__(self) -> str:
         return f"Values({list(self)!r})"
+
+
+class Elements(Sequence[Any]):
+    """A list of which the last equal one of its values is taken out: made when it is read. Equal to a list.
+
+    Otherwise a change of many values, one by one, would look for each of them in the whole list.
+    """
+
+    __slots__ = ("_began", "_length", "_log", "_made", "_same")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, values: Iterable[Any], same: Callable[[Any], Any]) -> None:
+        """same: gives the compared form of a value."""
+        self._began, self._same = list(values), same
+        self._log: list[tuple[Any, bool]] = []  # each value that is added, or taken out
+        self._length = 0
+        self._made: list[Any] | None = None
+
+    def added(self, value: Any) -> Elements:
+        """Return these values and one more."""
+        return self._after((value, True))
+
+    def without(self, value: Any) -> Elements:
+        """Return these values without the last one that is equal; the same, if none is."""
+        return self._after((value, False))
+
+    def _after(self, entry: tuple[Any, bool]) -> Elements:
+        is_read, is_newest = self._made is not None, self._length == len(self._log)
+        whole = self if is_newest and not is_read else Elements(self, self._same)
+        whole._log.append(entry)
+        state = Elements.__new__(Elements)
+        state._began, state._log, state._same, state._made = whole._began, whole._log, whole._same, None
+        state._length = whole._length + 1
+        return state
+
+    def _now(self) -> list[Any]:
+        if self._made is None:
+            values = dict(enumerate(self._began))
+            places: defaultdict[Any, list[int]] = defaultdict(list)
+            for place, value in values.items():
+                places[self._same(value)].append(place)
+            for place, (value, is_added) in enumerate(self._log[: self._length], len(values)):
+                equal = places[self._same(value)]
+                if is_added:
+                    values[place] = value
+                    equal.append(place)
+                elif equal:
+                    del values[equal.pop()]
+            self._made = list(values.values())
+        return self._made
+
+    def __len__(self) -> int:
+        return len(self._now())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._now())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._now()[index]
+
+    def __eq__(self, other: object) -> bool:
+        return self._now() == list(other) if isinstance(other, Elements | Values | list) else NotImplemented
+
+    def __repr__(self) -> str:
+        return f"Elements({self._now()!r})"
 
 
 class Growing(Mapping[str, Any]):
@@ -128,17 +194,24 @@ class Counts(Growing):
 
     def added(self, text: str) -> Counts:
         """Return these counts with one more of a text."""
-        return self._after(text)
+        return self._after((text, 1))
+
+    def without(self, text: str) -> Counts:
+        """Return these counts with one less of a text."""
+        return self._after((text, -1))
 
     @staticmethod
-    def _apply(content: dict[str, Any], entry: str) -> None:
-        content[entry] = content.get(entry, 0) + 1
+    def _apply(content: dict[str, Any], entry: tuple[str, int]) -> None:
+        text, step = entry
+        content[text] = content.get(text, 0) + step
+        if content[text] <= 0:
+            del content[text]
 
 
 class RowValues(Growing):
     """The values of a group's rows, by the rows' keys; the row that was put in last is the last one.
 
-    `made` is what a rule has made of all values: kept as long as rows are only put in.
+    `made` is what a rule has made of all values, if it was needed: `is_made`.
     """
 
     __slots__ = ("is_made", "made")
@@ -147,15 +220,16 @@ class RowValues(Growing):
         super().__init__(content)
         self.is_made, self.made = False, None
 
-    def put(self, row: str, value: Any, made: Any) -> RowValues:
-        """Return the values with those of one more row; `made` is what the rule makes of all of them."""
-        state = self._after((row, value, True))
-        state.keep(made)
-        return state
+    def put(self, row: str, value: Any) -> RowValues:
+        """Return the values with those of one more row."""
+        return self._fresh((row, value, True))
 
     def without(self, row: str) -> RowValues:
         """Return the values without those of a row."""
-        state = self._after((row, None, False))
+        return self._fresh((row, None, False))
+
+    def _fresh(self, entry: tuple[str, Any, bool]) -> RowValues:
+        state = self._after(entry)
         state.is_made, state.made = False, None
         return state
 

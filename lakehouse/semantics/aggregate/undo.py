@@ -29,9 +29,9 @@ from lakehouse.semantics.aggregate.aggregate import (
     SumDoubles,
     SumIntegers,
 )
-from lakehouse.semantics.aggregate.collection import CollectList, Histogram, frozen
+from lakehouse.semantics.aggregate.collection import CollectList, Histogram, counting, frozen
 from lakehouse.semantics.aggregate.custom import Custom, OnFailure, Reduce, attempt
-from lakehouse.semantics.aggregate.growing import RowValues, Values
+from lakehouse.semantics.aggregate.growing import Elements, RowValues
 from lakehouse.semantics.aggregate.wide_sum import SumWideDecimals
 
 EXACT_TYPE = "struct<units: string, nans: bigint, ups: bigint, downs: bigint>"
@@ -154,12 +154,16 @@ class ListRows(LikeRecords):
 
     rule: CollectList
 
+    def add(self, accumulator: Any, value: Any, row: object) -> Any:
+        if not isinstance(accumulator, Elements):
+            return self.rule.add(accumulator, value, row)
+        is_full = self.rule.limit is not None and len(accumulator) >= self.rule.limit
+        return accumulator if is_full else accumulator.added(value)
+
     def undo(self, accumulator: Any, value: Any, row: object) -> Any:
-        held, gone = list(accumulator), frozen(value)
-        for place in range(len(held) - 1, -1, -1):
-            if frozen(held[place]) == gone:
-                return Values(held[:place] + held[place + 1 :])
-        return accumulator  # beyond the limit when it was put in
+        """Take a value out; one that was beyond the limit when it was put in is not there."""
+        held = accumulator if isinstance(accumulator, Elements) else Elements(accumulator, frozen)
+        return held.without(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +173,7 @@ class HistogramRows(LikeRecords):
     rule: Histogram
 
     def undo(self, accumulator: Mapping[str, int], value: str | None, row: object) -> Mapping[str, int]:
-        if value is None:
-            return accumulator
-        left = {text: count - (text == value) for text, count in accumulator.items()}
-        return {text: count for text, count in left.items() if count}
+        return accumulator if value is None else counting(accumulator).without(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +211,12 @@ class FromRows:
 
     def add(self, accumulator: Mapping[str, Any], value: Any, row: str) -> RowValues:
         values = self._values(accumulator)
+        if self.counted is None and not values.is_made:
+            return values.put(row, value)  # folded when a result is needed: once, however many rows of a group change
         made = (self.counted or self.rule).add(self._made(values), value, len(values))
-        return values.put(row, value, made)
+        state = values.put(row, value)
+        state.keep(made)
+        return state
 
     def undo(self, accumulator: Mapping[str, Any], value: Any, row: str) -> RowValues:
         return self._values(accumulator).without(row)
