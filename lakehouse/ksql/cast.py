@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.moment import time_text
-from lakehouse.ksql.function.sql import Sql
+from lakehouse.ksql.function.sql import Sql, copied
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.kind import Kind
@@ -23,8 +23,8 @@ def cast(of: Sql, to: Kind, at: int) -> Sql:
     """Return a cast; what fails is null. Raises SqlError for types between which there is none."""
     text, name = of.text, of.kind.name
     plain = Sql(f"cast({text} AS {to.spark})", to)
-    if of.kind == to:  # a key that is cast is no longer the key, which its text tells
-        return of if of.literal is not None else replace(of, text=f"coalesce({text})")
+    if of.kind == to:  # a key that is cast is no longer the key
+        return of if of.literal is not None else replace(of, text=copied(text))
     if of.kind.is_null:
         return plain
     if name in ("ARRAY", "MAP") and name == to.name:

@@ -10,7 +10,7 @@ import typer
 
 from lakehouse.cli.sql.answer import run
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, settings_of
-from lakehouse.errors import ConfigError, PlanError, reason
+from lakehouse.errors import ConfigError, PlanError
 
 
 def sql(
@@ -34,6 +34,7 @@ def sql(
     Example: lakehouse sql --app app.sql -e "SELECT * FROM visits WHERE name = 'ann';"
     """
     from lakehouse.run.sql.session import SqlSession
+    from lakehouse.run.start.application import statements_in
 
     settings = settings_of(config, lake)
     session = SqlSession(settings)
@@ -42,10 +43,10 @@ def sql(
         raise ConfigError(f"--app {app}: expected a file of SQL (app.sql). For Python applications: `lakehouse query`.")
     if known is not None and known.endswith(".sql"):
         try:
-            session.script.run(_read(Path(known)))
+            session.script.run(statements_in(Path(known)))
         except PlanError as error:
             raise PlanError(f"{known}: {error}") from error
-    texts = [*([_read(file)] if file is not None else []), *(execute or [])]
+    texts = [*([statements_in(file)] if file is not None else []), *(execute or [])]
     if not texts and sys.stdin.isatty():
         from lakehouse.cli.sql.shell import shell
 
@@ -53,10 +54,3 @@ def sql(
         return
     for text in texts or [sys.stdin.read()]:
         run(session, text, as_json=json)
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: can't be read: {reason(error)}. Expected SQL statements in UTF-8.") from error

@@ -7,6 +7,7 @@ from typing import Any
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.record import Function, function
+from lakehouse.ksql.function.sql import copied
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 
@@ -37,7 +38,6 @@ FUNCTIONS: tuple[Function, ...] = (
         nulls="null, if both are equal",
     ),
     function(
-        # Not the argument's own text: what equals a key's text is the key, and this is a copy of it.
-        "AS_VALUE", _FAMILY, "any", "coalesce({0})", 0, ("AS_VALUE('a')", "a"), nulls="the argument itself",
+        "AS_VALUE", _FAMILY, "any", copied("{0}"), 0, ("AS_VALUE('a')", "a"), nulls="the argument itself",
     ),
 )  # fmt: skip

@@ -33,6 +33,11 @@ def condition(loose: str) -> Sql:
     return Sql(f"coalesce({loose}, false)", k.BOOLEAN, loose=loose)
 
 
+def copied(of: str) -> str:
+    """Return the text of a copy of a value: what has a key's own text is the key itself."""
+    return f"coalesce({of})"
+
+
 def let(of: str, name: str, body: Callable[[str], str]) -> str:
     """Return Spark SQL over a value that is computed once, and has this name inside; a column or a literal has none."""
     if re.fullmatch(r"\w+|'[^']*'", of):

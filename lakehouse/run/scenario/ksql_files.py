@@ -9,6 +9,7 @@ from typing import Any
 
 from lakehouse.errors import ConfigError, reason
 from lakehouse.run.scenario.scenario import Scenario
+from lakehouse.run.start.application import statements_in
 
 
 def scenario_of(statements: Path, inputs: Path, outputs: Path) -> Scenario:
@@ -16,10 +17,7 @@ def scenario_of(statements: Path, inputs: Path, outputs: Path) -> Scenario:
 
     Raises ConfigError for a file that can't be read, or has something else.
     """
-    try:
-        text = statements.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{statements}: can't be read: {reason(error)}. Expected SQL statements in UTF-8.") from error
+    text = statements_in(statements)
     expected = {"outputs": _list(outputs, "outputs")}
     return Scenario(statements, statements.stem, "", _list(inputs, "inputs"), expected, statements=(text,))
 

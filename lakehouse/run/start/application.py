@@ -112,10 +112,7 @@ def _load(where: str, what: str, *, sql: bool = True) -> ModuleType:
 def _load_sql(where: str, what: str) -> ModuleType:
     from lakehouse.ksql.script import application
 
-    try:
-        text = Path(where).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{what}: can't be read: {reason(error)}. Expected SQL statements in UTF-8.") from error
+    text = statements_in(Path(where), what)
     module = ModuleType(Path(where).stem)
     try:
         with in_file(where):
@@ -123,6 +120,16 @@ def _load_sql(where: str, what: str) -> ModuleType:
     except PlanError as error:
         raise PlanError(f"{where}: {error}") from error
     return module
+
+
+def statements_in(file: Path, what: str = "") -> str:
+    """Return the text of a file of SQL; `what` is read, for messages (empty: the file). Raises ConfigError."""
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{what or file}: can't be read: {reason(error)}. Expected SQL statements in UTF-8."
+        ) from error
 
 
 def _load_file(where: str, what: str) -> ModuleType:
