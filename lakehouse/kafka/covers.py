@@ -8,6 +8,10 @@ offset.
 An *origin* is the counter of the ticks: a lake, by the id of its bronze table; or a table restored from a topic, by its
 own id. A lake that continues the topic from which its table was restored names the earlier origins, each with its last
 tick, so that a restore can tell the origin of every record.
+
+A changelog that leaves out some of what its table keeps (open windows, groups that HAVING hides, markers of deletes)
+has a topic for that, too, `<topic>-state`: the changes of all that the table keeps, in the same transactions, under the
+same covers.
 """
 
 from __future__ import annotations
@@ -39,7 +43,8 @@ class Cover:
     stream; declared: its declaration's fingerprint. tick: the last tick that is published whole; sent: how many records
     of the ticks after it are published already; at: the position of the last of these. next: the source's offsets after
     the tick, {topic id: {partition: offset}}. clock: the table's, if it has one. before: earlier origins in this topic
-    with their last ticks, the oldest first.
+    with their last ticks, the oldest first. state: the id of the topic that has all that the table keeps, which may be
+    the changelog's own; "" if none has. None: of a stream, or an earlier release began the topic and did not say.
     """
 
     topic: str
@@ -53,6 +58,7 @@ class Cover:
     before: tuple[tuple[str, int], ...] = ()
     sent: int = 0
     at: str | None = None
+    state: str | None = None
     version: int = field(default=VERSION)
 
     def data(self) -> bytes:
@@ -107,6 +113,7 @@ def cover_of(data: bytes | None, where: str) -> Cover:
         declared=_text(said, "declared", where, may_lack=True) or None,
         clock=_clock(said.get("clock"), where), before=tuple(_before(said.get("before"), where)),
         sent=_number(said.get("sent"), "sent", where), at=_text(said, "at", where, may_lack=True) or None,
+        state=None if said.get("state") is None else _text(said, "state", where),
     )  # fmt: skip
 
 

@@ -41,6 +41,11 @@ class ProducerRecord:
     place: bytes | int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class StateRecord(ProducerRecord):
+    """A record for the topic of what a table keeps, see `lakehouse.kafka.covers`."""
+
+
 def produce(bootstrap_servers: str, options: Mapping[str, str], topic: str, records: Iterable[ProducerRecord]) -> int:
     """Write ``records`` to ``topic``, in order per partition, and wait until every one is acknowledged.
 

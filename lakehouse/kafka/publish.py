@@ -21,8 +21,9 @@ from lakehouse.kafka.covers import Cover, name_of
 from lakehouse.kafka.headers import LIMIT, fitted, room
 from lakehouse.kafka.options import for_librdkafka
 from lakehouse.kafka.partitioner import partition
-from lakehouse.kafka.produce import ProducerRecord
+from lakehouse.kafka.produce import ProducerRecord, StateRecord
 from lakehouse.kafka.topics import Cluster
+from lakehouse.plan.schema import state_topic
 
 TIMEOUT_SECONDS = 60.0
 # Readers wait this long for a transaction whose publisher was killed and not restarted; 80 MB can be written in it.
@@ -31,16 +32,20 @@ LARGEST = 1_000_000  # librdkafka's own limit for a record, if a topic does not 
 
 
 class Publisher:
-    """The one publisher of a topic. Opening one fences an older one that still runs.
+    """The one publisher of a topic, and of its table's state if that has a topic. Opening one fences an older one.
 
     `remembered` is the file with the copy of the progress. Raises KafkaUnavailable if Kafka does not take part.
     """
 
-    def __init__(self, cluster: Cluster, options: Mapping[str, str], topic: str, remembered: str) -> None:
+    def __init__(
+        self, cluster: Cluster, options: Mapping[str, str], topic: str, remembered: str, *, with_state: bool = False
+    ) -> None:
         self.topic = topic
-        facts = cluster.topics([topic])[topic]
-        self.topic_id, self._partitions = facts.id, facts.partitions
-        self._largest = _largest(cluster, topic)
+        topics = [topic, state_topic(topic)] if with_state else [topic]
+        facts = cluster.topics(topics)
+        self.topic_id = facts[topic].id
+        self._partitions = {name: fact.partitions for name, fact in facts.items()}
+        self._largest = {name: _largest(cluster, name) for name in topics}
         self._remembered = Path(remembered) if "://" not in remembered else None
         self._producer = Producer(
             {
@@ -54,8 +59,8 @@ class Publisher:
                 "linger.ms": 20,
                 "queue.buffering.max.messages": 500_000,
                 # The topic's own limit is what counts: `fitted` keeps a record within it, and this setting a batch.
-                "message.max.bytes": max(self._largest, LARGEST),
-                "batch.size": min(room(self._largest), LARGEST),
+                "message.max.bytes": max(*self._largest.values(), LARGEST),
+                "batch.size": min(room(min(self._largest.values())), LARGEST),
             }
         )
         try:
@@ -66,7 +71,7 @@ class Publisher:
             ) from None
 
     def publish(self, records: Iterable[ProducerRecord], cover: Cover) -> int:
-        """Write the records and their cover in one transaction; return the number of records.
+        """Write the records and their cover in one transaction; return the number of the changelog's records.
 
         Raises KafkaUnavailable; LakehouseError if another publisher has taken over the topic.
         """
@@ -80,8 +85,9 @@ class Publisher:
         try:
             self._producer.begin_transaction()
             for record in records:
-                self._send(self.topic, fitted(record, self.topic, self._largest), delivered)
-                sent += 1
+                to = state_topic(self.topic) if isinstance(record, StateRecord) else self.topic
+                self._send(to, fitted(record, to, self._largest[to]), delivered)
+                sent += to == self.topic
             # The time is now: by record times Kafka closes the segments, and only closed ones are compacted.
             told = ProducerRecord(self.topic.encode(), cover.data(), time.time_ns() // 1_000_000, partition=0)
             self._send(name_of(self.topic), told, delivered)
@@ -103,7 +109,7 @@ class Publisher:
         # librdkafka takes 0 for "now", and Kafka has no time before 1970: the true event time is in a header.
         place: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
         if record.place is not None:
-            place["partition"] = partition(record.place, self._partitions)
+            place["partition"] = partition(record.place, self._partitions[topic])
         while True:
             try:
                 self._producer.produce(

@@ -21,7 +21,7 @@ from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.near import near
 from lakehouse.plan.refused.steps import Declaration, needed, shown
 from lakehouse.plan.rows import RowsOf
-from lakehouse.plan.schema import check_distinct
+from lakehouse.plan.schema import check_distinct, state_topic
 from lakehouse.plan.step import Rekey
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
@@ -94,7 +94,13 @@ def app(*parts: Table | Sink | FunctionSink) -> App:
                 f"stream {source.name!r} is declared twice, differently. Rename one: stream(..., name=...)."
             )
     check_distinct(sources, "streams")
-    for topic in sinks:
+    for sink in sinks.values():
+        if has_state_topic(sink) and (state := state_topic(sink.topic)) in sinks:
+            raise PlanError(
+                f"topic {state!r} is written by two sinks: it also gets what the table of {sink.topic!r} keeps and its "
+                "changelog leaves out. Give one of them another topic."
+            )
+    for topic in (*sinks, *(state_topic(sink.topic) for sink in sinks.values() if has_state_topic(sink))):
         if any(source.topic == topic for source in sources.values()):
             raise PlanError(f"topic {topic!r} is read and written by this application. Write to another topic.")
     return App(tuple(tables.values()), tuple(sinks.values()), tuple(sources.values()), tuple(functions.values()))
@@ -125,3 +131,13 @@ def read_window(stream: Stream) -> Window | None:
 
 def _names_window(key: tuple[str, ...]) -> bool:
     return key[-len(WINDOW_COLUMNS) :] == WINDOW_COLUMNS
+
+
+def leaves_out(table: Table) -> bool:
+    """Say whether a table's changelog per event lacks something that the table goes on from."""
+    return any(operator.leaves_out for operator in table.operators)
+
+
+def has_state_topic(sink: Sink) -> bool:
+    """Say whether a sink publishes the changes of what its table keeps, too, to a topic of their own."""
+    return isinstance(sink.of, Table) and sink.mode == "event" and leaves_out(sink.of)

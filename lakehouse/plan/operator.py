@@ -34,11 +34,13 @@ class Operator:
     """The facts about an operator.
 
     keeps_more: more is kept than is visible. looks_back: the visible side of a change depends on the row before it.
+    leaves_out: the changelog lacks some changes of what is kept.
     """
 
     __slots__ = ()
     keeps_more = False
     looks_back = False
+    leaves_out = False
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -101,7 +103,7 @@ class LatestBy(Latest):
     order: Expression
     is_time: bool = False
     remembers: int | None = None
-    keeps_more = True
+    keeps_more = leaves_out = True
 
     @classmethod
     def declared(cls, columns: Iterable[Column], order_by: str, retention: str | None, what: str) -> LatestBy:
@@ -198,7 +200,7 @@ class Final(Operator):
     """
 
     idle: int | None = None
-    keeps_more = looks_back = True
+    keeps_more = looks_back = leaves_out = True
 
     def lag(self, window: Window | None) -> int | None:
         return 0
@@ -215,7 +217,7 @@ class Having(Operator):
     """A row is visible while the predicate, over its columns, is true (rule 11)."""
 
     predicate: Expression
-    keeps_more = looks_back = True
+    keeps_more = looks_back = leaves_out = True
 
     def lines(self) -> list[str]:
         return [f"HAVING {self.predicate}"]
@@ -245,7 +247,7 @@ class Expire(Operator):
 class Suppress(Operator):
     """A change that changes nothing is not emitted."""
 
-    looks_back = True
+    looks_back = leaves_out = True
 
     def lines(self) -> list[str]:
         return ["SUPPRESS unchanged"]

@@ -75,6 +75,11 @@ def check_topic(name: str) -> str:
     return name
 
 
+def state_topic(topic: str) -> str:
+    """Return the name of the topic of all that a table keeps, beside the topic of a changelog that leaves some out."""
+    return f"{topic}-state"
+
+
 def check_partitions(partitions: int | None, topic: str) -> int | None:
     """Return a number of partitions that is possible for a topic; PlanError otherwise."""
     if partitions is not None and not (isinstance(partitions, int) and 1 <= partitions <= 10_000):

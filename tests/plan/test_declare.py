@@ -148,6 +148,22 @@ def test_one_table_may_be_kept_and_published() -> None:
     assert made.topics == ("orders",)
 
 
+def test_what_a_table_keeps_and_its_changelog_leaves_out_has_a_topic_of_its_own() -> None:
+    counts = orders.group_by("customer").agg(n=lh.count())
+    big = counts.having("n > 1").table("big")
+    assert lh.describe(lh.app(big.changes().to_topic("out"))).splitlines()[-2:] == [
+        "TOPIC out <- table big, event changelog",
+        "TOPIC out-state <- what the table keeps and that changelog leaves out",
+    ]
+    for tells_all in (counts.table("all").changes(), counts.table("all", suppress=True).changes(net=True)):
+        assert "out-state" not in lh.describe(lh.app(tells_all.to_topic("out")))
+    with pytest.raises(PlanError, match="'out-state' is written by two sinks"):
+        lh.app(big.changes().to_topic("out"), orders.to_topic("out-state"))
+    read = lh.stream("out-state", key="id string", schema="n bigint").latest("read")
+    with pytest.raises(PlanError, match="'out-state' is read and written"):
+        lh.app(big.changes().to_topic("out"), read)
+
+
 def test_a_plan_as_text() -> None:
     totals = orders.filter("n > 1").group_by("customer").agg(total=lh.sum("amount")).table("totals")
     assert lh.describe(lh.app(totals.changes().to_topic("out"))) == "\n".join(

@@ -9,7 +9,8 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import StorageError
 from lakehouse.kafka.covers import Cover
-from lakehouse.run.start.standing import Mine, Restored, Standing, declaration_of, restored_of, standing
+from lakehouse.plan.table import Sink
+from lakehouse.run.start.standing import Mine, Restored, Standing, declaration_of, restored_of, standing, state_in
 
 STREAM = lh.stream("in", key="id string", schema="amount bigint")
 TABLE = STREAM.group_by("id").agg(n=lh.count()).table("totals")
@@ -118,3 +119,35 @@ def test_the_origin_of_a_restored_table_is_read_back_from_its_property() -> None
     restored = Restored("T", (("A", 5), ("B", 2)))
     assert restored_of(restored.text()) == restored
     assert restored_of(None) is None
+
+
+def sink(*, net: bool = False, suppress: bool = False, having: bool = False) -> Sink:
+    made = STREAM.group_by("id").agg(n=lh.count())
+    return (
+        (made.having("n > 1") if having else made).table("totals", suppress=suppress).changes(net=net).to_topic("out")
+    )
+
+
+def test_what_a_table_keeps_has_a_topic_where_the_changelog_leaves_some_out() -> None:
+    for tells_all in (sink(), sink(net=True), sink(net=True, suppress=True)):
+        assert state_in("T", None, tells_all, None) == "T"
+        assert state_in("T", replace(COVER, state="T"), tells_all, None) == "T"
+    for leaves_out in (sink(having=True), sink(suppress=True)):
+        assert state_in("T", None, leaves_out, "S") == "S"
+        assert state_in("T", replace(COVER, topic="deleted since", state="gone"), leaves_out, "S") == "S"
+        assert state_in("T", replace(COVER, state="S"), leaves_out, "S") == "S"
+        for there in (None, "made anew"):
+            with pytest.raises(StorageError, match=r"'out-state'.*'totals'.*deleted, or made anew.*Delete both"):
+                state_in("T", replace(COVER, state="S"), leaves_out, there)
+
+
+def test_a_topic_that_lacks_some_of_the_state_never_claims_it_again() -> None:
+    # The net changes of what is visible; a changelog that an earlier release began; one that suppressed for a while.
+    assert state_in("T", None, sink(net=True, having=True), None) == ""
+    assert state_in("T", COVER, sink(having=True), "S") == ""
+    assert state_in("T", replace(COVER, state="T"), sink(suppress=True), None) == ""
+    assert state_in("T", replace(COVER, state="S"), sink(), None) == ""
+    assert state_in("T", replace(COVER, state=""), sink(), None) == ""
+    # Nobody said, and as far as is known nothing was left out.
+    assert state_in("T", COVER, sink(), None) is None
+    assert state_in("T", COVER, STREAM.to_topic("copy"), None) is None

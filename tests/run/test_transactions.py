@@ -103,6 +103,8 @@ def test_a_transaction_that_fails_leaves_no_changes_open(monkeypatch: pytest.Mon
             open_ones.remove("changes")
 
     class Failing:
+        topic_id = "T"
+
         def publish(self, *_: object) -> int:
             raise KafkaUnavailable("gone")
 

@@ -48,7 +48,7 @@ def restored(bench: Bench, before: list[Record]) -> None:
             covered[str(record.partition)] = record.offset + 1
     frame = bench.spark.createDataFrame(rows, tables.schema(bench.spark, A))
     skip = {SKIP: json.dumps({"replay-a": covered}), RESTORED: Restored("t", (("lake", 1),)).text()}
-    tables.create_filled(frame, bench.lake.open(A), skip)
+    tables.create_filled(frame, bench.lake.open(A), bench.lake.open(A).visible, skip)
 
 
 def test_rows_from_a_changelog_keep_the_order_of_their_maps(spark: SparkSession, tmp_path: Path) -> None:

@@ -41,8 +41,10 @@ def plan(
     Example: lakehouse plan --app app.py --lineage --svg lineage.svg
     """
     from lakehouse.lake.layout import Layout
+    from lakehouse.plan.app import has_state_topic
     from lakehouse.plan.evolution.change import reaches, refusal
     from lakehouse.plan.lineage.drawing import lineage as drawn
+    from lakehouse.plan.schema import state_topic
     from lakehouse.plan.table import Table
     from lakehouse.run.start.application import load_app
     from lakehouse.run.start.changing import misplaced, planned
@@ -59,6 +61,11 @@ def plan(
             "is": f"{sink.mode} changelog" if isinstance(sink.of, Table) else "stream",
         }
         for sink in application.sinks
+    ]
+    sinks += [
+        {"topic": state_topic(sink.topic), "of": sink.of.name, "is": "all that it keeps, for a restore"}
+        for sink in application.sinks
+        if isinstance(sink.of, Table) and has_state_topic(sink)
     ]
     functions = [{"function": of.name, "of": of.of.source.name} for of in application.functions]
     drawing = drawn(application)

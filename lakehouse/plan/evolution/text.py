@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from lakehouse.plan.alert import FunctionSink
-from lakehouse.plan.app import App
+from lakehouse.plan.app import App, has_state_topic
 from lakehouse.plan.operator import IN_TEXT
+from lakehouse.plan.schema import state_topic
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
 
@@ -20,7 +21,9 @@ def describe(item: App | Table | Stream) -> str:
 def _sink(sink: Sink) -> str:
     of = f"table {sink.of.name}, {sink.mode} changelog" if isinstance(sink.of, Table) else _stream(sink.of)
     by = f" PARTITION BY {sink.partition_by}" if sink.partition_by else ""
-    return f"TOPIC {sink.topic}{by} <- {of}"
+    line = f"TOPIC {sink.topic}{by} <- {of}"
+    kept = f"TOPIC {state_topic(sink.topic)} <- what the table keeps and that changelog leaves out"
+    return f"{line}\n{kept}" if has_state_topic(sink) else line
 
 
 def _function(sink: FunctionSink) -> str:

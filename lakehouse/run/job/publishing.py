@@ -14,10 +14,21 @@ from lakehouse.kafka.drain import drain
 from lakehouse.kafka.publish import Publisher
 from lakehouse.kafka.topics import TO_COME, Cluster
 from lakehouse.lake.properties import RESTORED
-from lakehouse.plan.app import App
+from lakehouse.plan.app import App, has_state_topic
+from lakehouse.plan.schema import state_topic
 from lakehouse.plan.table import Sink, Table
 from lakehouse.run.job.transactions import Transaction, cut_changes
-from lakehouse.run.start.standing import Mine, Standing, declaration_of, name_of, restored_of, standing
+from lakehouse.run.start.standing import (
+    Mine,
+    Standing,
+    begins,
+    declaration_of,
+    name_of,
+    restored_of,
+    standing,
+    state_in,
+    unknown_records,
+)
 from lakehouse.settings.config import Settings
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog import published
@@ -30,6 +41,8 @@ if TYPE_CHECKING:
 
 
 DAY_MS = 24 * 60 * 60 * 1000
+# Tombstones stay for a week, so that a lake that restores from the topic sees them.
+COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": str(7 * DAY_MS)}
 
 
 class Publishing:
@@ -62,14 +75,14 @@ class Publishing:
         if sink.topic not in names:
             topics = (sink.of.stream if isinstance(sink.of, Table) else sink.of).topics
             partitions = sink.partitions or max(f.partitions for f in self._cluster.topics(list(topics)).values())
-            if isinstance(sink.of, Table):
-                # Tombstones stay for a week, so that a lake that restores from the topic sees them.
-                config = {"cleanup.policy": "compact", "delete.retention.ms": str(7 * DAY_MS)}
-            else:
-                config = {"cleanup.policy": "delete", "retention.ms": "-1"}
+            config = COMPACTED if isinstance(sink.of, Table) else {"cleanup.policy": "delete", "retention.ms": "-1"}
             self._create(sink.topic, partitions, config)
         if (beside := covers.name_of(sink.topic)) not in names:
             self._cluster.create(beside, 1, covers.CONFIG)
+        if has_state_topic(sink) and (state := state_topic(sink.topic)) not in names:
+            fact = self._cluster.topics([sink.topic])[sink.topic]
+            if begins(fact.id, covers.newest(self._cluster, self._settings.kafka.options, sink.topic)):
+                self._create(state, fact.partitions, COMPACTED)
 
     def _create(self, topic: str, partitions: int, config: dict[str, str]) -> None:
         """A topic of event times: a booking's may lie ahead, and one that Kafka refuses would end publishing."""
@@ -86,8 +99,12 @@ class _Open:
         self._lake, self._cluster, self._sink = lake, cluster, sink
         self._options, self.topic = settings.kafka.options, sink.topic
         self._who: Mine | None = None
-        self._stands(cluster.topics([sink.topic])[sink.topic].id)  # a job that is refused must not fence the publisher
-        self._publisher = Publisher(cluster, self._options, sink.topic, lake.layout.published(sink.topic))
+        topic_id = cluster.topics([sink.topic])[sink.topic].id
+        stands = self._stands(topic_id)  # a job that is refused must not fence the publisher
+        remembered = lake.layout.published(sink.topic)
+        self._publisher = Publisher(
+            cluster, self._options, sink.topic, remembered, with_state=stands.has_state_topic(topic_id)
+        )
         self._standing = self._stands(self._publisher.topic_id)
         self._publisher.remember(self._standing.tick)
         self._clock: tuple[int, Mapping[str, Any]] | None = None  # the table's clock at the last cover
@@ -101,7 +118,7 @@ class _Open:
         self._who = mine  # nobody else can create the table while this job keeps it
         changes = published.records(
             self._lake, self._sink, was.tick, tick, mine.origin,
-            whole=was.whole, covered=was.covered,
+            whole=was.whole, covered=was.covered, with_state=was.has_state_topic(self._publisher.topic_id),
         )  # fmt: skip
         # Closed here, even if a transaction fails: what Spark keeps for them is freed while Spark still runs.
         with closing(changes), closing(cut_changes(changes, was.tick, tick, was.sent, was.at)) as cut:
@@ -120,20 +137,30 @@ class _Open:
         return Cover(
             self._publisher.topic_id, name_of(of), mine.origin, part.tick, published.furthest(covered, was.covered),
             mine.table, declaration_of(of), clock, was.before,
-            part.sent, part.at,
+            part.sent, part.at, was.state,
         )  # fmt: skip
 
     def _stands(self, topic_id: str) -> Standing:
-        cover = covers.newest(self._cluster, self._options, self.topic)
+        cover, state = covers.newest(self._cluster, self._options, self.topic), state_topic(self.topic)
+        there = self._cluster.topics([state])[state].id if self._has(state) else None
         has_records = False
-        if isinstance(self._sink.of, Table) and (cover is None or cover.topic != topic_id):
-            has_records = next(drain(self._cluster, self._options, self.topic), None) is not None
+        if isinstance(self._sink.of, Table) and begins(topic_id, cover):
+            has_records = self._has_records(self.topic)
+            if there is not None and self._has_records(state):
+                raise unknown_records(state)
         mine = self._mine()
         if cover is not None and cover.origin == mine.origin and cover.tick <= mine.tick:
             exact = bronze.last_covers(self._lake.spark, self._lake.layout.records, cover.tick) is not None
             known = published.next_offsets(self._lake, self._sink.of, cover.tick)
             mine = replace(mine, next=known, exact=exact)
-        return standing(self.topic, topic_id, cover, mine, has_records=has_records)
+        stands = standing(self.topic, topic_id, cover, mine, has_records=has_records)
+        return replace(stands, state=state_in(topic_id, cover, self._sink, there))
+
+    def _has(self, state: str) -> bool:
+        return has_state_topic(self._sink) and state in self._cluster.names()
+
+    def _has_records(self, topic: str) -> bool:
+        return next(drain(self._cluster, self._options, topic), None) is not None
 
     def _mine(self) -> Mine:
         of, tick = self._sink.of, latest_complete_tick(self._lake)

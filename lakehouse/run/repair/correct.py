@@ -54,7 +54,7 @@ def correct(
                 f"table {table.name!r} has no late record that fits and was not taken in yet. "
                 f"`lakehouse look late {table.name}` lists them."
             )
-        refold.beginning(opened)  # a restored table: the rows to fold onto must exist
+        refold.check_beginning(opened)  # a restored table: the rows to fold onto must exist
         if dry_run:
             return Corrected(None, count)
         number = interventions.keep_records(opened.lake, records)

@@ -105,7 +105,7 @@ def _refuse_before_restore(opened: OpenTable, rows: DataFrame) -> None:
             "decided in the lake that published, which may have fixed it, and this one can't tell. Fix it there and "
             "restore again; or leave it out here: records that came after the restore can be fixed."
         )
-    refold.beginning(opened)  # the rows that the fix is folded onto must exist, before anything is written
+    refold.check_beginning(opened)  # the rows that the fix is folded onto must exist, before anything is written
 
 
 def _shown(identities: Sequence[Identity]) -> str:

@@ -23,14 +23,8 @@ from lakehouse.spark.transaction import properties
 _INSTEAD = "Build it from bronze: run its application on a lake that has the topics' records."
 
 
-def refuse_kind(opened: OpenTable) -> None:
-    """Raise PlanError for a table that keeps more than its changelog has."""
-    table = opened.table
-    if opened.state != opened.visible:
-        raise PlanError(
-            f"table {table.name!r} keeps more than its changelog shows (final results, HAVING, order_by). Build it "
-            "from bronze: run its application on a lake that has the topic's records."
-        )
+def refuse_kind(table: Table) -> None:
+    """Raise PlanError for a table that goes on from more than its topics have."""
     if meetings(table.stream):
         raise PlanError(
             f"table {table.name!r} is made from a join of streams: the records that wait for others are in no "

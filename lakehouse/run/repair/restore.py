@@ -1,6 +1,8 @@
 """Restores a table from its published changelog alone. The application then goes on from there.
 
-The topic's last record of each key is the row; its headers carry the accumulators and the position. The newest cover,
+The topic's last record of each key is the row; its headers carry the accumulators and the position. Where the changelog
+leaves out some of what the table keeps, that is in a topic beside it, `<topic>-state`, under the same covers: the state
+is made from it, and the visible rows from the state, or, of final results, from the changelog. The newest cover,
 in the topic beside it, says which source offsets the changelog covers: the restored table takes in the records after
 them, whatever the new lake's bronze holds.
 
@@ -15,36 +17,37 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakehouse.errors import KafkaUnavailable, NotFound, PlanError, StorageError
-from lakehouse.formats.decode import decode_columns
-from lakehouse.formats.unfit import Unfit
 from lakehouse.kafka import covers
 from lakehouse.kafka.covers import Cover
 from lakehouse.kafka.drain import drain
-from lakehouse.kafka.headers import LIMIT, RecordHeaders, said_by
+from lakehouse.kafka.headers import RecordHeaders, said_by
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.properties import CLOCK, RESTORED, SKIP
+from lakehouse.plan.app import leaves_out
 from lakehouse.plan.evolution.change import DECLARATION, change_of
+from lakehouse.plan.schema import state_topic
 from lakehouse.plan.table import Table
-from lakehouse.run.repair import restorable
+from lakehouse.run.repair import restorable, restored_rows
 from lakehouse.run.repair.newest import Newest, handed, newest
+from lakehouse.run.repair.restored_rows import INSTEAD
 from lakehouse.run.start.standing import Restored, restored_of
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.semantics.moment import moment
 from lakehouse.spark import folders
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.changelog import changefeed
-from lakehouse.spark.changelog.published import accumulators_of, columns_of, key_format, origin_of
+from lakehouse.spark.changelog.published import origin_of
 from lakehouse.spark.open_lake import OpenTable
+from lakehouse.spark.operators.shown import is_final
+from lakehouse.spark.silver import filled
 from lakehouse.spark.table import tables
 from lakehouse.spark.transaction import properties
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql import DataFrame
 
 TRIES = 5
 
@@ -60,22 +63,26 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A changelog: its cover, and the newest record of each key, to be read once."""
+    """A changelog: its cover, and the newest records of each key, to be read once.
+
+    kept: of all that the table keeps. final: of final results.
+    """
 
     cover: Cover
-    newest: Iterator[Newest]
+    kept: Iterator[Newest]
+    final: Iterator[Newest]
 
 
 def restore(opened: OpenTable, published: Published) -> int:
     """Make a table from its published changelog; return the number of rows.
 
-    Raises PlanError for a table that keeps more than its changelog has, that another declaration published, or whose
+    Raises PlanError for a table that needs more than its topics have, that another declaration published, or whose
     tables above were not restored before; StorageError if the lake has a part of the table already, the topic lacks
     something that it needs, or ended elsewhere than those of the tables above; NotFound if the topic does not exist, or
     has a record that does not belong to the changelog.
     """
     table = opened.table
-    restorable.refuse_kind(opened)
+    restorable.refuse_kind(table)
     with Lease(opened.layout.lease(f"silver-{table.name}"), f"table {table.name!r}"):
         if opened.exists:
             raise StorageError(
@@ -86,16 +93,17 @@ def restore(opened: OpenTable, published: Published) -> int:
         restorable.refuse_alone(opened)
         cluster = Cluster(published.servers, published.options)
         found = _whole(cluster, published.options, table, published.topic)
-        schema = tables.schema(opened.spark, table)
         cover = found.cover
         restorable.check_fits(opened, cover)
         restored = Restored(cover.topic, (*cover.before, (cover.origin, cover.tick)))
         begins = {SKIP: json.dumps(cover.next), RESTORED: restored.text()}
         if cover.clock is not None:
             begins[CLOCK] = json.dumps(cover.clock)
-        with handed(opened.lake, schema, _rows(opened.spark, table, found, schema, going_on=True)) as rows:
-            tables.create_filled(rows, opened, begins)
-            return rows.count()
+        spark, state, seen = opened.spark, tables.state_schema(opened.spark, table), tables.schema(opened.spark, table)
+        kept = restored_rows.rows(spark, table, cover, found.kept, state, going_on=True, kept=True)
+        final = restored_rows.rows(spark, table, cover, found.final, seen)
+        with handed(opened.lake, state, kept) as kept_rows, handed(opened.lake, seen, final) as final_rows:
+            return filled.create(opened, kept_rows, final_rows, begins)
 
 
 @contextmanager
@@ -120,8 +128,8 @@ def changelog(opened: OpenTable, published: Published, tick: int) -> Iterator[Da
         raise NotFound(f"topic {topic!r} covers ticks up to {until}; later changes were not published. Run its job.")
     ends = {origin: tick if origin == mine else end for origin, end in _up_to(ends, mine).items()}
     schema = tables.schema(opened.spark, table)
-    found = _Read(cover, newest(_records(cluster, options, topic, cover, ends)))
-    with handed(opened.lake, schema, _rows(opened.spark, table, found, schema)) as rows:
+    last = newest(_records(cluster, options, topic, cover, ends))
+    with handed(opened.lake, schema, restored_rows.rows(opened.spark, table, cover, last, schema)) as rows:
         yield rows
 
 
@@ -163,39 +171,75 @@ def _whole(cluster: Cluster, options: Mapping[str, str], table: Table, topic: st
     for _ in range(TRIES):
         _check(cluster, cover, table, topic)
         refused = None
-        last = newest(_records(cluster, options, topic, cover))
-        first: list[Newest] = []
+        state = _state(cluster, cover, table, topic)
         try:
-            first += islice(last, 1)  # then everything is read
+            kept = _begun(newest(_records(cluster, options, topic, cover, state=state)))
+            final = _begun(newest(_records(cluster, options, topic, cover))) if is_final(table) else iter(())
         except NotFound as error:
             refused = error
         if (now := _newest(cluster, options, topic)) == cover:
             if refused is not None:
                 raise refused
-            return _Read(cover, chain(first, last))
+            return _Read(cover, kept, final)
         cover = now
     raise KafkaUnavailable(f"topic {topic!r} is being published to. Stop the job that does, then restore.")
 
 
+def _begun(last: Iterator[Newest]) -> Iterator[Newest]:
+    """The same, with all records read."""
+    return chain(list(islice(last, 1)), last)
+
+
+def _state(cluster: Cluster, cover: Cover, table: Table, topic: str) -> str | None:
+    """The topic beside the changelog that has all that the table keeps; None if the changelog has that."""
+    if cover.state == cover.topic or (cover.state is None and not leaves_out(table)):
+        return None
+    state = state_topic(topic)
+    if not cover.state:
+        raise PlanError(
+            f"topic {topic!r} leaves out some of what table {table.name!r} keeps (final results, HAVING, order_by, "
+            f"suppress), and no topic {state!r} has it: an earlier release of lakehouse began the topic, or it has the "
+            f"net changes. {_PUBLISH}"
+        )
+    if state not in cluster.names() or cluster.topics([state])[state].id != cover.state:
+        raise StorageError(
+            f"topic {state!r}, which has what table {table.name!r} keeps beside {topic!r}, was deleted, or made anew. "
+            f"{_PUBLISH}"
+        )
+    return state
+
+
+_PUBLISH = (
+    "Build the table from bronze: run its application on a lake that has the topic's records. Or delete the topic (and "
+    "the one beside it, if it is there), and let its lake publish it again, per event; then restore."
+)
+
+
 def _records(
-    cluster: Cluster, options: Mapping[str, str], topic: str, cover: Cover, until: Mapping[str, int] | None = None
+    cluster: Cluster,
+    options: Mapping[str, str],
+    topic: str,
+    cover: Cover,
+    until: Mapping[str, int] | None = None,
+    state: str | None = None,
 ) -> Iterator[tuple[RecordHeaders, bytes, bytes | None]]:
     """Yield the records of a changelog: headers, key and value. Raises NotFound for one that the cover does not know.
 
-    until: the last tick of each origin; records of others, and later ones, are left out.
+    until: the last tick of each origin; records of others, and later ones, are left out. state: the topic beside the
+    changelog's that is read instead.
     """
     ends = cover.ends()
-    for message in drain(cluster, options, topic):
+    for message in drain(cluster, options, state or topic):
         said = said_by(message)
         if said.of != cover.of or said.origin not in ends:
             raise NotFound(
                 f"record {said.where} is of {said.origin}/{said.of}, expected {cover.of!r} of {', '.join(ends)}: "
-                f"another lake, or another program, writes to the topic. Find out who. {_INSTEAD}"
+                f"another lake, or another program, writes to the topic. Find out who. {INSTEAD}"
             )
         if until is None and said.position.tick > ends[said.origin]:
             raise NotFound(
                 f"record {said.where} is of tick {said.position.tick}, and the topic is covered up to "
-                f"{ends[said.origin]}: somebody else wrote it, or {covers.name_of(topic)!r} was cut. {_INSTEAD}"
+                f"{ends[said.origin]}: somebody else wrote it, or {covers.name_of(topic)!r} was cut. {INSTEAD}"
             )
         within = until is None or said.position.tick <= until.get(said.origin, said.position.tick - 1)
         if (key := message.key()) is not None and within:
@@ -204,9 +248,6 @@ def _records(
 
 def _bytes(data: str | bytes) -> bytes:
     return data.encode() if isinstance(data, str) else data
-
-
-_INSTEAD = "Build the table from bronze; or delete the topic, so that its lake publishes it again, and restore then."
 
 
 def _check(cluster: Cluster, cover: Cover, table: Table, topic: str) -> None:
@@ -233,54 +274,5 @@ def _check(cluster: Cluster, cover: Cover, table: Table, topic: str) -> None:
             if int(partition) >= fact.partitions or offset > ends[name, int(partition)][1]:
                 raise StorageError(
                     f"topic {covers.name_of(topic)!r} says that {name}/{partition} is covered up to offset {offset:,}, "
-                    f"which the topic does not have. Records would be left out silently. {_INSTEAD}"
+                    f"which the topic does not have. Records would be left out silently. {INSTEAD}"
                 )
-
-
-def _rows(
-    spark: SparkSession, table: Table, found: _Read, schema: StructType, *, going_on: bool = False
-) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """The rows from the records, each with its size in bytes; going_on: with all that is needed to take in more."""
-    key, value = columns_of(spark, table)
-    hidden = accumulators_of(spark, table)
-    back = _ticks_back(found.cover)
-    for record in found.newest:
-        said = record.said
-        try:
-            if (shown := decode_columns(said.formats[0], value, record.value)) is None:
-                continue
-            kept = decode_columns("json", hidden, said.accumulators or b"{}") or {}
-            names = decode_columns(key_format(key, *said.formats), key, record.key) or {}
-        except Unfit as error:
-            raise NotFound(f"record {said.where} is not a row of table {table.name!r}: {error}. {_INSTEAD}") from None
-        if going_on and hidden and said.accumulators is None:
-            raise StorageError(
-                f"record {said.where} has no accumulators: they have {said.left_out or 0:,} bytes and did not fit, so "
-                f"table {table.name!r} could not continue. Raise {LIMIT} of its topic above that and let the key "
-                "change once more, or build the table from bronze."
-            )
-        by = back.get(said.origin, 0)
-        row = {
-            **names, **shown, **_moved(table, kept, by), "_event_time": moment(said.event_ms),
-            "_position": tuple(said.position._replace(tick=said.position.tick - by)),
-        }  # fmt: skip
-        yield record.size, tuple(row.get(field.name) for field in schema)
-
-
-def _ticks_back(cover: Cover) -> dict[str, int]:
-    """By origin, the number subtracted from its ticks, so that all of them end at 0, and stay in their order."""
-    back, total = {}, 0
-    for origin, end in reversed(cover.ends().items()):
-        total += end
-        back[origin] = total
-    return back
-
-
-def _moved(table: Table, kept: dict[str, Any], by: int) -> dict[str, Any]:
-    """The accumulators of LATEST and EARLIEST hold positions, too; over rows they hold values."""
-    for item in () if table.stream.undoes else table.fold.aggregations:
-        if item.kind.removesuffix("_k") in ("latest", "earliest"):
-            marked = kept.get(f"_acc_{item.name}") or []
-            for one in marked if isinstance(marked, list) else [marked]:
-                one["at"]["tick"] -= by
-    return kept

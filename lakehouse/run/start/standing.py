@@ -20,9 +20,11 @@ from dataclasses import dataclass, field
 
 from lakehouse.errors import StorageError
 from lakehouse.kafka.covers import Cover, NextOffsets
+from lakehouse.plan.app import has_state_topic
 from lakehouse.plan.evolution.change import DECLARATION, change_of, declared
+from lakehouse.plan.schema import state_topic
 from lakehouse.plan.stream import Stream
-from lakehouse.plan.table import Table
+from lakehouse.plan.table import Sink, Table
 from lakehouse.semantics.epoch import NO_TICK
 
 
@@ -69,6 +71,7 @@ class Standing:
 
     sent: how many records of the ticks after it are in the topic already; at: the position of the last one. before:
     earlier origins, with their last ticks. covered: the offsets of a stream up to which the topic has its records.
+    state: see `Cover`.
     """
 
     tick: int = NO_TICK
@@ -76,18 +79,23 @@ class Standing:
     before: tuple[tuple[str, int], ...] = ()
     covered: NextOffsets = field(default_factory=dict)
     at: str | None = None
+    state: str | None = None
 
     @property
     def whole(self) -> bool:
         """Whether the topic has none of the rows that a restored table began with."""
         return self.tick == NO_TICK and not self.before
 
+    def has_state_topic(self, topic_id: str) -> bool:
+        """Whether the state has a topic beside the changelog's, which has this id."""
+        return self.state not in (None, "", topic_id)
+
 
 def standing(topic: str, topic_id: str, cover: Cover | None, mine: Mine, *, has_records: bool) -> Standing:
     """Return where publishing goes on. Raises StorageError if it must not. has_records: only used without a cover."""
-    if cover is None or cover.topic != topic_id:  # of a topic that was deleted and recreated
+    if cover is None or begins(topic_id, cover):
         if has_records and isinstance(mine.of, Table):
-            raise _refused(topic, "has records, and nothing says which table they are of and up to which tick")
+            raise unknown_records(topic)
         return Standing()
     if cover.of != name_of(mine.of):
         raise _refused(topic, f"has the changelog of {_shown(cover.of)}, not of {_shown(name_of(mine.of))}")
@@ -111,6 +119,40 @@ def standing(topic: str, topic_id: str, cover: Cover | None, mine: Mine, *, has_
             f"{cover.tick} since. Stop that lake's job and restore again",
         )
     raise _refused(topic, f"has the changelog of another lake (or this one's bronze was recreated): {cover.origin}")
+
+
+def unknown_records(topic: str) -> StorageError:
+    """Return the error for a topic that has records and should be empty."""
+    return _refused(topic, "has records, and nothing says which table they are of and up to which tick")
+
+
+def begins(topic_id: str, cover: Cover | None) -> bool:
+    """Say whether a topic has nothing yet: its cover is of a topic that was deleted and recreated, or there is none."""
+    return cover is None or cover.topic != topic_id
+
+
+def state_in(topic_id: str, cover: Cover | None, sink: Sink, there: str | None) -> str | None:
+    """Return the id of the topic that will have all that a sink's table keeps, see `Cover.state`.
+
+    there: the id of the state's topic, if there is one. Raises StorageError if that is not the one that was begun.
+    """
+    if isinstance(sink.of, Stream):
+        return None
+    apart = has_state_topic(sink)
+    tells_all = not (apart or (sink.mode == "net" and sink.of.has_state))
+    if cover is None or begins(topic_id, cover):
+        return topic_id if tells_all else there or ""
+    if cover.state in (None, "", topic_id):
+        return cover.state if tells_all else ""
+    if not apart:
+        return ""  # the state's topic ends here, and the changelog lacks what was left out until now
+    if cover.state != there:
+        raise StorageError(
+            f"topic {state_topic(sink.topic)!r}, which has what table {sink.of.name!r} keeps and {sink.topic!r} leaves "
+            "out, was deleted, or made anew: no lake could be restored from the two. Nothing was published. Delete "
+            "both, and they are published again in full; or leave the sink out."
+        )
+    return there
 
 
 def _check_same(topic: str, cover: Cover, mine: Mine) -> None:

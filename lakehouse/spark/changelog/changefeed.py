@@ -9,29 +9,28 @@ nothing, are then removed from the changes of what the table keeps.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial, reduce, singledispatch
+from functools import partial, reduce
 
-from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from lakehouse.errors import NotFound
 from lakehouse.lake.keys import without_window
 from lakehouse.lake.moment.cut import Cut
-from lakehouse.plan.operator import Having, Operator, Suppress
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Decision
 from lakehouse.spark.changelog.begun import Begun
+from lakehouse.spark.changelog.emitted import let_through
 from lakehouse.spark.key_column import is_key
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators import keyed
 from lakehouse.spark.operators.aggregates import same_key
 from lakehouse.spark.operators.arrivals import timely
 from lakehouse.spark.operators.closing import closings
-from lakehouse.spark.operators.content import image
-from lakehouse.spark.operators.shown import is_final, qualifying
+from lakehouse.spark.operators.shown import is_final
 from lakehouse.spark.operators.way import Way, way_of
 from lakehouse.spark.past import counts, past, present
 from lakehouse.spark.past.moments import Past
@@ -47,13 +46,15 @@ CHANGE_COLUMNS = ("_tombstone", "_event_time_ms", "_position")
 def per_event(
     opened: OpenTable, after: int, to: int, *,
     cut: Cut | None = None, numbered: bool = False, rebuilt: bool = False, shared: Shared | None = None,
+    kept: bool = False,
 ) -> DataFrame:  # fmt: skip
     """Return the changes of the ticks in (after, to], in position order: key, values, accumulators, CHANGE_COLUMNS.
 
     cut: which records count, if not all do; its tick is ignored. numbered: in no order, with `_number`, which counts
     the changes of one record from 0. rebuilt: as the present logic makes them, see `lakehouse.spark.past.present`.
-    shared: see `Shared`. Raises NotFound for final results by a cut, and for a history from the first tick that only
-    earlier logic of a table above could tell.
+    shared: see `Shared`. kept: the changes of all that the table keeps, with the columns of its state; rows that leave
+    with time are not among them. Raises NotFound for final results by a cut, and for a history from the first tick that
+    only earlier logic of a table above could tell.
     """
     table = opened.table
     if cut is not None and not cut.whole and is_final(table):
@@ -66,27 +67,25 @@ def per_event(
     since = present.since(opened) if rebuilt else NO_TICK
     parts = []
     if since > after:  # nothing changes at the tick at which the present logic was swapped in
-        parts = _parts(present.always(opened), after, min(to, since - 1), cut, rebuilt=rebuilt, shared=shared)
+        parts = _parts(present.always(opened), after, min(to, since - 1), cut, shared, rebuilt=rebuilt, kept=kept)
         after = min(to, since)
-    parts += _parts(opened, after, to, cut, rebuilt=rebuilt, shared=shared)
+    parts += _parts(opened, after, to, cut, shared, rebuilt=rebuilt, kept=kept)
     frames = [part.frame(numbered=numbered) for part in parts if part.to > part.after]
     frames = frames or [parts[-1].frame(numbered=numbered)]
     return reduce(DataFrame.unionByName, frames)  # each part is in order, and it is read part by part
 
 
 def _parts(
-    opened: OpenTable, after: int, to: int, cut: Cut | None, *, rebuilt: bool, shared: Shared | None
+    opened: OpenTable, after: int, to: int, cut: Cut | None, shared: Shared | None, *, rebuilt: bool, kept: bool
 ) -> list[_Changes]:
     """The changes between two ticks, cut at the interventions."""
     parts = []
+    part = partial(_Changes, opened, cut=cut, rebuilt=rebuilt, kept=kept)
     for at in interventions.of(opened.lake, opened.name):
         if after < at.at <= to:
-            parts += [
-                _Changes(opened, after, at.at - 1, cut=cut, rebuilt=rebuilt, shared=shared),
-                _Changes(opened, at.at - 1, at.at, at, cut=cut, rebuilt=rebuilt),
-            ]
+            parts += [part(after, at.at - 1, shared=shared), part(at.at - 1, at.at, at)]
             after = at.at
-    return [*parts, _Changes(opened, after, to, cut=cut, rebuilt=rebuilt, shared=shared)]
+    return [*parts, part(after, to, shared=shared)]
 
 
 class _Changes:
@@ -106,6 +105,7 @@ class _Changes:
         *,
         rebuilt: bool = False,
         shared: Shared | None = None,
+        kept: bool = False,
     ) -> None:
         self._cut = Cut(to) if cut is None else replace(cut, tick=to)
         self._opened, self._table, self._intervention = opened, opened.table, intervention
@@ -117,7 +117,7 @@ class _Changes:
         self._forms = tables.forms(opened.spark, opened.table)
         self._clock = past.clock_at(opened, after)
         begins = replace(self._cut, tick=after)
-        self._final = is_final(opened.table)
+        self._kept, self._final = kept, is_final(opened.table) and not kept
         self._begun = Begun(opened, begins, self._input.skip, self._clock)
 
     def frame(self, *, numbered: bool = False) -> DataFrame:
@@ -129,8 +129,8 @@ class _Changes:
             changes = self._closed(changes) if self._final else changes
         # What an intervention does to final results is told by the rows that were visible: they went through all of it,
         # and none of them stands in the changes, so that a delete would be one of a row that nobody has seen.
-        for operator in () if self._final and self._intervention is not None else table.behind:
-            changes = _shown(operator, table, changes)
+        for operator in () if self._kept or (self._final and self._intervention is not None) else table.behind:
+            changes = let_through(operator, table, changes)
         order = ["_position", *table.windows[:1]]
         if self._final:
             order = ["_position", *reversed(table.windows), *table.group]
@@ -163,7 +163,7 @@ class _Changes:
     def _latest(self) -> DataFrame:
         rows = self._arrived().withColumn("_event_time_ms", F.col("rowtime")).drop("rowtime")
         rows = seen(self._table, rows, F.col("_tombstone")) if self._table.stream.undoes else rows
-        base = self._begun.touched(rows) if self._table.looks_back else None
+        base = self._begun.touched(rows) if self._table.looks_back and not self._kept else None
         return rows if base is None else rows.unionByName(_as_changes(base, rows), allowMissingColumns=True)
 
     def _ordered(self) -> DataFrame:
@@ -175,9 +175,10 @@ class _Changes:
         if base is not None:
             rows = rows.unionByName(_as_changes(base, rows), allowMissingColumns=True)
         highest = F.max("_order").over(_running(self._table))
-        return (
-            rows.withColumn("_highest", highest).where(F.col("_order") >= F.col("_highest")).drop("_order", "_highest")
-        )
+        rows = rows.withColumn("_highest", highest).where(F.col("_order") >= F.col("_highest")).drop("_highest")
+        if self._kept:  # a delete is a row, the marker
+            return rows.withColumns({"_deleted": F.col("_tombstone"), "_tombstone": F.lit(False)})
+        return rows.drop("_order")
 
     def _in_sql(self) -> DataFrame:
         table, forms = self._table, self._forms
@@ -206,7 +207,7 @@ class _Changes:
         folded = keyed.keyed(table, forms, arrived, base, every=True)
         frame = keyed.steps(table, forms, folded)
         frame = frame.withColumn("_event_time_ms", F.unix_millis("_event_time")).drop("_event_time")
-        if base is None or not table.looks_back:
+        if base is None or self._kept or not table.looks_back:
             return frame
         old = self._begun.closing(self.to) if self._final else self._touched_groups(base, folded)
         assert old is not None
@@ -216,7 +217,7 @@ class _Changes:
         """An intervention's changes, at positions of its own: (tick, 0, "", -1, n, ())."""
         table = self._table
         frame = Past(self._opened).changed(at, visible=self._final, cut=self._cut)
-        if "_deleted" in frame.columns:
+        if "_deleted" in frame.columns and not self._kept:
             frame = frame.withColumn("_tombstone", F.col("_tombstone") | F.coalesce("_deleted", F.lit(False)))
             frame = frame.drop("_order", "_deleted")
         number = F.row_number().over(Window.orderBy(*reversed(table.windows), *table.group)) - 1
@@ -258,39 +259,6 @@ def _as_changes(base: DataFrame, like: DataFrame) -> DataFrame:
     gone = F.col("_deleted") if "_deleted" in rows.columns else F.lit(False)
     rows = rows.withColumn("_tombstone", gone)
     return rows.select(*[name for name in like.columns if name in rows.columns])
-
-
-def _before(table: Table, value: Column, changes: DataFrame) -> Column:
-    steps = [F.col("_step")] if "_step" in changes.columns else []
-    return F.lag(value).over(Window.partitionBy(*table.key).orderBy(F.col("_position").asc_nulls_first(), *steps))
-
-
-@singledispatch
-def _shown(operator: Operator, table: Table, changes: DataFrame) -> DataFrame:
-    """The changes that an operator lets through, of the changes of what is kept."""
-    return changes
-
-
-@_shown.register
-def _having(operator: Having, table: Table, changes: DataFrame) -> DataFrame:
-    """Rule 11: a row that stops qualifying is tombstoned; one that never qualified is never seen."""
-    qualifies = ~F.col("_tombstone") & qualifying(operator)
-    changes = changes.withColumn("_qualifies", qualifies)
-    changes = changes.withColumn("_did", F.coalesce(_before(table, F.col("_qualifies"), changes), F.lit(False)))
-    kept = F.col("_qualifies") | F.col("_did") | F.col("_position").isNull()
-    changes = changes.where(kept).withColumn("_tombstone", ~F.col("_qualifies"))
-    return changes.drop("_qualifies", "_did")
-
-
-@_shown.register
-def _suppressed(operator: Suppress, table: Table, changes: DataFrame) -> DataFrame:
-    """Leave out the changes that change no visible column."""
-    values = [name for name in changes.columns if not name.startswith("_") and name not in table.key]
-    changes = changes.withColumn("_image", F.when(~F.col("_tombstone"), image(None, values)))
-    same = F.col("_image").eqNullSafe(_before(table, F.col("_image"), changes))
-    return (
-        changes.withColumn("_same", same).where(~F.col("_same") | F.col("_position").isNull()).drop("_image", "_same")
-    )
 
 
 def of_key(changes: DataFrame, table: Table, key: str) -> DataFrame:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
+from operator import itemgetter
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,18 +16,21 @@ from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.formats.epoch import plain_format
 from lakehouse.kafka.covers import NextOffsets
 from lakehouse.kafka.headers import ACCUMULATORS, EVENT_TIME, FORMAT, ORIGIN, POSITION
-from lakehouse.kafka.produce import ProducerRecord
+from lakehouse.kafka.produce import ProducerRecord, StateRecord
+from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.app import named_window, read_window
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import Column, base_type
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
+from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark import streamed
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog import changefeed, stream_feed
 from lakehouse.spark.changelog.net import net_changes
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.past import past, refold
+from lakehouse.spark.past.moments import Past
 from lakehouse.spark.table import tables
 from lakehouse.spark.transaction import table_id
 
@@ -51,10 +56,15 @@ def columns_of(spark: SparkSession, of: Stream | Table) -> tuple[tuple[Column, .
     return key, tuple(Column(name, kinds[name]) for name in names if name not in of.key)
 
 
-def accumulators_of(spark: SparkSession, table: Table) -> tuple[Column, ...]:
-    """Return the hidden columns without which a table can't go on, with Spark's types."""
-    kinds = {field.name: field.dataType.simpleString() for field in tables.schema(spark, table)}
-    return tuple(Column(name, kind) for name, kind in kinds.items() if name.startswith("_acc_"))
+def accumulators_of(spark: SparkSession, table: Table, *, kept: bool = False) -> tuple[Column, ...]:
+    """Return the hidden columns without which a table can't go on, with Spark's types. kept: of a row of its state."""
+    fields = tables.state_schema(spark, table) if kept else tables.schema(spark, table)
+    kinds = {field.name: field.dataType.simpleString() for field in fields}
+    return tuple(Column(name, kind) for name, kind in kinds.items() if _goes_along(name))
+
+
+def _goes_along(name: str) -> bool:
+    return name.startswith("_acc_") or name in ("_order", "_deleted")
 
 
 def origin_of(lake: OpenLake, of: Stream | Table) -> str:
@@ -111,12 +121,27 @@ def records(
     *,
     whole: bool = False,
     covered: NextOffsets | None = None,
+    with_state: bool = False,
 ) -> Generator[tuple[int, ProducerRecord]]:
     """Yield the records that publish the ticks in (after, to], in position order, each with its tick.
 
     origin: whose ticks they are. whole: the rows that a restored table began with come first, for a topic that lacks
-    them. covered: for a stream, the offsets up to which its records are in the topic already.
+    them. covered: for a stream, the offsets up to which its records are in the topic already. with_state: the changes
+    of all that the table keeps, too, for their own topic: those of a tick after its others.
     """
+    seen = _seen(lake, sink, after, to, origin, whole=whole, covered=covered)
+    if not with_state:
+        yield from seen
+        return
+    kept = _kept(lake, sink, after, to, origin, whole=whole)
+    with closing(seen), closing(kept):
+        yield from heapq.merge(seen, kept, key=itemgetter(0))
+
+
+def _seen(
+    lake: OpenLake, sink: Sink, after: int, to: int, origin: str, *, whole: bool, covered: NextOffsets | None
+) -> Generator[tuple[int, ProducerRecord]]:
+    """Yield the records of the changelog, or of the stream, itself."""
     of = sink.of
     write = _Writer(lake.spark, sink, origin)
     if isinstance(of, Stream):
@@ -125,9 +150,8 @@ def records(
         frame = net_changes(lake.open(of), after, to, ticks=True)
     else:
         frame = changefeed.per_event(lake.open(of), after, to)
-    if whole and isinstance(of, Table) and (began := _beginning(lake.open(of))) is not None:
-        with closing(streamed.rows(began)) as begun:
-            yield from ((after, write(row)) for row in begun)
+    if whole and isinstance(of, Table):
+        yield from _begun(lake.open(of), after, write, kept=False)
     tick = after
     with closing(streamed.rows(frame)) as changes:
         for row in changes:
@@ -137,11 +161,36 @@ def records(
             yield tick, write(row)
 
 
-def _beginning(opened: OpenTable) -> DataFrame | None:
-    """Return the rows that a restored table began with as changes, in position order; None if built from bronze."""
+def _kept(
+    lake: OpenLake, sink: Sink, after: int, to: int, origin: str, *, whole: bool
+) -> Generator[tuple[int, ProducerRecord]]:
+    """Yield the changes of all that the table keeps."""
+    assert isinstance(sink.of, Table)
+    opened, write = lake.open(sink.of), _Writer(lake.spark, sink, origin, kept=True)
+    if whole:
+        yield from _begun(opened, after, write, kept=True)
+    with closing(streamed.rows(changefeed.per_event(opened, after, to, kept=True))) as changes:
+        for row in changes:
+            yield max(after, row["_position"]["tick"]), write(row)
+
+
+def _begun(opened: OpenTable, tick: int, write: _Writer, *, kept: bool) -> Generator[tuple[int, ProducerRecord]]:
+    """Yield the rows that a restored table began with, as records of a tick; none if it was built from bronze."""
+    if (began := _beginning(opened, kept=kept)) is not None:
+        with closing(streamed.rows(began)) as rows:
+            yield from ((tick, write(row)) for row in rows)
+
+
+def _beginning(opened: OpenTable, *, kept: bool) -> DataFrame | None:
+    """Return the rows that a restored table began with as changes, in position order; None if built from bronze.
+
+    kept: all that it kept then, and not only what was visible.
+    """
     if (rows := refold.beginning(opened)) is None:
         return None
-    names = [name for name in rows.columns if not name.startswith("_") or name.startswith("_acc_")]
+    if opened.table.has_state and not kept:
+        rows = Past(opened).visible(Cut(NO_TICK))
+    names = [name for name in rows.columns if not name.startswith("_") or _goes_along(name)]
     made = rows.withColumns({"_tombstone": F.lit(False), "_event_time_ms": F.unix_millis("_event_time")})
     return made.orderBy("_position", *opened.table.key).select(*names, *changefeed.CHANGE_COLUMNS)
 
@@ -155,13 +204,16 @@ def rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
 class _Writer:
     """Turns changes into records: the key, the value or a tombstone, and in the headers what a restore needs."""
 
-    def __init__(self, spark: SparkSession, sink: Sink, origin: str) -> None:
+    def __init__(self, spark: SparkSession, sink: Sink, origin: str, *, kept: bool = False) -> None:
+        """kept: for the topic of all that the table keeps, which has a format of its own."""
         of = sink.of
-        self._format, self._formats = sink.format, [sink.format, sink.key_format]
+        self._record = StateRecord if kept else ProducerRecord
+        self._formats = ["json", ""] if kept else [sink.format, sink.key_format]
+        self._format = self._formats[0]
         self._origin = f"{origin}/{of.name if isinstance(of, Table) else ''}".encode()
         self._key, self._value = columns_of(spark, of)
         self._kept_by_table = isinstance(of, Table)
-        self._kept = () if isinstance(of, Stream) else accumulators_of(spark, of)
+        self._kept = () if isinstance(of, Stream) else accumulators_of(spark, of, kept=kept)
         windowed = (named_window(of) if isinstance(of, Table) else read_window(of)) is not None
         # The windows of one key stay in its partition.
         self._placed_by = self._key[: -len(WINDOW_COLUMNS)] if windowed else None
@@ -182,4 +234,4 @@ class _Writer:
         place: bytes | int | None = row.get("_place")
         if self._placed_by is not None and place is None:
             place = encode_key(key_format(self._placed_by, *self._formats), self._placed_by, row)
-        return ProducerRecord(key, value, row["_event_time_ms"], tuple(headers), place=place)
+        return self._record(key, value, row["_event_time_ms"], tuple(headers), place=place)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.errors import NotFound
+from lakehouse.errors import NotFound, PlanError
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
@@ -26,6 +26,7 @@ from lakehouse.spark.operators.aggregates import Form, same_key
 from lakehouse.spark.operators.arrivals import timely
 from lakehouse.spark.operators.clock import ALWAYS_MS, timed
 from lakehouse.spark.operators.fold import rows_after
+from lakehouse.spark.operators.shown import is_final
 from lakehouse.spark.past import anchors, counts, past
 from lakehouse.spark.table.input import input_of, not_skipped
 from lakehouse.spark.table.late import PLACE
@@ -143,6 +144,21 @@ def beginning(opened: OpenTable) -> DataFrame | None:
     Raises NotFound if they are gone: what came before the restore is in no bronze of this lake.
     """
     return None if opened.skip is None else _began_with(opened)
+
+
+def check_beginning(opened: OpenTable) -> None:
+    """Raise an error if a restored table does not have the rows that a repair would be folded onto.
+
+    NotFound if they are gone; PlanError for final results: of a window that was out at the restore only the result is
+    there, and of one that HAVING hid not even that.
+    """
+    if opened.skip is not None and is_final(opened.table):
+        raise PlanError(
+            f"table {opened.name!r} has final results and was restored from a topic: what its windows had before that "
+            "is in no bronze of this lake, so a late or a fixed record can't be taken in. Put it right in the lake "
+            "that published, and restore again; or build the table from bronze, in a lake that has all records."
+        )
+    beginning(opened)
 
 
 def _began_with(opened: OpenTable) -> DataFrame:

@@ -270,13 +270,13 @@ def swap_refusal(opened: OpenTable) -> str | None:
     return None
 
 
-def create_filled(frame: DataFrame, opened: OpenTable, begins: dict[str, str]) -> None:
-    """Create a silver table with rows, hidden columns too, in one commit: whole or not at all.
+def create_filled(frame: DataFrame, opened: OpenTable, place: TablePlace, begins: dict[str, str]) -> None:
+    """Create a silver table, or its state, with rows, hidden columns too, in one commit: whole or not at all.
 
-    begins: the properties that say where it goes on: `SKIP`, the offsets that the rows hold already, `RESTORED`, and
-    `CLOCK`.
+    place: which of the table's places. begins: the properties that say where it goes on: `SKIP`, the offsets that the
+    rows hold already, `RESTORED`, and `CLOCK`.
     """
-    writer = frame.writeTo(f"delta.`{opened.visible.path}`").using("delta")
+    writer = frame.writeTo(f"delta.`{place.path}`").using("delta")
     for name, value in {**_properties(opened.table), **begins}.items():
         writer = writer.tableProperty(name, value)
     writer.create()

@@ -1,0 +1,46 @@
+"""The changes that a table's operators let through, of the changes of what it keeps."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from lakehouse.plan.operator import Having, Operator, Suppress
+from lakehouse.plan.table import Table
+from lakehouse.spark.operators.content import image
+from lakehouse.spark.operators.shown import qualifying
+
+
+@singledispatch
+def let_through(operator: Operator, table: Table, changes: DataFrame) -> DataFrame:
+    """The changes that an operator lets through, of the changes of what is kept."""
+    return changes
+
+
+@let_through.register
+def _having(operator: Having, table: Table, changes: DataFrame) -> DataFrame:
+    """Rule 11: a row that stops qualifying is tombstoned; one that never qualified is never seen."""
+    qualifies = ~F.col("_tombstone") & qualifying(operator)
+    changes = changes.withColumn("_qualifies", qualifies)
+    changes = changes.withColumn("_did", F.coalesce(_before(table, F.col("_qualifies"), changes), F.lit(False)))
+    kept = F.col("_qualifies") | F.col("_did") | F.col("_position").isNull()
+    changes = changes.where(kept).withColumn("_tombstone", ~F.col("_qualifies"))
+    return changes.drop("_qualifies", "_did")
+
+
+@let_through.register
+def _suppressed(operator: Suppress, table: Table, changes: DataFrame) -> DataFrame:
+    """Leave out the changes that change no visible column."""
+    values = [name for name in changes.columns if not name.startswith("_") and name not in table.key]
+    changes = changes.withColumn("_image", F.when(~F.col("_tombstone"), image(None, values)))
+    same = F.col("_image").eqNullSafe(_before(table, F.col("_image"), changes))
+    return (
+        changes.withColumn("_same", same).where(~F.col("_same") | F.col("_position").isNull()).drop("_image", "_same")
+    )
+
+
+def _before(table: Table, value: Column, changes: DataFrame) -> Column:
+    steps = [F.col("_step")] if "_step" in changes.columns else []
+    return F.lag(value).over(Window.partitionBy(*table.key).orderBy(F.col("_position").asc_nulls_first(), *steps))
