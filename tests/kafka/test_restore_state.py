@@ -32,12 +32,13 @@ PAID = lh.stream("kept-in", key="id string", schema="who string, amount bigint, 
 BY_WHO = PAID.group_by("who")
 MINUTE, GAP = lh.tumbling("1 minute", grace="20 seconds"), lh.session("15 seconds", grace="20 seconds")
 
-# HAVING over what can undo nothing and begins and ceases to hold; with windows that expire.
+# HAVING that begins and ceases to hold; in windows that expire; and a table of such rows.
 SMALL = BY_WHO.agg(n=lh.count(), total=lh.sum("amount"), last=lh.latest("amount")).having("total < 9").table("small")
 ODD = (
     BY_WHO.window(MINUTE).agg(n=lh.count(), all=lh.collect_list("amount")).having("n > 1")
     .table("odd", retention="5 minutes")
 )  # fmt: skip
+ABOVE = SMALL.group_by("who").agg(n=lh.count(), sums=lh.sum("total"), least=lh.min("last")).table("above")
 # Final results: folded in SQL, and by the rules in Python.
 MINUTES = BY_WHO.window(MINUTE).agg(n=lh.count(), mean=lh.avg("amount")).table("minutes", emit="final")
 VISITS = (
@@ -50,6 +51,8 @@ RECENT = PAID.latest("recent", order_by="rowtime", retention="1 minute")
 BRIEF = BY_WHO.window(MINUTE).agg(n=lh.count()).table("brief", retention="2 minutes")
 # A mean stays as it is while the sum and the count of it change.
 STEADY = BY_WHO.agg(mean=lh.avg("CASE WHEN amount > 5 THEN 10 ELSE 0 END")).table("steady", suppress=True)
+
+TOGETHER = (SMALL, ABOVE, ODD), (MINUTES, VISITS), (NEWEST, RECENT), (STEADY, BRIEF)
 
 
 def topic_of(table: Table) -> str:
@@ -110,9 +113,12 @@ def sent(cluster: Any, send: Callable[..., int]) -> Sent:
     return Sent(cluster, send)
 
 
-@pytest.mark.parametrize("tables", [(SMALL, ODD), (MINUTES, VISITS), (NEWEST, RECENT), (STEADY, BRIEF)], ids=repr)
+@pytest.mark.parametrize("tables", TOGETHER, ids=repr)
 def test_tables_that_show_less_than_they_keep_go_on_from_lake_to_lake(tables, lake, sent, records) -> None:
-    """Two generations: what was hidden or open at the cut is there when it is needed, and nothing is given twice."""
+    """Two generations: what was hidden or open at the cut is there when it is needed, and nothing is given twice.
+
+    One of the tables is made of the rows of another one, and restored after it.
+    """
     app, one = published(*tables), lake("a")
     sent.more(25)
     one.run(app, until="caught_up")
