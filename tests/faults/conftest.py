@@ -16,10 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakehouse.formats.decode import decode
 from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.drain import drain
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
+from lakehouse.lake.layout import Layout
+from lakehouse.model import model
+from lakehouse.run.scenario.replay import rows_of
+from lakehouse.run.sql import records
 
 if TYPE_CHECKING:
     from lakehouse.run.lake import Lake
@@ -44,22 +49,27 @@ class World:
     def __init__(self, broker: Broker, folder: Path, driver: ModuleType) -> None:
         self.servers, self.folder, self.driver = broker.bootstrap_servers, folder, driver
         self.cluster = Cluster(self.servers)
-        self._random = random.Random(7)
+        self._random, self._sent = random.Random(7), 0
         for topic in (driver.ORDERS, driver.OWN, driver.CHANGELOG, driver.SUMS):
             if topic in self.cluster.names():
                 self.cluster.delete(topic)
         self.cluster.create(driver.ORDERS, partitions=3)
         self.cluster.create(driver.OWN, partitions=2)
 
-    def send(self, count: int) -> None:
-        """Produce `count` records to each topic; one in eight is a tombstone."""
+    def send(self, count: int, pace_ms: int = 0) -> None:
+        """Produce `count` records to each topic, of any time within a second; one in eight is a tombstone.
+
+        pace_ms: by how much the second moves on with each record.
+        """
         orders, own = [], []
         for _ in range(count):
-            n = self._random.randrange(1000)
-            key, stamp = f"o{n % 40}".encode(), T + n
-            value = {"customer": f"c{n % 5}", "amount": n}
-            orders.append(ProducerRecord(key, None if n % 8 == 0 else json.dumps(value).encode(), stamp))
-            own.append(ProducerRecord(key, None if n % 8 == 1 else struct.pack(">q", n), stamp))
+            self._sent += 1
+            n, other = self._random.randrange(1000), self._random.randrange(1000)
+            times = [T + of + self._sent * pace_ms for of in (n, other)]
+            value = json.dumps({"customer": f"c{n % 5}", "amount": n}).encode()
+            orders.append(ProducerRecord(f"o{n % 40}".encode(), None if n % 8 == 0 else value, times[0]))
+            number = struct.pack(">q", other)
+            own.append(ProducerRecord(f"o{other % 40}".encode(), None if other % 8 == 1 else number, times[1]))
         produce(self.servers, {}, self.driver.ORDERS, orders)
         produce(self.servers, {}, self.driver.OWN, own)
 
@@ -130,6 +140,22 @@ class World:
         assert {key: n for key, n in last.items() if n} == {key: of[0] for key, of in sums.items()}
         for name in ("both", "sums"):
             assert lake.audit(app, app.table(name)).problems == [], name
+
+    def check_joins(self, lake: Lake) -> None:
+        """Compare each table, and the changelog as a whole, with the model's run over bronze: one without kills."""
+        app, layout = self.driver.joins(), Layout(str(self.folder))
+        expected = model.run(app, records.held(app.sources, layout, records.last_tick(layout)), decode)
+        for table in app.tables:
+            found = rows_of(table, lake.read(table).toArrow().to_pylist(maps_as_pydicts="strict"))
+            assert found == expected.tables[table.name], table.name
+        assert any(row["n"] > row["met"] > 0 for row in expected.tables["pairs"].values())
+        changes: dict[str, list[Any]] = {}
+        for change in expected.topics[self.driver.SUMS]:
+            changes.setdefault(change.key[0], []).append(change.value)
+        published: dict[str, list[Any]] = {}
+        for message in drain(self.cluster, {}, self.driver.SUMS):
+            published.setdefault(message.key().decode(), []).append(json.loads(message.value()))
+        assert published == changes
 
     def _rows(self, lake: Lake, app: Any, table: str) -> list[tuple[Any, ...]]:
         return sorted(tuple(row) for row in lake.read(app.table(table)).collect())

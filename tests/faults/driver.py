@@ -1,10 +1,10 @@
 """A process that runs the faults' application, and kills itself at a given point.
 
-    driver.py LAKE SERVERS [POINT:before|after:N] [--chain] [--stay | --damage --backfill | --revert]
+    driver.py LAKE SERVERS [POINT:before|after:N] [--chain | --joins] [--stay | --damage --backfill | --revert]
 
 It kills itself (SIGKILL) before or after the N-th call at the point; without a point it ends when it has caught up.
---chain: tables of tables. --small: few records in a transaction. --damage, --backfill, --revert: it then damages the
-table by_id, rebuilds it, takes it back to tick 1.
+--chain: tables of tables; --joins: those of joins. --small: few records in a transaction. --damage, --backfill,
+--revert: it then damages the table by_id, rebuilds it, takes it back to tick 1.
 The points are wrapped from here: the engine knows nothing of them.
 """
 
@@ -68,6 +68,18 @@ def chain() -> lh.App:
     return lh.app(pairs, sums.changes().to_topic(SUMS))
 
 
+def joins() -> lh.App:
+    """A left join of streams that waits; a left join by a foreign key, sums of its rows, and their changelog."""
+    orders, own = (source_of(name) for name in (ORDERS, OWN))
+    waiting = orders.join(own, within="1 second", how="left", grace="500 milliseconds", prefix="own_")
+    pairs = waiting.group_by("id").agg(n=lh.count(), met=lh.count("own_amount"), own=lh.sum("own_amount"))
+    referring = orders.with_columns(refers="concat('o', amount % 7)").latest("by_id")
+    placed = referring.join(own.latest("own"), on="refers", how="left", prefix="own_").table("placed")
+    by_customer = placed.group_by("customer")
+    sums = by_customer.agg(n=lh.count(), own=lh.sum("own_amount"), all=lh.collect_list("id")).table("sums")
+    return lh.app(pairs.table("pairs"), sums.changes().to_topic(SUMS))
+
+
 def kill_at(point: str, when: str, nth: int) -> None:
     """Wrap the point, so that this process ends at its n-th call as if the power had gone."""
     module_name, path = POINTS[point]
@@ -121,7 +133,7 @@ def main(arguments: list[str]) -> None:
         else:
             kill_at(point, when, int(nth))
     print("ready", flush=True)
-    app = chain() if "--chain" in rest else application()
+    app = chain() if "--chain" in rest else joins() if "--joins" in rest else application()
     if stay:
         lake.run(app, listen=lambda event: print(event.kind, event.tick, flush=True))
     else:

@@ -125,25 +125,26 @@ def test_a_revert_killed_at_every_step(world, killed, lake) -> None:
         check_bronze(world)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_killed_at_random_moments_while_records_come(world, lake) -> None:
+def killed_at_random_moments(world, *arguments: str, kills: int, pace_ms: int = 0, pause_s: float = 0.05) -> None:
+    """Kill a job several times, at any moment after its first commit, while records come."""
     done = threading.Event()
     failure: list[BaseException] = []
 
     def produce() -> None:
         try:
-            while not done.wait(0.05):
-                world.send(10)
+            while not done.wait(pause_s):
+                world.send(10, pace_ms)
         except BaseException as error:
             failure.append(error)
 
+    seed = random.randrange(1_000_000)
+    print(f"moments: seed {seed}")
+    moments = random.Random(seed)
     producer = threading.Thread(target=produce)
     producer.start()
-    moments = random.Random(11)
     try:
-        for _ in range(5):
-            child = world.start("--stay")
+        for _ in range(kills):
+            child = world.start("--stay", *arguments)
             assert child.stdout is not None
             for line in child.stdout:  # the first commit: any moment after it will do
                 if not line.startswith("ready"):
@@ -157,7 +158,24 @@ def test_killed_at_random_moments_while_records_come(world, lake) -> None:
         done.set()
         producer.join(60)
     assert not failure
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_killed_at_random_moments_while_records_come(world, lake) -> None:
+    killed_at_random_moments(world, kills=5)
     one = lake("lake")
     one.run(world.driver.application(), until="caught_up")
     check_bronze(world)
     world.check(one)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_killed_at_random_moments_of_joins(world, lake) -> None:
+    """What waits in a join of streams, what refers to changed rows, and sums of it, are as in a run without kills."""
+    killed_at_random_moments(world, "--joins", kills=4, pace_ms=20, pause_s=0.2)
+    one = lake("lake")
+    one.run(world.driver.joins(), until="caught_up")
+    check_bronze(world)
+    world.check_joins(one)
