@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -15,7 +15,7 @@ class InMemory:
     """
 
     def __init__(self, frame: DataFrame) -> None:
-        jvm: Any = frame.sparkSession._jvm
+        self._jvm = jvm = cast(Any, frame.sparkSession._jvm)
         relations = getattr(getattr(jvm.org.apache.spark.sql.execution.columnar, "InMemoryRelation$"), "MODULE$")
         level = jvm.org.apache.spark.storage.StorageLevel.MEMORY_AND_DISK()
         self._session: Any = frame.sparkSession._jsparkSession
@@ -28,9 +28,23 @@ class InMemory:
         jsession: Any = spark._jsparkSession
         return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, self._relation), spark)
 
-    def observed(self) -> None:
-        """Complete the observations in the frame, which was read: Spark looks for them only in what it runs itself."""
+    def was_read(self) -> None:
+        """Complete the observations in the frame, and forget how it was made: it was read, so Spark holds all of it.
+
+        Spark looks for observations only in what it runs itself. And the text of a plan, which Spark writes for each
+        query, has the text of all that is held in it: along a chain of tables it grew four times with each of them.
+        """
         self._session.observationManager().tryComplete(self._execution)
+        builder = self._relation.cacheBuilder()
+        made, jvm = builder.cachedPlan(), self._jvm
+        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self._session)  # a new part of a plan takes it
+        short = jvm.org.apache.spark.sql.execution.RDDScanExec(
+            made.output(), builder.cachedColumnBuffers().setName("held"), "a frame", made.outputPartitioning(),
+            made.outputOrdering(), jvm.scala.Option.empty(),
+        )  # fmt: skip
+        field = builder.getClass().getDeclaredField("cachedPlan")
+        field.setAccessible(True)
+        field.set(builder, short)
 
     def release(self) -> None:
         """Free the memory."""

@@ -7,7 +7,7 @@ OpenTable   a declared table in it: where its rows lie, whether it exists, its p
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,9 +18,27 @@ from lakehouse.lake.place import TablePlace, bronze_of, places, state_of, visibl
 from lakehouse.lake.properties import BEGAN, SKIP
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK, Progress
+from lakehouse.spark.delta_log import snapshot
 from lakehouse.spark.transaction import exists, log_of, properties, read_progress
 
 Kind = TypeVar("Kind")
+
+
+@dataclass(slots=True)
+class Versions:
+    """The last version of each table that was read: Delta asks Spark anew for its files whenever one is named."""
+
+    known: dict[str, tuple[str, int, Any]] = field(default_factory=dict)
+
+    def read(self, spark: SparkSession, path: str, version: int) -> DataFrame:
+        """Return the rows of the table at a path, at a version."""
+        id = str(snapshot(spark, path).metadata().id())  # another table may be made at the same path
+        known = self.known.get(path)
+        if known is None or known[:2] != (id, version):
+            rows = spark.read.format("delta").option("versionAsOf", version).load(path)
+            known = self.known[path] = id, version, rows._jdf.queryExecution().analyzed()
+        jvm, jsession = cast(Any, spark._jvm), cast(Any, spark._jsparkSession)
+        return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, known[2]), spark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +86,9 @@ class OpenLake:
 
     def read(self, path: str, version: int | None = None) -> DataFrame:
         """Return the rows of the Delta table at a path, hidden columns too, at a version or now."""
-        reader = self.spark.read.format("delta")
         if version is not None:
-            reader = reader.option("versionAsOf", version)
-        return reader.load(path)
+            return self.fact(Versions).read(self.spark, path, version)
+        return self.spark.read.format("delta").load(path)
 
     def progress(self, place: TablePlace) -> Progress:
         """Return how far a table is; epoch 0, tick 0 if nothing was ever applied. Its Delta table must exist."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode, decode_columns
@@ -21,7 +21,8 @@ from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.run.scenario.replay import read_result, write_bronze
 from lakehouse.semantics.record import Record
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog import changefeed, upstream
+from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.silver import writer
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.shared import Sharing
@@ -156,6 +157,29 @@ def test_tables_over_tables_read_what_is_shared(bench: Bench) -> None:
     bench.check(app, records)
 
 
+def test_the_changes_of_a_table_are_derived_once_along_a_chain(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each table below needs them: to take them in, or to derive the changes of the table that it reads."""
+    large = LATEST.filter("n > 2").table("large")
+    cities = large.group_by("city").agg(rows=lh.count(), n=lh.sum("n")).table("cities")
+    full = cities.filter("rows > 1").table("full")
+    app = lh.app(LATEST, large, cities, full)
+    derived: list[str] = []
+
+    def counted(opened: OpenTable, *arguments: Any, **named: Any) -> DataFrame:
+        derived.append(opened.name)
+        return changefeed.per_event(opened, *arguments, **named)
+
+    monkeypatch.setattr(upstream, "per_event", counted)
+    records = history(ticks=2)
+    bench.write(app, records)
+    for tick in (1, 2):
+        bench.catch_up(app, tick)
+        assert sorted(derived) == ["cities", "large", "latest"]
+        derived.clear()
+    monkeypatch.undo()
+    bench.check(app, records)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["merge", "decode"])
 def test_nothing_is_held_after_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
@@ -195,7 +219,7 @@ def test_a_tick_that_ingest_appends_meanwhile_does_not_cause_decoding_again(benc
         for later in ([], records[EACH:]):
             session = bench.spark.newSession()
             bench.write(WIDE, later)
-            frame = sharing.records(session, EVENTS.source, 0, 1)
+            frame = sharing.through(session).records(EVENTS.source, 0, 1)
             assert frame is not None
             assert frame.sparkSession is session
             assert frame.count() == EACH
@@ -206,6 +230,6 @@ def test_a_tick_that_ingest_appends_meanwhile_does_not_cause_decoding_again(benc
 def test_one_reader_holds_nothing(bench: Bench) -> None:
     alone = [Stands(LATEST, 2), Stands(COUNTS, 1), Stands(HOURS, 2, whole=False)]
     with Sharing(bench.lake, alone, 4) as sharing:
-        assert sharing.records(bench.spark, EVENTS.source, 2, 4) is None
-        assert sharing.records(bench.spark, EVENTS.source, 1, 4) is None
+        assert sharing.through(bench.spark).records(EVENTS.source, 2, 4) is None
+        assert sharing.through(bench.spark).records(EVENTS.source, 1, 4) is None
     bench.check_nothing_held()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -40,7 +41,12 @@ class Upstream(Tables):
     def changes(self, table: Table) -> DataFrame:
         """See `Tables`."""
         live, rebuilt = self._live(table), self._is_rebuilt
-        made = per_event(live, self.after, self.to, cut=self.cut, numbered=True, rebuilt=rebuilt, shared=self.shared)
+        make = partial(
+            per_event, live, self.after, self.to, cut=self.cut, numbered=True, rebuilt=rebuilt, shared=self.shared
+        )
+        shared = self.shared
+        held = shared.changes(table, self.after, self.to, make, rebuilt=rebuilt) if shared is not None else None
+        made = make() if held is None else held
         if not (self.loads and self.after == NO_TICK) or live.skip is None:
             return made
         rows = self._before(live).withColumns(
@@ -65,8 +71,8 @@ class Upstream(Tables):
         return _of(table, always.changes(table), keys), always.rows(table, keys)
 
     def held(self, frame: DataFrame) -> DataFrame:
-        """See `Tables`. Nobody else knows when it can be released."""
-        return hold(frame)
+        """See `Tables`. Outside of a batch nobody knows when it can be released."""
+        return hold(frame) if self.shared is None else self.shared.hold(frame)
 
     def _before(self, opened: OpenTable) -> DataFrame:
         """The visible rows before the first of the ticks."""

@@ -54,7 +54,7 @@ def held(frame: DataFrame, names: Iterable[str]) -> Held:
     frame = memory.frame(frame.sparkSession)
     try:
         count = frame.count()
-        memory.observed()
+        memory.was_read()
     except BaseException:
         memory.release()
         raise

@@ -156,7 +156,7 @@ def _folded(
         frame = _expire(table, frame, rows, ticking.after().watermark, emitted, folded)
     folded.batch = held(frame, table.key)
     for memory in folded.held:
-        memory.observed()
+        memory.was_read()
     folded.held.append(folded.batch.memory)
     folded.records, folded.bad = counting.records()
     folded.failed = counting.result()

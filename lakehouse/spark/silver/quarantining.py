@@ -66,7 +66,7 @@ class Quarantine:
         lagging = [w for w in self._writers if source in w.table.stream.decodes]
         after = min((writer.applied for writer in lagging), default=NO_TICK)
         rows = bronze.records(self._lake, [source.topic], self._own)
-        records = shared.records(self._lake.spark, source, after, to) if shared is not None else None
+        records = shared.through(self._lake.spark).records(source, after, to) if shared is not None else None
         with self._lock:
             epoch = self._epoch(source, lagging)
             quarantine.write(self._lake, source, rows, epoch, after, to, records)

@@ -1,23 +1,27 @@
-"""Sources that several tables of an application read in the same batch: each is decoded once, and held meanwhile.
+"""What several tables of an application read in the same batch: each is made once, and held meanwhile.
 
-Decoding takes most of a table's time. A table that is alone with its source, or with its range of ticks (it lags
-behind, or an intervention divides its batch), decodes for itself: nothing is held for one reader.
+    records   of a source, decoded: decoding takes most of a table's time
+    changes   of a table that others read: else each table of a chain derives those of all tables above it again
+
+A table that is alone with its source, or with its range of ticks (it lags behind, or an intervention divides its
+batch), makes them for itself: nothing is held for one reader.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.plan.origin import Source
-from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.spark.bronze import bronze
-from lakehouse.spark.in_memory import InMemory
+from lakehouse.spark.in_memory import InMemory, hold
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.stream.decoded import decoded
 
@@ -32,49 +36,88 @@ class BatchReader(Protocol):
         """Say whether the table takes in all ticks up to `to` at once, and all of their records."""
 
 
-class Sharing:
-    """The decoded records of one batch, up to tick `to`. A context manager: leaving frees the memory.
+Part = tuple[Source | str, int]  # a source or a table's name, and the tick after which its readers begin
 
-    Held are those that at least two readers decode, in memory or, what does not fit there, on disk.
+
+class Sharing:
+    """What is shared in one batch, up to tick `to`. A context manager: leaving frees the memory.
+
+    Held is what at least two readers need, in memory or, what does not fit there, on disk. holding: takes what else is
+    to be released then.
     """
 
     def __init__(self, lake: OpenLake, readers: Sequence[BatchReader], to: int) -> None:
         self._lake, self._to = lake, to
         wanted = Counter(
-            (source, reader.applied) for reader in readers if reader.in_one_go(to)
-            for source in decodings(reader.table.stream)
-        )  # fmt: skip
+            _part(of, reader.applied) for reader in readers if reader.in_one_go(to) for of in _needed(reader.table)
+        )
         self._locks = {part: Lock() for part, number in wanted.items() if number > 1}
-        self._held: dict[tuple[Source, int], InMemory] = {}
+        self._held: dict[tuple[Part, bool], InMemory] = {}
+        self.holding: list[InMemory] = []
 
     def __enter__(self) -> Sharing:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for held in self._held.values():
+        for held in [*self._held.values(), *self.holding]:
             held.release()
 
-    def records(self, spark: SparkSession, source: Source, after: int, to: int) -> DataFrame | None:
-        """Return a source's records of the ticks in (after, to], as `decoded` does, in a session; None if not shared.
+    def through(self, spark: SparkSession) -> Through:
+        """Return what is shared as a session reads it."""
+        return Through(self, spark)
 
-        The first one who asks decodes them, on all cores; others wait for it.
+    def held(
+        self, spark: SparkSession, part: Part, to: int, make: Callable[[], DataFrame], *, rebuilt: bool = False
+    ) -> DataFrame | None:
+        """Return what is shared of a source, or a table, up to tick `to`; None if it is not shared.
+
+        The first one who asks makes it, on all cores; others wait for it.
         """
-        part = source, after
         if part not in self._locks or to != self._to:
             return None
         with self._locks[part]:
-            if part not in self._held:
-                self._held[part] = InMemory(self._decoded(source, after))
-                self._held[part].frame(spark).count()
-        return self._held[part].frame(spark)
+            if (part, rebuilt) not in self._held:
+                held = self._held[part, rebuilt] = InMemory(make())
+                held.frame(spark).count()
+                held.was_read()
+        return self._held[part, rebuilt].frame(spark)
 
-    def _decoded(self, source: Source, after: int) -> DataFrame:
+    def decoded(self, source: Source, after: int) -> DataFrame:
+        """Decode a source's records since a tick."""
         rows = bronze.records(self._lake, [source.topic], [source.topic] if source.own_table else [])
         return decoded(source, bronze.between(rows, after, self._to))
 
 
-def decodings(stream: Stream) -> Iterator[Source]:
-    """Yield the sources that a batch of a stream decodes, also those of the tables whose changes it derives."""
-    yield from stream.decodes
-    for table in stream.reads:
-        yield from decodings(table.stream)
+@dataclass(frozen=True, slots=True)
+class Through:
+    """What is shared, as one session reads it. See `lakehouse.spark.table.input.Shared`."""
+
+    sharing: Sharing
+    spark: SparkSession
+
+    def records(self, source: Source, after: int, to: int) -> DataFrame | None:
+        """Return a source's records as `decoded` does; None if they are not shared."""
+        made = partial(self.sharing.decoded, source, after)
+        return self.sharing.held(self.spark, _part(source, after), to, made)
+
+    def changes(
+        self, table: Table, after: int, to: int, make: Callable[[], DataFrame], *, rebuilt: bool
+    ) -> DataFrame | None:
+        """Return a table's changes as its readers read them; None if they are not shared. rebuilt: see `per_event`."""
+        return self.sharing.held(self.spark, _part(table, after), to, make, rebuilt=rebuilt)
+
+    def hold(self, frame: DataFrame) -> DataFrame:
+        """Return a frame that is read several times, held in memory until the batch ends."""
+        return hold(frame, self.sharing.holding)
+
+
+def _needed(table: Table) -> Iterator[Source | Table]:
+    """Yield what a batch of a table decodes, and the tables whose changes it needs: those that it reads, and theirs."""
+    yield from table.stream.decodes
+    for above in table.stream.reads:
+        yield above
+        yield from _needed(above)
+
+
+def _part(of: Source | Table, after: int) -> Part:
+    return (of if isinstance(of, Source) else of.name), after

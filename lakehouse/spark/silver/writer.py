@@ -119,8 +119,8 @@ class SilverWriter:
     def _take_in(self, to: int, bad: BadRecords, shared: Sharing | None) -> int:
         if to <= self.applied:
             return 0
-        records = partial(shared.records, self._spark) if shared is not None else None
-        stream = partial(replace(self._input, shared=records).frame, self.applied, to)
+        among = shared.through(self._spark) if shared is not None else None
+        stream = partial(replace(self._input, shared=among).frame, self.applied, to)
         rows = partial(self._lake.read, self._state.path)
         folded = fold.fold(self.table, self._forms, stream, rows, self._clock, self._emitted)
         try:

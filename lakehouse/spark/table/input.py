@@ -39,10 +39,18 @@ from lakehouse.spark.table.stands import Reached, Stands
 
 
 class Shared(Protocol):
-    """Decoded records that several inputs of a batch read: all that bronze has between two ticks."""
+    """What several inputs of a batch read, each made once: all of it between two ticks."""
 
-    def __call__(self, source: Source, after: int, to: int) -> DataFrame | None:
+    def records(self, source: Source, after: int, to: int) -> DataFrame | None:
         """Return a source's records as `decoded` does; None if they are not shared."""
+
+    def changes(
+        self, table: Table, after: int, to: int, make: Callable[[], DataFrame], *, rebuilt: bool
+    ) -> DataFrame | None:
+        """Return a table's changes as its readers read them; None if they are not shared. rebuilt: see `per_event`."""
+
+    def hold(self, frame: DataFrame) -> DataFrame:
+        """Return a frame that is read several times, held in memory until the batch ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,7 @@ class Input:
         rows = cache(partial(self.rows, after, to))
 
         def records(source: Source) -> DataFrame:
-            held = self.shared(source, after, to) if self.shared is not None and self.skip is None else None
+            held = self.shared.records(source, after, to) if self.shared is not None and self.skip is None else None
             return decoded(source, rows().where(F.col("topic") == source.topic)) if held is None else held
 
         earlier = Before(self, after) if after > NO_TICK and meetings(self.stream) else None
