@@ -1,0 +1,134 @@
+"""An application of joins in a real Airflow: its DAGs over a chain of a join, a join by a foreign key, and a sum.
+
+    orders (stream) with customers, by arrival -> placed
+    placed with cities, by a foreign key, left -> routed
+    sums of the rows of routed                 -> by_country, and its changelog in a topic
+
+The tests share one lake, and each goes on where the one before ended.
+Where each part comes from: tests/dags/test_applications_real.py.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakehouse.kafka.process import free_port
+from lakehouse.kafka.produce import ProducerRecord, produce
+from lakehouse.kafka.topics import Cluster
+
+from .living import SETTINGS, Living
+
+pytestmark = [pytest.mark.airflow, pytest.mark.timeout(3600)]
+
+APP = """
+import lakehouse as lh
+
+orders = lh.stream("{run}-orders", name="orders", key="id string", schema="customer string, amount bigint")
+customers = lh.stream("{run}-customers", name="customers", key="name string", schema="city string").latest("customer")
+cities = lh.stream("{run}-cities", name="cities", key="name string", schema="country string").latest("city")
+
+placed = orders.join(customers, on="customer", how="left").latest("placed")
+routed = placed.join(cities, on="city", how="left").table("routed")
+sums = routed.group_by("coalesce(country, '?') AS country").agg(n=lh.count(), total=lh.sum("amount"))
+by_country = sums.table("by_country")
+app = lh.app(by_country, by_country.changes().to_topic("{run}-by-country"))
+"""
+FIRST = [("?", 1, 50), ("Italy", 2, 80), ("Norway", 1, 30)]  # the sums at the first tick
+COLUMNS = {"orders": ("customer", "amount"), "customers": ("city",), "cities": ("country",)}
+
+
+class Trade(Living):
+    """The application, and every record that was sent, in the order of their times."""
+
+    def __init__(self, folder: Path, servers: str) -> None:
+        super().__init__(folder, "trade")
+        self.run, self.servers = f"trade-{uuid.uuid4().hex[:8]}", servers
+        self.sent: list[tuple[str, str, tuple[str | int, ...] | None]] = []
+        (folder / "app.py").write_text(APP.format(run=self.run))
+        (folder / "lakehouse.toml").write_text(SETTINGS.format(servers=servers, port=free_port()))
+        for topic in COLUMNS:
+            Cluster(servers).create(f"{self.run}-{topic}", partitions=2)
+
+    def send(self, *records: tuple[str, str, tuple[str | int, ...] | None]) -> None:
+        """Produce (topic, key, values): each is a second later than the one before it, so it arrives after it."""
+        for topic, key, values in records:
+            self.sent.append((topic, key, values))
+            value = None if values is None else json.dumps(dict(zip(COLUMNS[topic], values, strict=True))).encode()
+            record = ProducerRecord(key.encode(), value, len(self.sent) * 1000)
+            produce(self.servers, {}, f"{self.run}-{topic}", [record])
+
+    def routed(self) -> list[tuple[str, str, int, str | None, str | None]]:
+        """The expected rows: an order with the city that its customer had then, and the country that has this now."""
+        customers: dict[str, str] = {}
+        cities: dict[str, str] = {}
+        placed: dict[str, tuple[str, int, str | None]] = {}
+        for topic, key, values in self.sent:
+            if topic == "orders":
+                placed[key] = (*values, customers.get(values[0]))
+                continue
+            table = customers if topic == "customers" else cities
+            table.pop(key, None)
+            if values is not None:
+                table[key] = values[0]
+        rows = [(id, *row, cities.get(row[2])) for id, row in placed.items()]
+        return sorted(rows)
+
+    def sums(self) -> list[tuple[str, int, int]]:
+        """The expected sums of them, without the countries that have no order now."""
+        sums: dict[str, tuple[int, int]] = {}
+        for _, _, amount, _, country in self.routed():
+            n, total = sums.get(country or "?", (0, 0))
+            sums[country or "?"] = (n + 1, total + amount)
+        return sorted((country, *of) for country, of in sums.items())
+
+    def check(self) -> None:
+        assert self.rows("routed") == self.routed()
+        assert [row for row in self.rows("by_country") if row[1]] == self.sums()
+
+    def catch_up(self) -> None:
+        assert set(self.end("catch_up", self.trigger("catch_up")).values()) == {"success"}
+
+
+@pytest.fixture(scope="module")
+def trade(broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trade]:
+    made = Trade(tmp_path_factory.mktemp("trade"), broker.bootstrap_servers)
+    try:
+        made.lakehouse("airflow", "up", "--app", "app.py", "--name", "trade")
+        made.lakehouse("airflow", "add", "app.py", "--name", "trade")
+        made.sign_in()
+        yield made
+    finally:
+        made.lakehouse("airflow", "down")
+
+
+def test_a_chain_of_joins_is_caught_up(trade: Trade) -> None:
+    """A customer moves, an order changes, a city gets another country, and one has none any more."""
+    trade.send(
+        ("cities", "Rome", ("Italy",)), ("customers", "ann", ("Rome",)), ("customers", "bob", ("Oslo",)),
+        ("orders", "o1", ("ann", 10)), ("orders", "o2", ("bob", 30)), ("orders", "o3", ("cleo", 50)),
+        ("cities", "Oslo", ("Norway",)), ("orders", "o4", ("ann", 70)),
+    )  # fmt: skip
+    trade.lakehouse("run", "--app", "app.py", "--until", "caught-up")
+    assert trade.sums() == FIRST
+    trade.check()
+    trade.send(
+        ("customers", "ann", ("Oslo",)), ("orders", "o1", ("ann", 15)), ("cities", "Rome", None),
+        ("cities", "Oslo", ("Noreg",)), ("orders", "o5", ("bob", 5)),
+    )  # fmt: skip
+    trade.catch_up()
+    assert trade.sums() == [("?", 2, 120), ("Noreg", 3, 50)]
+    trade.check()
+
+
+def test_a_moment_of_the_sums_is_rebuilt_in_three_ways(trade: Trade) -> None:
+    asked = {"table": "by_country", "clock": "tick", "moment": "1", "target": "by_country_then"}
+    run = trade.trigger("reconstruct_point_in_time", **asked)
+    trade.end("reconstruct_point_in_time", run)
+    proof = trade.xcom("reconstruct_point_in_time", run, "compare")
+    assert (proof["rows"], proof["ways"]) == (3, 3)
+    assert trade.rows("by_country_then") == FIRST
