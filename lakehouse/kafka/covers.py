@@ -45,6 +45,8 @@ class Cover:
     the tick, {topic id: {partition: offset}}. clock: the table's, if it has one. before: earlier origins in this topic
     with their last ticks, the oldest first. state: the id of the topic that has all that the table keeps, which may be
     the changelog's own; "" if none has. None: of a stream, or an earlier release began the topic and did not say.
+    needed: of a table behind joins of streams, the source's offsets from which records can still meet later ones, 0
+    where it says none.
     """
 
     topic: str
@@ -59,6 +61,7 @@ class Cover:
     sent: int = 0
     at: str | None = None
     state: str | None = None
+    needed: NextOffsets | None = None
     version: int = field(default=VERSION)
 
     def data(self) -> bytes:
@@ -114,6 +117,7 @@ def cover_of(data: bytes | None, where: str) -> Cover:
         clock=_clock(said.get("clock"), where), before=tuple(_before(said.get("before"), where)),
         sent=_number(said.get("sent"), "sent", where), at=_text(said, "at", where, may_lack=True) or None,
         state=None if said.get("state") is None else _text(said, "state", where),
+        needed=None if said.get("needed") is None else _next(said["needed"], where),
     )  # fmt: skip
 
 

@@ -9,6 +9,8 @@ KEY = "lakehouse.key"  # the names of its key columns, joined by commas
 SKIP = "lakehouse.skip"
 RESTORED = "lakehouse.restored"
 CLOCK = "lakehouse.clock"
+# Of one behind a join of streams: the offsets from which covered records can still meet later ones.
+NEEDED = "lakehouse.needed"
 # Of a table that reads tables: the tick of the last intervention in the lake when it was created.
 BEGAN = "lakehouse.began"
 

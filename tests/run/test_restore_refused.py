@@ -12,16 +12,16 @@ from lakehouse.plan.table import Table
 from lakehouse.run.repair.restore import Published, restore
 from lakehouse.spark.open_lake import OpenLake
 
-from ..stream_joins import CITIES, PAIRS
+from ..stream_joins import CITIES, TWICE
 
 
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        (PAIRS, "table 'pairs' is made from a join of streams: the records that wait for others are in no changelog."),
+        (TWICE.latest("twice"), "table 'twice' is made from a join of streams after customer was looked up"),
         (CITIES, "table 'cities' looks up what customer was at earlier times: no changelog has all of that."),
     ],
-    ids=["streams", "as of"],
+    ids=["looked up", "as of"],
 )
 def test_a_table_of_which_the_changelog_does_not_have_all_is_refused(table: Table, says: str) -> None:
     lake = OpenLake(cast(Any, None), Layout("/nowhere"))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lakehouse as lh
 from lakehouse.errors import KafkaUnavailable, StorageError
 from lakehouse.kafka.headers import POSITION
 from lakehouse.kafka.produce import ProducerRecord
@@ -112,8 +113,9 @@ def test_a_transaction_that_fails_leaves_no_changes_open(monkeypatch: pytest.Mon
     mine = Mine(None, "lake", AFTER + 2)  # type: ignore[arg-type]
     for name, value in {"_standing": Standing(AFTER), "_who": mine, "_publisher": Failing()}.items():
         setattr(sink, name, value)
-    for name in ("_lake", "_sink"):
-        setattr(sink, name, None)
+    stream = lh.stream("in", key="k string", schema="v string")
+    for name, value in {"_lake": None, "_sink": stream.to_topic("out")}.items():
+        setattr(sink, name, value)
     monkeypatch.setattr(publishing.published, "records", records)
     monkeypatch.setattr(sink, "_cover", lambda part, mine: None, raising=False)
     with pytest.raises(KafkaUnavailable) as failed:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 import lakehouse as lh
 from lakehouse.errors import NeedsSpark, PlanError
@@ -109,6 +109,29 @@ def test_a_published_stream_goes_on_where_its_topic_ends(bench: Bench) -> None:
     for after in (0, 2):
         rest = stream_feed.stream_events(bench.lake, CLOSING, after, 3, covered=covered).collect()
         assert [row["_position"] for row in rest] == [place for place in whole if place["tick"] > 2]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_what_a_topic_has_meets_what_another_lake_reads_before_it(spark: SparkSession, tmp_path: Path) -> None:
+    """All records are in one tick of the other lake, or covered ones in a later tick than those that they meet."""
+    # In the last tick only payments came, so that another order of all of them changes nothing.
+    sent = [record for record in records(10, 100, 3) if record.tick < 3 or record.topic == "payments"]
+    app = lh.app(INNER.to_topic("inner"))
+    first = Bench(spark, tmp_path / "first")
+    write_bronze(first.lake, app, sent)
+    covered = published.next_offsets(first.lake, INNER, 2)
+    rows = [shown(row) for row in stream_feed.stream_events(first.lake, INNER, 2, 3).collect()]
+    assert len(rows) > 2
+    for name, ticks in (("one", {"orders": 1, "payments": 1}), ("late", {"orders": 2, "payments": 1})):
+        other = Bench(spark, tmp_path / name)
+        last = write_bronze(other.lake, app, [replace(record, tick=ticks.get(record.topic, 1)) for record in sent])
+        told = stream_feed.stream_events(other.lake, INNER, 0, last, covered=json.dumps(covered)).collect()
+        assert sorted(map(shown, told)) == sorted(rows), name
+
+
+def shown(row: Row) -> str:
+    return str([value for name, value in row.asDict().items() if name != "_position"])
 
 
 @pytest.mark.slow

@@ -108,6 +108,11 @@ def audit(
     return result
 
 
+_NOT_CHECKED = (
+    "the table was restored from a topic: this lake's bronze does not have the restored rows, and they were not checked"
+)
+
+
 def _over_tables(opened: OpenTable, version: int, ticks: tuple[int, int]) -> Audit:
     """The audit of a table that reads tables, or a join of streams: its rows are refolded.
 
@@ -117,12 +122,12 @@ def _over_tables(opened: OpenTable, version: int, ticks: tuple[int, int]) -> Aud
     path = opened.visible.path
     rows, _ = counted.by_rows(opened.lake, path, version, ())
     here, do = opened.lake.read(path, version), BACKFILL.format(table=table.name)
+    # What is made of rows begins with those of the tables above, restored or not; all else with its own.
+    began = opened.skip is not None and not table.stream.undoes
+    problems: list[Problem] = []
     try:
-        try:
-            there = refolded.refolded(opened, ticks[0])
-        except NotFound as error:  # a table above has other logic since
-            there, do = refolded.rebuilt(opened, ticks[0]), str(error)
-        problems = list(_differing(table, here, there, do))
+        if not began:
+            problems += _differing(table, here, *_refolded(opened, ticks[0], do))
     except NotFound as error:
         problems = [Problem("rows that can't be folded from bronze yet", "rows that can", str(error))]
     names = ", ".join(dict.fromkeys(upstream.name for upstream in table.stream.reads))
@@ -130,7 +135,17 @@ def _over_tables(opened: OpenTable, version: int, ticks: tuple[int, int]) -> Aud
     notes = [f"it reads {names}: what became of the records is in the audits of these; here the rows were refolded"]
     if not names:
         notes = ["its stream joins streams: what became of a record depends on others; here the rows were refolded"]
+    if began:
+        notes = [_NOT_CHECKED]
     return Audit(table.name, *ticks, waiting, rows, True, [], problems, notes)
+
+
+def _refolded(opened: OpenTable, tick: int, do: str) -> tuple[DataFrame, str]:
+    """A table's rows from bronze, and what to do if it has others."""
+    try:
+        return refolded.refolded(opened, tick), do
+    except NotFound as error:  # a table above has other logic since
+        return refolded.rebuilt(opened, tick), str(error)
 
 
 def _differing(table: Table, here: DataFrame, there: DataFrame, do: str) -> Iterator[Problem]:
@@ -249,10 +264,7 @@ class _Audited:
                 "records that are called taken back"
             )
         if self._scope.skip:
-            yield (
-                "the table was restored from a topic: this lake's bronze does not have the restored rows, and they "
-                "were not checked"
-            )
+            yield _NOT_CHECKED
         if not self._scope.judges_in_sql and not self._scope.deep:
             yield (
                 "what is late for sessions and sliding windows was read from late/ and compared with the commits' "

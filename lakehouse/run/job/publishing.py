@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka import covers
-from lakehouse.kafka.covers import Cover
+from lakehouse.kafka.covers import Cover, NextOffsets
 from lakehouse.kafka.drain import drain
 from lakehouse.kafka.publish import Publisher
 from lakehouse.kafka.topics import TO_COME, Cluster
 from lakehouse.lake.properties import RESTORED
 from lakehouse.plan.app import App, has_state_topic
 from lakehouse.plan.schema import state_topic
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.stream_join import meetings
 from lakehouse.plan.table import Sink, Table
 from lakehouse.run.job.transactions import Transaction, cut_changes
 from lakehouse.run.start.standing import (
@@ -29,6 +31,7 @@ from lakehouse.run.start.standing import (
     state_in,
     unknown_records,
 )
+from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.settings.config import Settings
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog import published
@@ -110,7 +113,27 @@ class _Open:
         self._clock: tuple[int, Mapping[str, Any]] | None = None  # the table's clock at the last cover
 
     def stands_before(self, tick: int) -> bool:
-        return tick > self._standing.tick
+        return tick > self._standing.tick and not self._waits(tick)
+
+    def _waits(self, tick: int) -> bool:
+        """Whether records of a joined stream that the topic covers, and that meet later ones, are not in bronze yet."""
+        begins = self._is_joined and self._standing.tick == NO_TICK
+        return begins and not bronze.has_all(self._lake, self._topics, self._covered(), tick)
+
+    @property
+    def _is_joined(self) -> bool:
+        """Whether it is a stream behind a join of streams."""
+        return isinstance(self._sink.of, Stream) and bool(meetings(self._sink.of))
+
+    @property
+    def _topics(self) -> tuple[str, ...]:
+        return (self._sink.of.stream if isinstance(self._sink.of, Table) else self._sink.of).topics
+
+    def _covered(self) -> NextOffsets:
+        """What the topic of a stream covers, of the source topics that there are."""
+        names = set(self._cluster.names()).intersection(self._topics)
+        ids = {fact.id for fact in self._cluster.topics(sorted(names)).values()}
+        return {topic_id: of for topic_id, of in self._standing.covered.items() if topic_id in ids}
 
     def publish(self, tick: int) -> int:
         """Publish up to a tick, one transaction after the other; return how many records that were."""
@@ -118,7 +141,8 @@ class _Open:
         self._who = mine  # nobody else can create the table while this job keeps it
         changes = published.records(
             self._lake, self._sink, was.tick, tick, mine.origin,
-            whole=was.whole, covered=was.covered, with_state=was.has_state_topic(self._publisher.topic_id),
+            whole=was.whole, covered=self._covered() if self._is_joined else was.covered,
+            with_state=was.has_state_topic(self._publisher.topic_id),
         )  # fmt: skip
         # Closed here, even if a transaction fails: what Spark keeps for them is freed while Spark still runs.
         with closing(changes), closing(cut_changes(changes, was.tick, tick, was.sent, was.at)) as cut:
@@ -137,7 +161,7 @@ class _Open:
         return Cover(
             self._publisher.topic_id, name_of(of), mine.origin, part.tick, published.furthest(covered, was.covered),
             mine.table, declaration_of(of), clock, was.before,
-            part.sent, part.at, was.state,
+            part.sent, part.at, was.state, published.needed_offsets(self._lake, of, part.tick),
         )  # fmt: skip
 
     def _stands(self, topic_id: str) -> Standing:

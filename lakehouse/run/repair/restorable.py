@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from lakehouse.errors import PlanError, StorageError
 from lakehouse.kafka.covers import Cover, NextOffsets
+from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.properties import RESTORED, SKIP
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.stream import Stream
@@ -25,10 +26,10 @@ _INSTEAD = "Build it from bronze: run its application on a lake that has the top
 
 def refuse_kind(table: Table) -> None:
     """Raise PlanError for a table that goes on from more than its topics have."""
-    if meetings(table.stream):
+    if looking_up := [part.reads[0].name for part in meetings(table.stream) if part.reads]:
         raise PlanError(
-            f"table {table.name!r} is made from a join of streams: the records that wait for others are in no "
-            f"changelog. {_INSTEAD}"
+            f"table {table.name!r} is made from a join of streams after {looking_up[0]} was looked up: what a record "
+            f"that waits for others found there is in no changelog. {_INSTEAD}"
         )
     if earlier := [join.table.name for join in _joins(table.stream) if join.as_of == "event time"]:
         raise PlanError(
@@ -61,6 +62,42 @@ def check_fits(opened: OpenTable, cover: Cover) -> None:
                 "of two moments don't fit each other. Let the job that publishes them catch up, and stop it; then "
                 "restore both into another lake."
             )
+
+
+def check_waiting(cluster: Cluster, cover: Cover, table: Table) -> NextOffsets:
+    """Return the covered offsets of the topics that there are, of a table behind joins of streams.
+
+    Raises StorageError if Kafka no longer has a covered record that could meet a later one.
+    """
+    wanted = dict.fromkeys(topic for part in meetings(table.stream) for topic in part.topics)
+    there = set(cluster.names())
+    facts = cluster.topics([name for name in wanted if name in there])
+    if gone := [name for name in wanted if name not in facts]:
+        raise _lost(table, f"there is no topic {gone[0]!r}")
+    needed = cover.needed or {}
+    for name, fact in facts.items():
+        if "compact" in (cluster.config(name).get("cleanup.policy") or ""):
+            raise _lost(table, f"topic {name!r} is compacted")
+        known = cover.next.get(fact.id, {})
+        kept = cluster.offsets((name, int(partition)) for partition in known)
+        for partition, end in known.items():
+            first, begin = kept[name, int(partition)][0], needed.get(fact.id, {}).get(partition, 0)
+            if begin < min(first, end):
+                raise _lost(table, f"{name}/{partition} begins at offset {first:,}, and those from {begin:,} on count")
+    names = [name for name in table.stream.topics if name in there]
+    ids = {fact.id for fact in cluster.topics(names).values()}
+    if any(end > needed.get(of, {}).get(part, 0) for of in {*cover.next} - ids for part, end in cover.next[of].items()):
+        raise _lost(table, "a topic was deleted, or recreated, with such records")
+    return {topic_id: of for topic_id, of in cover.next.items() if topic_id in ids}
+
+
+def _lost(table: Table, why: str) -> StorageError:
+    return StorageError(
+        f"table {table.name!r} is made from a join of streams: records that its changelog covers still meet later "
+        f"ones, and Kafka does not have all of them any more: {why}. Let the lake that publishes go on until records "
+        "of that time are closed (its window and grace), and restore then, while the topics have the later ones; or "
+        "build the table from bronze, in a lake that has all records."
+    )
 
 
 def _restored(opened: OpenTable, above: Table) -> tuple[int, NextOffsets] | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -26,10 +26,11 @@ from lakehouse.kafka.drain import drain
 from lakehouse.kafka.headers import RecordHeaders, said_by
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.lease import Lease
-from lakehouse.lake.properties import CLOCK, RESTORED, SKIP
+from lakehouse.lake.properties import CLOCK, NEEDED, RESTORED, SKIP
 from lakehouse.plan.app import leaves_out
 from lakehouse.plan.evolution.change import DECLARATION, change_of
 from lakehouse.plan.schema import state_topic
+from lakehouse.plan.stream_join import meetings
 from lakehouse.plan.table import Table
 from lakehouse.run.repair import restorable, restored_rows
 from lakehouse.run.repair.newest import Newest, handed, newest
@@ -96,7 +97,11 @@ def restore(opened: OpenTable, published: Published) -> int:
         cover = found.cover
         restorable.check_fits(opened, cover)
         restored = Restored(cover.topic, (*cover.before, (cover.origin, cover.tick)))
-        begins = {SKIP: json.dumps(cover.next), RESTORED: restored.text()}
+        begins = {RESTORED: restored.text()}
+        if meetings(table.stream):
+            cover = replace(cover, next=restorable.check_waiting(cluster, cover, table))
+            begins[NEEDED] = json.dumps(cover.needed or {})
+        begins[SKIP] = json.dumps(cover.next)
         if cover.clock is not None:
             begins[CLOCK] = json.dumps(cover.clock)
         spark, state, seen = opened.spark, tables.state_schema(opened.spark, table), tables.schema(opened.spark, table)

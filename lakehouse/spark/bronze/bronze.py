@@ -152,6 +152,16 @@ def next_offsets(lake: OpenLake, topic: str, tick: int) -> dict[str, dict[str, i
     return result
 
 
+def has_all(lake: OpenLake, topics: Iterable[str], before: Mapping[str, Mapping[str, int]], tick: int) -> bool:
+    """Say whether a complete tick has all records of topics before these offsets, {topic id: {partition: offset}}."""
+    found = [next_offsets(lake, topic, tick) for topic in topics] if tick > NO_TICK else []
+    known = {topic_id: of for one in found for topic_id, of in one.items()}
+    return all(
+        offset <= known.get(topic_id, {}).get(partition, 0)
+        for topic_id, of in before.items() for partition, offset in of.items()
+    )  # fmt: skip
+
+
 def with_order_times(rows: DataFrame, state: BronzeState) -> BronzeState:
     """Raise the order times, which are from before the state's tick, by the tick's own rows."""
     found = rows.where(F.col("tick") == state.tick).groupBy("topic", "partition")

@@ -18,10 +18,12 @@ from lakehouse.kafka.covers import NextOffsets
 from lakehouse.kafka.headers import ACCUMULATORS, EVENT_TIME, FORMAT, ORIGIN, POSITION
 from lakehouse.kafka.produce import ProducerRecord, StateRecord
 from lakehouse.lake.moment.cut import Cut
+from lakehouse.lake.properties import NEEDED, SKIP
 from lakehouse.plan.app import named_window, read_window
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import Column, base_type
 from lakehouse.plan.stream import Stream
+from lakehouse.plan.stream_join import meetings
 from lakehouse.plan.table import Sink, Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark import streamed
@@ -32,7 +34,8 @@ from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.past import past, refold
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.table import tables
-from lakehouse.spark.transaction import table_id
+from lakehouse.spark.table.input import begins, input_of
+from lakehouse.spark.transaction import properties, table_id
 
 
 def key_format(columns: tuple[Column, ...], beside: str = "json", given: str = "") -> str:
@@ -85,6 +88,25 @@ def next_offsets(lake: OpenLake, of: Stream | Table, tick: int) -> dict[str, dic
     found: dict[str, dict[str, int]] = json.loads(_held(lake, of) or "{}")
     for topic in stream.topics:
         found = furthest(found, bronze.next_offsets(lake, topic, tick))
+    return found
+
+
+def needed_offsets(lake: OpenLake, of: Stream | Table, tick: int) -> dict[str, dict[str, int]] | None:
+    """Return the offsets from which records can meet those after a tick, in joins of streams; 0 where nothing is said.
+
+    None for what is behind no such join.
+    """
+    if not isinstance(of, Table) or not meetings(of.stream):
+        return None
+    opened = lake.open(of)
+    begin = begins(input_of(opened), tick)
+    known = properties(lake.spark, opened.visible.path) if opened.exists else {}
+    if begin < NO_TICK:
+        restored: dict[str, dict[str, int]] = json.loads(known.get(NEEDED, "{}"))
+        return restored
+    found: dict[str, dict[str, int]] = json.loads(known.get(SKIP, "{}"))
+    for topic in of.stream.topics if begin > NO_TICK else ():
+        found = furthest(found, bronze.next_offsets(lake, topic, begin))
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -9,12 +11,12 @@ from lakehouse.plan.expression import Expression
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import meetings
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.spark.bronze import interventions
+from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.changelog.changefeed import CHANGE_COLUMNS
 from lakehouse.spark.expressions import column_of
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.past.refold import replaced
-from lakehouse.spark.table.input import Input, not_skipped, skipped
+from lakehouse.spark.table.input import Input, not_skipped
 
 
 def stream_events(
@@ -35,12 +37,10 @@ def stream_events(
     def counting(rows: DataFrame) -> DataFrame:
         return rows if lacking is None else replaced(rows, lacking)
 
-    if covered is not None and meetings(stream):
-        # A covered record still meets later ones: left out is what came with it.
-        frame = Input(lake, stream).frame(after, to)
-        frame = frame.where(~skipped(covered, "_topic_id", "_position.partition", "_position.offset"))
-    else:
-        frame = Input(lake, stream, covered, counting).frame(after, to)
+    # A covered record still meets later ones. Those of earlier ticks do so by themselves, in their own order.
+    if covered is not None and meetings(stream) and bronze.has_all(lake, stream.topics, json.loads(covered), after):
+        covered = None
+    frame = Input(lake, stream, covered, counting).frame(after, to)
     frame = frame.withColumn("_event_time_ms", F.col("rowtime"))
     placed = [] if place is None else [column_of(place).cast("bigint").alias("_place")]
     names = [column.name for column in stream.columns]

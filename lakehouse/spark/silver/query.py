@@ -122,6 +122,8 @@ class Silver:
 
     def _catch_up(self, to: int | None) -> None:
         latest = latest_complete_tick(self._lake)
+        if any(writer.waits(latest) for writer in self.writers):
+            return
         for tick in self._batches(latest if to is None else min(to, latest)):
             began, records = time.monotonic(), 0
             with Sharing(self._lake, self.writers, tick) as shared:

@@ -39,7 +39,8 @@ class Stand(NamedTuple):
     times: Mapping[str, int]
 
 
-BEGINNING = Stand(NO_TICK, {})
+# Before the covered records of a restored table, which are in tick `NO_TICK`.
+BEGINNING = Stand(NO_TICK - 1, {})
 
 
 class Earlier(Protocol):
@@ -65,7 +66,7 @@ def joined_streams(
     streams: the records of both in the batch. earlier: what came before it; None if nothing did. hold: holds rows that
     are read several times.
     """
-    after, begun = NO_TICK, BEGINNING
+    after, begun = BEGINNING.tick, BEGINNING
     if earlier is not None:
         after, begun = earlier.after, earlier.begun(join)
         before = [earlier.records(part, begun.tick) for part in join.parts]

@@ -5,6 +5,11 @@
     records   those of the stream that reach a table, with key, inputs and time: `lakehouse.spark.operators.arrivals`
 
 The live job, backfills, reads of the past, the changelog and the audit read here, each between two ticks.
+
+A restored table takes in what its changelog does not cover. A covered record still meets later ones in a join of
+streams. It lies in tick 0 there, before all others, whichever tick of this lake's bronze it is in: the row of a pair
+stands at the later record, and what comes with a covered one is in the changelog already. The first lake's ticks are
+not known: among each other covered records come by their order times, as in one tick.
 """
 
 from __future__ import annotations
@@ -73,9 +78,13 @@ class Input:
     shared: Shared | None = None
 
     def rows(self, after: int, to: int) -> DataFrame:
-        """Return bronze's rows between two ticks."""
-        rows = bronze.between(bronze.of_stream(self.lake, self.stream), after, to)
-        return self.among(not_skipped(rows, self.skip))
+        """Return bronze's rows between two ticks; tick 0 has those that are left out of all others."""
+        bronze_rows = bronze.of_stream(self.lake, self.stream)
+        rows = not_skipped(bronze.between(bronze_rows, max(after, NO_TICK), to), self.skip)
+        if self.skip and after < NO_TICK:
+            covered = bronze_rows.where(skipped(self.skip)).withColumn("tick", F.lit(NO_TICK).cast("bigint"))
+            rows = covered.unionByName(rows)
+        return self.among(rows)
 
     def frame(self, after: int, to: int, count: RowCounter | None = None) -> DataFrame:
         """Return the stream's records between two ticks. count: see `stream_frame`."""
@@ -86,7 +95,8 @@ class Input:
             held = self.shared.records(source, after, to) if self.shared is not None and self.skip is None else None
             return decoded(source, rows().where(F.col("topic") == source.topic)) if held is None else held
 
-        earlier = Before(self, after) if after > NO_TICK and meetings(self.stream) else None
+        first = NO_TICK if self.skip is None else BEGINNING.tick
+        earlier = Before(self, after) if after > first and meetings(self.stream) else None
         return stream_frame(self.stream, records, count, tables, earlier)
 
     def _tables(self, after: int, to: int) -> Tables:
@@ -95,6 +105,7 @@ class Input:
         So a module above this one is needed here: the recursion ends with the graph, not with the order of the modules.
         """
         upstream = import_module("lakehouse.spark.changelog.upstream")
+        after = max(after, NO_TICK)
         rebuilt = self.rebuilt or after < self.began
         loads = self.stream.undoes and self.skip is None
         tables: Tables = upstream.Upstream(self.lake, after, to, self.cut, rebuilt, self.shared, loads)
@@ -116,9 +127,9 @@ class Before(Earlier):
 
     def begun(self, join: StreamJoin) -> Stand:
         """See `Earlier`."""
-        if self.input.cut is not None or self.input.rebuilt or self.input.skip is not None:
+        if self.input.cut is not None or self.input.rebuilt or self.after <= NO_TICK:
             return BEGINNING  # the stands are those of all records, as the live tables read them
-        return self.input.lake.fact(Stands).begin(join, self.after, self._measured)
+        return self.input.lake.fact(Stands).begin(join, self.after, self._measured, self.input.skip)
 
     def records(self, stream: Stream, since: int) -> DataFrame:
         """See `Earlier`."""
@@ -136,6 +147,14 @@ class Before(Earlier):
         ]
         rows = parts[0].unionByName(parts[1]).groupBy("tick", "part").agg(F.max("rowtime").alias("time"))
         return [Reached(row["tick"], str(row["part"]), row["time"]) for row in rows.collect()]
+
+
+def begins(reads: Input, to: int) -> int:
+    """Return the last tick up to which no record can meet one that comes after tick `to`, in any join of streams."""
+    source = reads.stream.source
+    if isinstance(source, StreamJoin):
+        to = Before(reads, to).begun(source).tick
+    return min((begins(replace(reads, stream=part), to) for part in source.parts), default=to)
 
 
 def input_of(opened: OpenTable) -> Input:

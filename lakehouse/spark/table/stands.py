@@ -34,11 +34,14 @@ Measure = Callable[[StreamJoin, int, int, int], Iterable[Reached]]
 class Stands:
     """What is known of a lake's joins of streams. Threads share it: what one forgets another asks for again."""
 
-    known: list[tuple[StreamJoin, list[Stand]]] = field(default_factory=list)
+    known: list[tuple[tuple[StreamJoin, str | None], list[Stand]]] = field(default_factory=list)
 
-    def begin(self, join: StreamJoin, after: int, measure: Measure) -> Stand:
-        """Return where a batch of the ticks after `after` begins to read. measure: gives what is not known yet."""
-        known = self._of(join)
+    def begin(self, join: StreamJoin, after: int, measure: Measure, skip: str | None = None) -> Stand:
+        """Return where a batch of the ticks after `after` begins to read. measure: gives what is not known yet.
+
+        skip: the offsets of the records that lie in tick 0, for a restored table.
+        """
+        known = self._of((join, skip))
         stands = list(known)
         last = max((stand for stand in stands if stand.tick <= after), key=lambda stand: stand.tick, default=BEGINNING)
         if last.tick < after:
@@ -48,11 +51,11 @@ class Stands:
         known[:] = [stand for stand in stands if stand.tick >= begun.tick]
         return begun
 
-    def _of(self, join: StreamJoin) -> list[Stand]:
+    def _of(self, read: tuple[StreamJoin, str | None]) -> list[Stand]:
         for item, stands in self.known:
-            if item == join:
+            if item == read:
                 return stands
-        self.known.append((join, []))
+        self.known.append((read, []))
         return self.known[-1][1]
 
 
