@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import Json
-from lakehouse.plan.origin import HowJoined, Node
+from lakehouse.plan.origin import HowJoined, Node, TableJoin
 from lakehouse.plan.schema import joined_columns
 from lakehouse.semantics.operators.stream_join import JoinSide, Within
 from lakehouse.semantics.window import default_grace
@@ -137,6 +137,13 @@ class StreamJoin(Node):
             "within": {"before": within.before, "after": within.after, "grace": within.grace, "at_once": within.eager},
             "prefix": self.prefix,
         }
+
+
+def looked_up_by_time(stream: Stream) -> tuple[Table, ...]:
+    """Return the tables of which a stream looks up rows as of event times, without those behind tables."""
+    source = stream.source
+    found = [table for part in source.parts for table in looked_up_by_time(part)]
+    return (*found, *([source.table] if isinstance(source, TableJoin) and source.as_of == "event time" else []))
 
 
 def meetings(stream: Stream) -> tuple[Stream, ...]:

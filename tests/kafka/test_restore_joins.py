@@ -40,6 +40,7 @@ INNER = ORDERS.join(PAYMENTS, **SPAN, prefix="p_")
 # Unmatched rows come when the grace ends; a topic with itself; a join over a join.
 OUTER = ORDERS.join(PAYMENTS, **SPAN, how="outer", prefix="p_")
 SELF = PAYMENTS.join(PAYMENTS, within="10 seconds", grace="10 seconds", how="left", prefix="p_")
+BY_TIME = PAYMENTS.join(ORDERS.latest("ordered"), how="left", as_of="event time", prefix="p_")
 TWICE = INNER.join(ORDERS.drop("who"), **SPAN, how="left", prefix="q_")
 
 
@@ -156,3 +157,22 @@ def test_records_that_can_matter_no_more_may_be_gone_and_others_not(lake, cluste
     with pytest.raises(StorageError, match=r"Kafka does not have all of them any more: wait-\S+ begins at offset"):
         lake("c").restore(table, topic_of(table))
     assert not (Path(lake("c").settings.lake.path) / "silver").exists()
+
+
+def test_what_rows_were_at_earlier_times_is_told_by_the_whole_topic(lake, broker, sent) -> None:
+    """Two generations. In one tick the records of the topic that is looked up come after all others."""
+    table = pairs(BY_TIME, "timed")
+    app = published(table)
+    sent.more(30)
+    lake("a").run(app, until="caught_up")
+    for name in ("b", "c"):
+        one = lake(name)
+        one.restore(table, topic_of(table))
+        sent.more(20)
+        one.run(app, until="caught_up")
+        sent.check(one, app)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for done in admin.delete_records([TopicPartition(TOPICS[0], 0, 1)]).values():
+        done.result()
+    with pytest.raises(StorageError, match="wait-orders/0 begins at offset 1, and those from 0 on count"):
+        lake("d").restore(table, topic_of(table))

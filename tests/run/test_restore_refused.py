@@ -12,14 +12,17 @@ from lakehouse.plan.table import Table
 from lakehouse.run.repair.restore import Published, restore
 from lakehouse.spark.open_lake import OpenLake
 
-from ..stream_joins import CITIES, TWICE
+from ..graphs import LATEST, ORDERS
+from ..stream_joins import TWICE
+
+THEN = ORDERS.join(LATEST, on="customer", as_of="event time", prefix="of_").latest("then")
 
 
 @pytest.mark.parametrize(
     ("table", "says"),
     [
         (TWICE.latest("twice"), "table 'twice' is made from a join of streams after customer was looked up"),
-        (CITIES, "table 'cities' looks up what customer was at earlier times: no changelog has all of that."),
+        (THEN, "table 'then' looks up what latest_total was at earlier times: no changelog has all of that, and not"),
     ],
     ids=["looked up", "as of"],
 )

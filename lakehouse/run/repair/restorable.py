@@ -15,7 +15,7 @@ from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.properties import RESTORED, SKIP
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.stream import Stream
-from lakehouse.plan.stream_join import meetings
+from lakehouse.plan.stream_join import looked_up_by_time, meetings
 from lakehouse.plan.table import Table
 from lakehouse.run.start.standing import restored_of
 from lakehouse.spark.open_lake import OpenTable
@@ -31,16 +31,18 @@ def refuse_kind(table: Table) -> None:
             f"table {table.name!r} is made from a join of streams after {looking_up[0]} was looked up: what a record "
             f"that waits for others found there is in no changelog. {_INSTEAD}"
         )
-    if earlier := [join.table.name for join in _joins(table.stream) if join.as_of == "event time"]:
-        raise PlanError(
-            f"table {table.name!r} looks up what {earlier[0]} was at earlier times: no changelog has all of that. "
-            f"{_INSTEAD}"
-        )
+    by_arrival = [join.table for join in _joins(table.stream) if join.as_of != "event time"]
+    for of in looked_up_by_time(table.stream):
+        if of.stream.reads or meetings(of.stream) or of in by_arrival:
+            raise PlanError(
+                f"table {table.name!r} looks up what {of.name} was at earlier times: no changelog has all of that, and "
+                f"not all that makes {of.name} is in its own topic. {_INSTEAD}"
+            )
 
 
 def refuse_alone(opened: OpenTable) -> None:
     """Raise PlanError for a table that reads tables which this lake does not have by a restore."""
-    missing = [above.name for above in opened.table.stream.reads if _restored(opened, above) is None]
+    missing = [above.name for above in _above(opened) if _restored(opened, above) is None]
     if missing:
         raise PlanError(
             f"table {opened.name!r} is made from {', '.join(missing)}: it goes on from the rows that are there when "
@@ -51,7 +53,7 @@ def refuse_alone(opened: OpenTable) -> None:
 
 def check_fits(opened: OpenTable, cover: Cover) -> None:
     """Raise StorageError if a table above was restored as of another moment than the one that a cover tells."""
-    for above in opened.table.stream.reads:
+    for above in _above(opened):
         known = _restored(opened, above)
         assert known is not None
         tick, held = known
@@ -64,18 +66,31 @@ def check_fits(opened: OpenTable, cover: Cover) -> None:
             )
 
 
-def check_waiting(cluster: Cluster, cover: Cover, table: Table) -> NextOffsets:
-    """Return the covered offsets of the topics that there are, of a table behind joins of streams.
+def _above(opened: OpenTable) -> list[Table]:
+    """The tables above that are restored, too: what a row was at earlier times is made of a topic's records."""
+    by_time = looked_up_by_time(opened.table.stream)
+    return [above for above in opened.table.stream.reads if above not in by_time]
 
-    Raises StorageError if Kafka no longer has a covered record that could meet a later one.
+
+def needs_covered(table: Table) -> bool:
+    """Say whether records that a table's changelog covers still count for later ones."""
+    return bool(meetings(table.stream) or looked_up_by_time(table.stream))
+
+
+def check_waiting(cluster: Cluster, cover: Cover, table: Table) -> NextOffsets:
+    """Return the covered offsets of the topics that there are, of a table that needs covered records.
+
+    Raises StorageError if Kafka no longer has one that counts: that could meet a later one in a join of streams, or
+    tells what a table was at an earlier time.
     """
-    wanted = dict.fromkeys(topic for part in meetings(table.stream) for topic in part.topics)
+    wanted = {topic: cover.needed or {} for part in meetings(table.stream) for topic in part.topics}
+    wanted |= {topic: {} for of in looked_up_by_time(table.stream) for topic in of.stream.topics}
     there = set(cluster.names())
     facts = cluster.topics([name for name in wanted if name in there])
     if gone := [name for name in wanted if name not in facts]:
         raise _lost(table, f"there is no topic {gone[0]!r}")
-    needed = cover.needed or {}
     for name, fact in facts.items():
+        needed = wanted[name]
         if "compact" in (cluster.config(name).get("cleanup.policy") or ""):
             raise _lost(table, f"topic {name!r} is compacted")
         known = cover.next.get(fact.id, {})
@@ -86,6 +101,7 @@ def check_waiting(cluster: Cluster, cover: Cover, table: Table) -> NextOffsets:
                 raise _lost(table, f"{name}/{partition} begins at offset {first:,}, and those from {begin:,} on count")
     names = [name for name in table.stream.topics if name in there]
     ids = {fact.id for fact in cluster.topics(names).values()}
+    needed = cover.needed or {}
     if any(end > needed.get(of, {}).get(part, 0) for of in {*cover.next} - ids for part, end in cover.next[of].items()):
         raise _lost(table, "a topic was deleted, or recreated, with such records")
     return {topic_id: of for topic_id, of in cover.next.items() if topic_id in ids}
@@ -93,10 +109,10 @@ def check_waiting(cluster: Cluster, cover: Cover, table: Table) -> NextOffsets:
 
 def _lost(table: Table, why: str) -> StorageError:
     return StorageError(
-        f"table {table.name!r} is made from a join of streams: records that its changelog covers still meet later "
-        f"ones, and Kafka does not have all of them any more: {why}. Let the lake that publishes go on until records "
-        "of that time are closed (its window and grace), and restore then, while the topics have the later ones; or "
-        "build the table from bronze, in a lake that has all records."
+        f"table {table.name!r}: records that its changelog covers still count, in a join of streams or for what a "
+        f"table was at earlier times, and Kafka does not have all of them any more: {why}. Build the table from "
+        "bronze, in a lake that has them. Or, for a join of streams, let the lake that publishes go on until their "
+        "windows have closed, with the grace, and restore then."
     )
 
 

@@ -30,7 +30,6 @@ from lakehouse.lake.properties import CLOCK, NEEDED, RESTORED, SKIP
 from lakehouse.plan.app import leaves_out
 from lakehouse.plan.evolution.change import DECLARATION, change_of
 from lakehouse.plan.schema import state_topic
-from lakehouse.plan.stream_join import meetings
 from lakehouse.plan.table import Table
 from lakehouse.run.repair import restorable, restored_rows
 from lakehouse.run.repair.newest import Newest, handed, newest
@@ -98,7 +97,7 @@ def restore(opened: OpenTable, published: Published) -> int:
         restorable.check_fits(opened, cover)
         restored = Restored(cover.topic, (*cover.before, (cover.origin, cover.tick)))
         begins = {RESTORED: restored.text()}
-        if meetings(table.stream):
+        if restorable.needs_covered(table):
             cover = replace(cover, next=restorable.check_waiting(cluster, cover, table))
             begins[NEEDED] = json.dumps(cover.needed or {})
         begins[SKIP] = json.dumps(cover.next)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.kafka.covers import NextOffsets
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog.changefeed import per_event
 from lakehouse.spark.in_memory import hold
 from lakehouse.spark.open_lake import OpenLake, OpenTable
@@ -27,7 +31,7 @@ class Upstream(Tables):
 
     cut: which records count, if not all do. rebuilt: see `Input`; so is whatever begins from the first tick.
     shared: see `Shared`. loads: the reader takes rows out again, and begins with none: the rows that a table was
-    restored with are its first changes.
+    restored with are its first changes. skip: the offsets that the reader covers, see `skipped`.
     """
 
     lake: OpenLake
@@ -37,6 +41,7 @@ class Upstream(Tables):
     rebuilt: bool = False
     shared: Shared | None = None
     loads: bool = False
+    skip: str | None = None
 
     def changes(self, table: Table) -> DataFrame:
         """See `Tables`."""
@@ -68,7 +73,26 @@ class Upstream(Tables):
     def history(self, table: Table, keys: DataFrame) -> tuple[DataFrame, DataFrame | None]:
         """See `Tables`."""
         always = replace(self, after=NO_TICK, shared=None)
-        return _of(table, always.changes(table), keys), always.rows(table, keys)
+        changes = always.changes(table) if self.skip is None else always._covered_first(table, self.skip)
+        return _of(table, changes, keys), always.rows(table, keys)
+
+    def _covered_first(self, table: Table, skip: str) -> DataFrame:
+        """All changes of a table up to the last tick; those by covered records are in tick 0, as in `Input`."""
+        covers: NextOffsets = json.loads(skip)
+        complete, place = self.lake.progress(self.lake.bronze).tick, F.col("_position")
+        found, known = F.lit(False), dict[str, Mapping[str, int]]()
+        for topic in table.stream.topics:
+            for topic_id in bronze.next_offsets(self.lake, topic, complete):
+                known[topic_id] = covers.get(topic_id, {})
+                for partition, offset in known[topic_id].items():
+                    here = (place["topic"] == topic) & (place["partition"] == int(partition))
+                    found |= here & (place["offset"] < offset)
+        # Where a later tick has some of them, it is read as well.
+        has_all = bronze.has_all(self.lake, table.stream.topics, known, self.to)
+        changes = replace(self, to=self.to if has_all else complete).changes(table)
+        tick = F.when(found, F.lit(NO_TICK)).otherwise(place["tick"]).cast("bigint")
+        changes = changes.withColumn("_position", place.withField("tick", tick))
+        return changes.where(F.col("_position.tick") <= self.to)
 
     def held(self, frame: DataFrame) -> DataFrame:
         """See `Tables`. Outside of a batch nobody knows when it can be released."""

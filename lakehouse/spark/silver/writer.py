@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -16,11 +15,10 @@ from lakehouse.lake.place import TablePlace, late_of
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import DECLARATION, declared
 from lakehouse.plan.origin import Source
-from lakehouse.plan.stream_join import meetings
 from lakehouse.semantics.epoch import NO_TICK, Progress
 from lakehouse.semantics.failures import Failed, added
 from lakehouse.spark import folders
-from lakehouse.spark.bronze import bronze, interventions
+from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Decision
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.operators import fold
@@ -34,7 +32,7 @@ from lakehouse.spark.silver import visible
 from lakehouse.spark.silver.quarantining import Quarantine
 from lakehouse.spark.silver.shared import Sharing
 from lakehouse.spark.table import counted, late, tables, travel
-from lakehouse.spark.table.input import input_of
+from lakehouse.spark.table.input import input_of, waits
 from lakehouse.spark.transaction import append_nothing, check_epoch, log_of, numbered, open_epoch
 
 
@@ -98,12 +96,8 @@ class SilverWriter:
         self._lease.release()
 
     def waits(self, to: int) -> bool:
-        """Say whether records that a restored table covers, and that meet later ones, are not in bronze at a tick.
-
-        Nothing is taken in before: covered records come before all others, whichever topic is read first.
-        """
-        skip = self._input.skip if self.applied == NO_TICK and meetings(self.table.stream) else None
-        return skip is not None and not bronze.has_all(self._lake, self.table.stream.topics, json.loads(skip), to)
+        """Say whether the table has to wait for records that it covers: see `lakehouse.spark.table.input.waits`."""
+        return self.applied == NO_TICK and waits(self._opened, to)
 
     def in_one_go(self, to: int) -> bool:
         """Say whether all ticks up to `to` would be taken in at once, and all of their records."""

@@ -24,10 +24,11 @@ from typing import Protocol
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.errors import StorageError
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.origin import Source
 from lakehouse.plan.stream import Stream
-from lakehouse.plan.stream_join import StreamJoin, meetings
+from lakehouse.plan.stream_join import StreamJoin, looked_up_by_time, meetings
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.bronze import bronze
@@ -108,7 +109,7 @@ class Input:
         after = max(after, NO_TICK)
         rebuilt = self.rebuilt or after < self.began
         loads = self.stream.undoes and self.skip is None
-        tables: Tables = upstream.Upstream(self.lake, after, to, self.cut, rebuilt, self.shared, loads)
+        tables: Tables = upstream.Upstream(self.lake, after, to, self.cut, rebuilt, self.shared, loads, self.skip)
         return tables
 
     def records(
@@ -160,6 +161,24 @@ def begins(reads: Input, to: int) -> int:
 def input_of(opened: OpenTable) -> Input:
     """Return a table's input: for a restored one without the records that its changelog held."""
     return Input(opened.lake, opened.table.stream, opened.skip, began=opened.began)
+
+
+def waits(opened: OpenTable, to: int) -> bool:
+    """Say whether bronze lacks records at a tick that a restored table covers, and that still count for later ones.
+
+    Nothing is taken in before: covered records come before all others, whichever topic is read first. Raises
+    StorageError if a table that it looks up as of event times was restored.
+    """
+    stream, skip = opened.table.stream, opened.skip
+    by_time = looked_up_by_time(stream)
+    if skip is None or not (by_time or meetings(stream)):
+        return False
+    if short := [table.name for table in by_time if opened.lake.live.open(table).skip is not None]:
+        raise StorageError(
+            f"table {opened.name!r} looks up what {short[0]} was at earlier times, and {short[0]} was restored in this "
+            f"lake: no changelog has all of that. Restore {opened.name} in a lake that makes {short[0]} of its topic."
+        )
+    return not bronze.has_all(opened.lake, stream.topics, json.loads(skip), to)
 
 
 def not_skipped(rows: DataFrame, skip: str | None) -> DataFrame:
