@@ -157,6 +157,7 @@ def test_tables_over_tables_read_what_is_shared(bench: Bench) -> None:
     bench.check(app, records)
 
 
+@pytest.mark.slow
 def test_the_changes_of_a_table_are_derived_once_along_a_chain(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each table below needs them: to take them in, or to derive the changes of the table that it reads."""
     large = LATEST.filter("n > 2").table("large")
