@@ -101,6 +101,13 @@ def newest(cluster: Cluster, options: Mapping[str, str], topic: str) -> Cover | 
         back *= 32
 
 
+def still_there(cluster: Cluster, topics: Iterable[str], offsets: NextOffsets) -> NextOffsets:
+    """Return those of a cover's offsets that are of one of these topics, as they are now."""
+    names = set(cluster.names()).intersection(topics)
+    ids = {fact.id for fact in cluster.topics(sorted(names)).values()}
+    return {topic_id: of for topic_id, of in offsets.items() if topic_id in ids}
+
+
 def cover_of(data: bytes | None, where: str) -> Cover:
     """Return the cover in a record's value. Raises NotFound for any other value; `where`: the record's place."""
     try:

@@ -94,7 +94,7 @@ def _tell_state(spark: SparkSession, snapshot: Any) -> None:
     if not (writers.isDefined() and domains.isDefined()):
         return
     try:
-        bitmap, bit = _field(snapshot, "bitmap$0"), _bit(snapshot)
+        bitmap, bit = field_of(snapshot, "bitmap$0"), _bit(snapshot)
         if not bit or bitmap.get(snapshot) & bit:
             return
         jvm: Any = spark._jvm
@@ -103,7 +103,7 @@ def _tell_state(spark: SparkSession, snapshot: Any) -> None:
             said.numDeletionVectorsOpt(), 1, 1, writers.get(), domains.get(), said.metadata(), said.protocol(),
             said.fileSizeHistogram(), said.deletedRecordCountsHistogramOpt(),
         )  # fmt: skip
-        _field(snapshot, "computedState").set(snapshot, state)
+        field_of(snapshot, "computedState").set(snapshot, state)
         bitmap.set(snapshot, bitmap.get(snapshot) | bit)
     except Exception:  # another Delta: it puts the state together itself
         with _lock:
@@ -136,14 +136,15 @@ def looked_up(snapshot: Any) -> int | None:
     if snapshot._computedStateTriggered():
         return None
     snapshot.stateDF()  # what the state is made of has bits of its own
-    bitmap = _field(snapshot, "bitmap$0")
+    bitmap = field_of(snapshot, "bitmap$0")
     before = bitmap.get(snapshot)
     snapshot.computedState()
     bit: int = bitmap.get(snapshot) & ~before
     return bit if bit.bit_count() == 1 else 0
 
 
-def _field(snapshot: Any, name: str) -> Any:
-    field = snapshot.getClass().getDeclaredField(name)
+def field_of(java: Any, name: str) -> Any:
+    """Return a private field of a Java object's class, which can be read and set."""
+    field = java.getClass().getDeclaredField(name)
     field.setAccessible(True)
     return field

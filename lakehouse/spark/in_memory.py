@@ -6,6 +6,8 @@ from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.spark.delta_log import field_of
+
 
 class InMemory:
     """A frame that Spark holds once it was read, for all sessions: in memory, or on disk.
@@ -24,9 +26,7 @@ class InMemory:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Return the frame in a session: a frame's reads and writes run under the settings of its session."""
-        jvm: Any = spark._jvm
-        jsession: Any = spark._jsparkSession
-        return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, self._relation), spark)
+        return frame_of(spark, self._relation)
 
     def was_read(self) -> None:
         """Complete the observations in the frame, and forget how it was made: it was read, so Spark holds all of it.
@@ -42,13 +42,17 @@ class InMemory:
             made.output(), builder.cachedColumnBuffers().setName("held"), "a frame", made.outputPartitioning(),
             made.outputOrdering(), jvm.scala.Option.empty(),
         )  # fmt: skip
-        field = builder.getClass().getDeclaredField("cachedPlan")
-        field.setAccessible(True)
-        field.set(builder, short)
+        field_of(builder, "cachedPlan").set(builder, short)
 
     def release(self) -> None:
         """Free the memory."""
         self._relation.cacheBuilder().clearCache(False)
+
+
+def frame_of(spark: SparkSession, plan: Any) -> DataFrame:
+    """Return the frame of a plan, Spark's own Java object, in a session."""
+    jvm, jsession = cast(Any, spark._jvm), cast(Any, spark._jsparkSession)
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, plan), spark)
 
 
 def hold(frame: DataFrame, holding: list[InMemory] | None = None) -> DataFrame:

@@ -7,7 +7,7 @@ OpenTable   a declared table in it: where its rows lie, whether it exists, its p
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,6 +19,7 @@ from lakehouse.lake.properties import BEGAN, SKIP
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK, Progress
 from lakehouse.spark.delta_log import snapshot
+from lakehouse.spark.in_memory import frame_of
 from lakehouse.spark.transaction import exists, log_of, properties, read_progress
 
 Kind = TypeVar("Kind")
@@ -37,8 +38,7 @@ class Versions:
         if known is None or known[:2] != (id, version):
             rows = spark.read.format("delta").option("versionAsOf", version).load(path)
             known = self.known[path] = id, version, rows._jdf.queryExecution().analyzed()
-        jvm, jsession = cast(Any, spark._jvm), cast(Any, spark._jsparkSession)
-        return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, known[2]), spark)
+        return frame_of(spark, known[2])
 
 
 @dataclass(frozen=True, slots=True)

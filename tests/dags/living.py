@@ -10,10 +10,10 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 # lakehouse.toml of an application that lives here.
 SETTINGS = """
@@ -61,6 +61,17 @@ class Living:
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
+
+    @contextlib.contextmanager
+    def running(self, app: str, *options: str) -> Iterator[Self]:
+        """Keep Airflow up with the application meanwhile. app: its file; options: of `lakehouse airflow add`."""
+        try:
+            self.lakehouse("airflow", "up", "--app", app, "--name", self.name)
+            self.lakehouse("airflow", "add", app, "--name", self.name, *options)
+            self.sign_in()
+            yield self
+        finally:
+            self.lakehouse("airflow", "down")
 
     def sign_in(self) -> None:
         """Wait for the application's DAGs, as the user admin."""

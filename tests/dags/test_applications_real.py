@@ -97,14 +97,10 @@ class Shop(Living):
 
 @pytest.fixture(scope="module")
 def shop(broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    made = Shop(tmp_path_factory.mktemp("shop"), broker.bootstrap_servers)
-    try:
-        made.lakehouse("airflow", "up", "--app", "app.py", "--name", "shop")
-        made.lakehouse("airflow", "add", "app.py", "--name", "shop", "--freshness-minutes", "1")
-        made.sign_in()
-        yield made
-    finally:
-        made.lakehouse("airflow", "down")
+    with Shop(tmp_path_factory.mktemp("shop"), broker.bootstrap_servers).running(
+        "app.py", "--freshness-minutes", "1"
+    ) as running:
+        yield running
 
 
 def test_a_catch_up_brings_the_tables_forward_and_reports_them(shop: Shop) -> None:

@@ -101,14 +101,8 @@ class Trade(Living):
 
 @pytest.fixture(scope="module")
 def trade(broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trade]:
-    made = Trade(tmp_path_factory.mktemp("trade"), broker.bootstrap_servers)
-    try:
-        made.lakehouse("airflow", "up", "--app", "app.py", "--name", "trade")
-        made.lakehouse("airflow", "add", "app.py", "--name", "trade")
-        made.sign_in()
-        yield made
-    finally:
-        made.lakehouse("airflow", "down")
+    with Trade(tmp_path_factory.mktemp("trade"), broker.bootstrap_servers).running("app.py") as running:
+        yield running
 
 
 def test_a_chain_of_joins_is_caught_up(trade: Trade) -> None:

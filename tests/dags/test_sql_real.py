@@ -55,14 +55,8 @@ class Visits(Living):
 
 @pytest.fixture(scope="module")
 def visits(broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visits]:
-    made = Visits(tmp_path_factory.mktemp("visits"), broker.bootstrap_servers)
-    try:
-        made.lakehouse("airflow", "up", "--app", "app.sql", "--name", "visits")
-        made.lakehouse("airflow", "add", "app.sql", "--name", "visits")
-        made.sign_in()
-        yield made
-    finally:
-        made.lakehouse("airflow", "down")
+    with Visits(tmp_path_factory.mktemp("visits"), broker.bootstrap_servers).running("app.sql") as running:
+        yield running
 
 
 def test_an_application_in_sql_is_caught_up(visits: Visits) -> None:

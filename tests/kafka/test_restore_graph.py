@@ -17,8 +17,9 @@ from lakehouse.errors import PlanError, StorageError
 from lakehouse.formats.decode import decode
 from lakehouse.model import model
 from lakehouse.run.lake import Lake
-from lakehouse.run.scenario.replay import rows_of
 from lakehouse.semantics.record import Record
+
+from .sending import check_tables, send_records
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -81,18 +82,10 @@ class Sent:
             time, offset = T + len(self.records) * 5000, sum(one.topic == topic for one in self.records)
             held = None if data is None else data.encode()
             self.records.append(Record(topic, topic, 0, offset, time, key.encode(), held, 1, time))
-        for topic in ("graph-orders", "graph-customers"):
-            self._send(topic, [
-                (one.key.decode() if one.key else None, one.value.decode() if one.value else None, one.timestamp)
-                for one in self.records[first:] if one.topic == topic
-            ])  # fmt: skip
+        send_records(self._send, ("graph-orders", "graph-customers"), self.records[first:])
 
     def check(self, lake: Lake, app: lh.App) -> None:
-        """Compare all tables with those that the model makes of all records."""
-        expected = model.run(app, self.records, decode)
-        for table in app.tables:
-            found = rows_of(table, lake.read(table).toArrow().to_pylist(maps_as_pydicts="strict"))
-            assert found == expected.tables[table.name], table.name
+        check_tables(lake, app, self.records)
 
     def check_published(self, app: lh.App, table: lh.Table, messages: list[Any]) -> None:
         """What was published, by one lake after the other, is the table's whole changelog."""

@@ -24,8 +24,9 @@ from lakehouse.formats.decode import decode
 from lakehouse.kafka import covers
 from lakehouse.model import model
 from lakehouse.run.lake import Lake
-from lakehouse.run.scenario.replay import rows_of
 from lakehouse.semantics.record import Record
+
+from .sending import check_tables, send_records
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -85,18 +86,10 @@ class Sent:
             data, key = None if value is None else json.dumps(value).encode(), dice.choice("123456")
             offset = sum(one.topic == topic for one in self.records)
             self.records.append(Record(topic, topic, 0, offset, stamp, key.encode(), data, self._tick, stamp))
-        for topic in TOPICS:
-            new = [one for one in self.records[first:] if one.topic == topic]
-            self._send(topic, [
-                (one.key.decode() if one.key else None, one.value.decode() if one.value else None, one.timestamp)
-                for one in new
-            ])  # fmt: skip
+        send_records(self._send, TOPICS, self.records[first:])
 
     def check(self, lake: Lake, app: lh.App) -> None:
-        expected = model.run(app, self.records, decode)
-        for table in app.tables:
-            found = rows_of(table, lake.read(table).toArrow().to_pylist(maps_as_pydicts="strict"))
-            assert found == expected.tables[table.name], table.name
+        check_tables(lake, app, self.records)
 
 
 @pytest.fixture

@@ -115,7 +115,7 @@ def test_another_delta_finds_its_numbers_itself(
     def field(snapshot: object, name: str) -> object:
         raise RuntimeError(f"java.lang.NoSuchFieldException: {name}")
 
-    monkeypatch.setattr(delta_log, "_field", field)
+    monkeypatch.setattr(delta_log, "field_of", field)
     monkeypatch.setattr(delta_log, "_bits", [])
     open_epoch(spark, things)
     append(spark.range(3).toDF("x"), things, Progress(1, 1), {})

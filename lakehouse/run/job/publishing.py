@@ -76,8 +76,8 @@ class Publishing:
         """Create a sink's topic like its source's: a key keeps its partition. A table's changelog is compacted."""
         names = self._cluster.names()
         if sink.topic not in names:
-            topics = (sink.of.stream if isinstance(sink.of, Table) else sink.of).topics
-            partitions = sink.partitions or max(f.partitions for f in self._cluster.topics(list(topics)).values())
+            facts = self._cluster.topics(list(_source_topics(sink))).values()
+            partitions = sink.partitions or max(fact.partitions for fact in facts)
             config = COMPACTED if isinstance(sink.of, Table) else {"cleanup.policy": "delete", "retention.ms": "-1"}
             self._create(sink.topic, partitions, config)
         if (beside := covers.name_of(sink.topic)) not in names:
@@ -117,23 +117,17 @@ class _Open:
 
     def _waits(self, tick: int) -> bool:
         """Whether records of a joined stream that the topic covers, and that meet later ones, are not in bronze yet."""
-        begins = self._is_joined and self._standing.tick == NO_TICK
-        return begins and not bronze.has_all(self._lake, self._topics, self._covered(), tick)
+        is_first = self._is_joined and self._standing.tick == NO_TICK
+        return is_first and not bronze.has_all(self._lake, _source_topics(self._sink), self._covered(), tick)
 
     @property
     def _is_joined(self) -> bool:
         """Whether it is a stream behind a join of streams."""
         return isinstance(self._sink.of, Stream) and bool(meetings(self._sink.of))
 
-    @property
-    def _topics(self) -> tuple[str, ...]:
-        return (self._sink.of.stream if isinstance(self._sink.of, Table) else self._sink.of).topics
-
     def _covered(self) -> NextOffsets:
         """What the topic of a stream covers, of the source topics that there are."""
-        names = set(self._cluster.names()).intersection(self._topics)
-        ids = {fact.id for fact in self._cluster.topics(sorted(names)).values()}
-        return {topic_id: of for topic_id, of in self._standing.covered.items() if topic_id in ids}
+        return covers.still_there(self._cluster, _source_topics(self._sink), self._standing.covered)
 
     def publish(self, tick: int) -> int:
         """Publish up to a tick, one transaction after the other; return how many records that were."""
@@ -194,3 +188,8 @@ class _Open:
         path = opened.visible.path
         restored = restored_of(properties(opened.spark, path).get(RESTORED))
         return Mine(of, origin, tick, table_id(opened.spark, path), restored)
+
+
+def _source_topics(sink: Sink) -> tuple[str, ...]:
+    """The topics of which a sink's stream, or table, is made."""
+    return (sink.of.stream if isinstance(sink.of, Table) else sink.of).topics

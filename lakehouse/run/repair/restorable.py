@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 
 from lakehouse.errors import PlanError, StorageError
-from lakehouse.kafka.covers import Cover, NextOffsets
+from lakehouse.kafka.covers import Cover, NextOffsets, still_there
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.properties import RESTORED, SKIP
 from lakehouse.plan.origin import TableJoin
@@ -99,12 +99,11 @@ def check_waiting(cluster: Cluster, cover: Cover, table: Table) -> NextOffsets:
             first, begin = kept[name, int(partition)][0], needed.get(fact.id, {}).get(partition, 0)
             if begin < min(first, end):
                 raise _lost(table, f"{name}/{partition} begins at offset {first:,}, and those from {begin:,} on count")
-    names = [name for name in table.stream.topics if name in there]
-    ids = {fact.id for fact in cluster.topics(names).values()}
-    needed = cover.needed or {}
-    if any(end > needed.get(of, {}).get(part, 0) for of in {*cover.next} - ids for part, end in cover.next[of].items()):
+    left, needed = still_there(cluster, table.stream.topics, cover.next), cover.needed or {}
+    gone_ids = {*cover.next} - {*left}
+    if any(end > needed.get(of, {}).get(part, 0) for of in gone_ids for part, end in cover.next[of].items()):
         raise _lost(table, "a topic was deleted, or recreated, with such records")
-    return {topic_id: of for topic_id, of in cover.next.items() if topic_id in ids}
+    return left
 
 
 def _lost(table: Table, why: str) -> StorageError:

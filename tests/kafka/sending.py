@@ -1,0 +1,29 @@
+"""Records that are sent to Kafka, and kept for the model: what it makes of all of them is what a lake must have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import lakehouse as lh
+from lakehouse.formats.decode import decode
+from lakehouse.model import model
+from lakehouse.run.lake import Lake
+from lakehouse.run.scenario.replay import rows_of
+from lakehouse.semantics.record import Record
+
+
+def send_records(send: Callable[..., int], topics: Iterable[str], records: Sequence[Record]) -> None:
+    """Send the records of each topic, one topic after the other."""
+    for topic in topics:
+        send(topic, [
+            (one.key.decode() if one.key else None, one.value.decode() if one.value else None, one.timestamp)
+            for one in records if one.topic == topic
+        ])  # fmt: skip
+
+
+def check_tables(lake: Lake, app: lh.App, records: Sequence[Record]) -> None:
+    """Compare all tables with those that the model makes of all records."""
+    expected = model.run(app, records, decode)
+    for table in app.tables:
+        found = rows_of(table, lake.read(table).toArrow().to_pylist(maps_as_pydicts="strict"))
+        assert found == expected.tables[table.name], table.name
