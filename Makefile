@@ -5,12 +5,12 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := infra/python/requirements.lock
 .DELETE_ON_ERROR:
-.PHONY: help setup lint format test test-all test-ui demo bench bench-peers lock airflow-setup clean test-airflow airflow jars lock-jars wheel docs docs-packages quick-start components audit
+.PHONY: help setup lint format test test-all test-ui demo bench bench-peers lock airflow-setup clean test-airflow airflow jars lock-jars wheel docs docs-packages classes components audit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
 
-setup: .venv/.installed jars ## the Python environment and the jars (needs Python 3.11+ and Java 17+)
+setup: .venv/.installed jars classes ## the Python environment and the jars (needs Python 3.11+ and Java 17+)
 
 .venv/.checked:
 	@command -v $(PYTHON) >/dev/null || { echo "error: found no $(PYTHON); expected Python 3.11 or newer. Install it, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
@@ -30,6 +30,10 @@ setup: .venv/.installed jars ## the Python environment and the jars (needs Pytho
 jars: .venv/.installed
 	@$(BIN)/python lakehouse/setup/jars.py
 
+# Spark runs once, and Java keeps its classes: it starts in half of the time then. Anew only when the jars are new.
+classes: jars
+	@test .jars/classes.jsa -nt .jars/stamp.json || $(BIN)/lakehouse setup
+
 # From a copy of what git knows: nothing that lies about gets in, and nothing of the build stays here.
 wheel: .venv/.installed ## the wheel, into build/wheel: pip installs it anywhere
 	@rm -rf build/wheel build/sources && mkdir -p build/wheel build/sources
@@ -46,9 +50,6 @@ docs-packages: .venv/.installed
 
 docs: docs-packages ## the docs as a site, build/docs/html; a warning is an error
 	@PYTHONPATH=.docs $(BIN)/python infra/docs/build.py
-
-quick-start: setup ## Java keeps Spark's classes ready on disk (220 MB): each start of Spark takes a fifth less
-	@$(BIN)/python -m lakehouse.run.job.class_archive
 
 lock-jars: .venv/.installed ## rewrite lakehouse/setup/checksums.txt, after ivy.xml beside it has changed
 	$(BIN)/python lakehouse/setup/jars.py --lock

@@ -177,7 +177,8 @@ def java_options(theirs: str, memory: str | None = None) -> str:
         ours += f" -Xms{max(int(memory[:-1]) * (1024 if memory[-1] == 'g' else 1) // 2, 1)}m"
     if (os.cpu_count() or 1) <= FEW_CORES:
         ours += f" {LATE_COMPILER}" + ("" if COLLECTOR.search(theirs) else " -XX:+UseSerialGC")  # Java refuses two
-    if (archive := class_archive()).is_file():
+    ours += " -Xlog:cds=off -Xlog:cds+dynamic=off"  # of an archive that is of another Java there is nothing to do
+    if (archive := class_archive()).is_file() and archive.stat().st_size:
         ours += f' "-XX:SharedArchiveFile={archive}"'
     return f"{ours} -Dlog4j2.configurationFile={log4j.as_uri()}"
 

@@ -1,21 +1,18 @@
 """Writes Java's archive of classes, which a start of Spark maps instead of loading and verifying each class again.
 
-    python -m lakehouse.run.job.class_archive
-
 It holds what a small run on an embedded broker loads, in 220 MB beside the jars. Java takes it only with the Java and
 the class path it was made with; otherwise it starts without, and nothing else changes. Java's own description: JEP 350.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
-import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-from lakehouse.errors import LakehouseError, StorageError
+from lakehouse.errors import StorageError
 from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
@@ -24,6 +21,7 @@ from lakehouse.plan.app import app
 from lakehouse.plan.build import stream
 from lakehouse.run.job.job import Job
 from lakehouse.settings.config import load
+from lakehouse.setup.places import jars_target
 from lakehouse.spark.session import class_archive, open_session
 
 TOPIC = "orders"
@@ -35,16 +33,35 @@ last = {name: latest(name) for name in ("amount", "at")}
 application = app(orders.latest("latest"), orders.group_by("customer").agg(n=count(), **last).table("customers"))
 
 
-def write(archive: Path) -> None:
-    """Run the small application in a JVM that writes the archive when it ends. Raises StorageError."""
-    archive.unlink(missing_ok=True)  # a JVM that has one can't write one
-    fresh = archive.with_name(f".new-{archive.name}")
-    options = f'"-XX:ArchiveClassesAtExit={fresh}" -Xlog:cds=off -Xlog:cds+dynamic=off'
+def write() -> bool:
+    """Run the small application in a JVM that writes the archive when it ends. False: one of these jars is there.
+
+    Where Java can't write one an empty file stands for it, so that nothing tries again at each set-up. Raises
+    StorageError then; LakehouseError or PySparkException if the application did not run.
+    """
+    archive, target = class_archive(), jars_target()
+    with (target / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two at once: the second one finds the work done
+        if archive.is_file() and archive.stat().st_mtime_ns >= (target / "stamp.json").stat().st_mtime_ns:
+            return False
+        archive.unlink(missing_ok=True)  # a JVM that has one can't write one
+        fresh = archive.with_name(f".new-{archive.name}")
+        _run(f'"-XX:ArchiveClassesAtExit={fresh}"')
+        fresh.replace(archive) if fresh.is_file() else archive.touch()
+    if not archive.stat().st_size:
+        raise StorageError(
+            f"Java wrote no archive of classes; expected one in {archive}. Spark starts without it, some seconds "
+            "later. Remove that file and run `lakehouse setup` to try once more."
+        )
+    return True
+
+
+def _run(option: str) -> None:
     with tempfile.TemporaryDirectory(prefix="lakehouse-classes-") as name, Broker(Path(name, "kafka")) as broker:
         environ = {
             "LAKEHOUSE_LAKE_PATH": str(Path(name, "lake")),
             "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
-            "LAKEHOUSE_SPARK_OPTIONS": json.dumps({"spark.driver.extraJavaOptions": options}),
+            "LAKEHOUSE_SPARK_OPTIONS": json.dumps({"spark.driver.extraJavaOptions": option}),
         }
         Cluster(broker.bootstrap_servers).create(TOPIC, 2)
         settings = load(environ=environ, start=Path(name))
@@ -57,29 +74,8 @@ def write(archive: Path) -> None:
         gateway.shutdown()
         gateway.proc.stdin.close()  # it ends, and writes
         gateway.proc.wait(PATIENCE_SECONDS)
-    if not fresh.is_file():
-        raise StorageError(f"Java wrote no archive of classes to {fresh}; expected one. Spark starts without, slower.")
-    fresh.replace(archive)
 
 
 def _record(number: int) -> ProducerRecord:
     value = {"customer": f"c{number % 7}", "amount": number, "at": "2026-01-31T12:00:00Z"}
     return ProducerRecord(f"k{number % 90}".encode(), json.dumps(value).encode())
-
-
-def main() -> int:
-    """The command. Returns the exit code: 0 written, 1 with the reason on stderr."""
-    began = time.monotonic()
-    archive = class_archive()
-    try:
-        write(archive)
-    except (LakehouseError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    size = archive.stat().st_size >> 20
-    print(f"classes: {archive.name}, {size} MB, so that Spark starts sooner ({time.monotonic() - began:.0f} s)")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
