@@ -28,6 +28,11 @@ class InMemory:
         """Return the frame in a session: a frame's reads and writes run under the settings of its session."""
         return frame_of(spark, self._relation)
 
+    def read(self, spark: SparkSession) -> None:
+        """Read the frame in a session, so that Spark holds all of it, and forget how it was made: see `was_read`."""
+        self.frame(spark).count()
+        self.was_read()
+
     def was_read(self) -> None:
         """Complete the observations in the frame, and forget how it was made: it was read, so Spark holds all of it.
 
@@ -53,6 +58,16 @@ def frame_of(spark: SparkSession, plan: Any) -> DataFrame:
     """Return the frame of a plan, Spark's own Java object, in a session."""
     jvm, jsession = cast(Any, spark._jvm), cast(Any, spark._jsparkSession)
     return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, plan), spark)
+
+
+def read_once(frame: DataFrame) -> DataFrame:
+    """Return a frame that is read now and held: what is made of it does not tell how this was made.
+
+    Spark frees the memory when nothing refers to the frame any more.
+    """
+    memory = InMemory(frame)
+    memory.read(frame.sparkSession)
+    return memory.frame(frame.sparkSession)
 
 
 def hold(frame: DataFrame, holding: list[InMemory] | None = None) -> DataFrame:

@@ -16,7 +16,7 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog.changefeed import per_event
-from lakehouse.spark.in_memory import hold
+from lakehouse.spark.in_memory import read_once
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.operators.aggregates import same_key
 from lakehouse.spark.past import present
@@ -95,8 +95,12 @@ class Upstream(Tables):
         return changes.where(F.col("_position.tick") <= self.to)
 
     def held(self, frame: DataFrame) -> DataFrame:
-        """See `Tables`. Outside of a batch nobody knows when it can be released."""
-        return hold(frame) if self.shared is None else self.shared.hold(frame)
+        """See `Tables`. In a batch, what the tables above have changed is held already, and tells little.
+
+        Elsewhere it is read at once, and forgets how it was made: the text of a plan tells of all that it holds,
+        several times as much with each table of a chain. Nobody knows there when it can be released.
+        """
+        return read_once(frame) if self.shared is None else self.shared.hold(frame)
 
     def _before(self, opened: OpenTable) -> DataFrame:
         """The visible rows before the first of the ticks."""

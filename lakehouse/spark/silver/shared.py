@@ -78,8 +78,7 @@ class Sharing:
         with self._locks[part]:
             if (part, rebuilt) not in self._held:
                 held = self._held[part, rebuilt] = InMemory(make())
-                held.frame(spark).count()
-                held.was_read()
+                held.read(spark)
         return self._held[part, rebuilt].frame(spark)
 
     def decoded(self, source: Source, after: int) -> DataFrame:
