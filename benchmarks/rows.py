@@ -1,10 +1,14 @@
 """What is made of tables' rows: orders, each with its customer by a foreign key, and a sum that undoes.
 
     .venv/bin/python benchmarks/rows.py [--orders N] [--customers N ...] [--few N]
+    .venv/bin/python benchmarks/rows.py --referring N [--memory 2g]
 
 Kafka and ingest are left out: bronze is written first. The first tick has all orders and customers, the second changes
 a few orders, the third 1% of the customers, to each of which many orders refer. Shown are seconds for all tables of an
 application, in one process that is warm; the sums are checked.
+
+`--referring N`: N orders refer to one customer, who moves to another city, is deleted, and comes back. Each tick has
+one record, and N rows of the join change. Every row is checked, and that each has exactly one change.
 """
 
 from __future__ import annotations
@@ -14,18 +18,23 @@ import json
 import random
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
 from common import show
 from deltalake import CommitProperties, Transaction, write_deltalake
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import lakehouse as lh
+from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
+from lakehouse.plan.origin import How
 from lakehouse.settings.config import load
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog import changefeed
+from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.session import open_session
 from lakehouse.spark.silver.query import Silver
 
@@ -43,7 +52,13 @@ APPS = {
 }
 
 
-def write_tick(root: Path, tick: int, topics: dict[str, dict[str, bytes]], offsets: dict[str, int]) -> None:
+ALONE, OTHER = "c0", "c1"  # the customer to whom all orders refer, but one in a thousand
+CITIES = {"all": "Oslo", "it moves": "Lima", "it is deleted": None, "it comes back": "Rome"}
+
+
+def write_tick(
+    root: Path, tick: int, topics: Mapping[str, Mapping[str, bytes | None]], offsets: dict[str, int]
+) -> None:
     """Write a tick as ingest leaves it, of one partition a topic. offsets: where each topic goes on, which is moved."""
     time_us = 1_700_000_000_000_000 + tick * 1_000_000
     now = pa.scalar(time_us, pa.timestamp("us", "UTC"))
@@ -56,7 +71,7 @@ def write_tick(root: Path, tick: int, topics: dict[str, dict[str, bytes]], offse
             "offset": pa.array(range(first, first + each), pa.int64()), "timestamp": [now] * each,
             "timestamp_type": pa.array([0] * each, pa.int32()),
             "headers": pa.nulls(each, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-            "key": [key.encode() for key in rows], "value": list(rows.values()),
+            "key": [key.encode() for key in rows], "value": pa.array(rows.values(), pa.binary()),
             "tick": pa.array([tick] * each, pa.int64()), "order_time": [now] * each,
         }))  # fmt: skip
     said = {topic: {"id": f"id-{topic}", "next": {"0": end}, "last": {}, "order": {}} for topic, end in offsets.items()}
@@ -93,14 +108,79 @@ def seconds(spark: SparkSession, app: App, bronze: Path) -> list[float]:
     return found
 
 
+def referring(spark: SparkSession, orders: int, how: How) -> list[str]:
+    """Return the seconds that each change of the one customer takes, and the largest heap."""
+    joined = ORDERS.join(CUSTOMERS, on="customer", how=how).table("joined")
+    pools = spark._jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()  # type: ignore[union-attr]
+    heaps = [pool for pool in pools if pool.getType().name() == "HEAP"]
+    taken = []
+    with tempfile.TemporaryDirectory(prefix="lakehouse-benchmark-") as folder:
+        refer = [OTHER if n % 1000 == 0 else ALONE for n in range(orders)]
+        sums = {name: sum(n for n, of in enumerate(refer) if of == name) for name in (ALONE, OTHER)}
+        write_history(Path(folder), refer)
+        lake = OpenLake(spark, Layout(folder))
+        for tick, city in enumerate(CITIES.values(), 1):
+            for pool in heaps:
+                pool.resetPeakUsage()
+            began = time.monotonic()
+            with Silver(lake, lh.app(joined), lambda tick, records: None) as silver:
+                silver.catch_up(tick)
+            heap = sum(pool.getPeakUsage().getUsed() for pool in heaps) / 1e9
+            taken.append(f"{time.monotonic() - began:.1f} ({heap:.1f})")
+            print(how, city, taken[-1], flush=True)
+            if tick > 1:
+                check_changes(lake, lake.open(joined), tick, refer.count(ALONE), gone=city is None and how == "inner")
+            rows = (
+                lake.read(lake.layout.silver("joined")).groupBy("customer", "city").agg(F.count("*"), F.sum("amount"))
+            )
+            wanted = {(OTHER, "Bonn", refer.count(OTHER), sums[OTHER])}
+            if city is not None or how == "left":
+                wanted.add((ALONE, city, refer.count(ALONE), sums[ALONE]))
+            if (found := {tuple(row) for row in rows.collect()}) != wanted:
+                raise SystemExit(f"tick {tick}, {how}: the rows are {found}, expected {wanted}")
+    return taken
+
+
+def write_history(root: Path, refer: list[str]) -> None:
+    """Write all orders, each with its customer, and both customers; then each change of the one customer."""
+    offsets: dict[str, int] = {}
+    first, *later = [None if city is None else b'{"city": "%s"}' % city.encode() for city in CITIES.values()]
+    every = {f"o{n}": b'{"customer": "%s", "amount": %d}' % (of.encode(), n) for n, of in enumerate(refer)}
+    write_tick(root, 1, {"customers": {ALONE: first, OTHER: b'{"city": "Bonn"}'}, "orders": every}, offsets)
+    for tick, value in enumerate(later, 2):
+        write_tick(root, tick, {"customers": {ALONE: value}}, offsets)
+
+
+def check_changes(lake: OpenLake, opened: OpenTable, tick: int, rows: int, *, gone: bool) -> None:
+    """End if a tick did not change each of so many rows exactly once, in the table, and in its changelog."""
+    ways = ["count(*)", "count(DISTINCT id)", "count(DISTINCT _position)", "count_if(_tombstone)"]
+    made = changefeed.per_event(opened, tick - 1, tick).selectExpr(*ways, "sum(hash(id, _position))")
+    first, again = made.first(), made.first()
+    if first is None or first != again or first[:4] != (rows, rows, rows, rows if gone else 0):
+        raise SystemExit(f"tick {tick}: changes, keys, identities, deletes are {first}, then {again}, not {rows} each")
+    said = next(reader.versions(lake.layout, opened.name))
+    changed = [said[kind] or 0 for kind in ("inserted", "updated", "deleted")]
+    if said["tick"] != tick or sorted(changed) != [0, 0, rows]:
+        raise SystemExit(f"tick {tick}: the commit inserted, updated and deleted {changed} rows, not {rows}")
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--orders", type=int, default=1_000_000)
     arguments.add_argument("--customers", type=int, nargs="+", default=[1_000, 100_000])
     arguments.add_argument("--few", type=int, default=1_000)
+    arguments.add_argument("--referring", type=int)
+    arguments.add_argument("--memory", default="3g", help="Spark's heap")
     chosen = arguments.parse_args()
-    spark = open_session(load(environ={}))
+    spark = open_session(load(environ={"LAKEHOUSE_SPARK_MEMORY": chosen.memory}))
     lines = []
+    if chosen.referring is not None:
+        for how in ("inner", "left"):
+            lines.append([how, *referring(spark, chosen.referring, how)])
+            print(lines[-1], flush=True)
+        title = f"{chosen.referring:,} orders of one customer: seconds (the largest heap in GB)"
+        show(title, ["join", *CITIES], lines)
+        return
     for customers in chosen.customers:
         for name, app in APPS.items():
             with tempfile.TemporaryDirectory(prefix="lakehouse-benchmark-") as folder:
