@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode
@@ -16,7 +18,10 @@ def send_records(send: Callable[..., int], topics: Iterable[str], records: Seque
     """Send the records of each topic, one topic after the other."""
     for topic in topics:
         send(topic, [
-            (one.key.decode() if one.key else None, one.value.decode() if one.value else None, one.timestamp)
+            (
+                one.key.decode() if one.key else None, one.value.decode() if one.value else None, one.timestamp,
+                one.partition,
+            )
             for one in records if one.topic == topic
         ])  # fmt: skip
 
@@ -27,3 +32,14 @@ def check_tables(lake: Lake, app: lh.App, records: Sequence[Record]) -> None:
     for table in app.tables:
         found = rows_of(table, lake.read(table).toArrow().to_pylist(maps_as_pydicts="strict"))
         assert found == expected.tables[table.name], table.name
+
+
+def check_published(app: lh.App, table: lh.Table, records: Sequence[Record], messages: Sequence[Any]) -> None:
+    """Compare what lakes have published, one after the other, with the whole changelog: of each key, in its order."""
+    told: dict[str, list[Any]] = {}
+    for one in messages:
+        told.setdefault(one.key().decode(), []).append(None if one.value() is None else json.loads(one.value()))
+    expected: dict[str, list[Any]] = {}
+    for change in model.run(app, records, decode).changelogs[table.name]:
+        expected.setdefault(change.key[0], []).append(change.value)
+    assert told == expected, table.name
