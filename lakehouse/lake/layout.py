@@ -93,6 +93,9 @@ class Layout:
     def restoring(self) -> str:
         return f"{self.root}/control/restoring"
 
+    def begun(self, table: str) -> str:
+        return f"{self.tables}/control/begun/{table}"
+
     @property
     def upkeep(self) -> str:
         return f"{self.root}/control/upkeep"

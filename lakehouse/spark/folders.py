@@ -22,6 +22,12 @@ def exists(spark: SparkSession, path: str) -> bool:
     return bool(system.exists(folder))
 
 
+def create(spark: SparkSession, path: str) -> None:
+    """Create an empty folder; nothing happens if it is there."""
+    folder, system = opened(spark, path)
+    system.mkdirs(folder)
+
+
 def names(spark: SparkSession, path: str) -> list[str]:
     """Return the names of the folders in a folder, in order; none if there is no such folder."""
     folder, system = opened(spark, path)

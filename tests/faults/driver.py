@@ -40,6 +40,8 @@ POINTS = {
     "asked": ("lakehouse.run.repair.backfill", "intervene"),  # before | after all of it
     "part": ("lakehouse.kafka.publish", "Publisher.publish"),  # each transaction: not begun | committed
     "sent": ("lakehouse.kafka.publish", "Publisher._send"),  # each record of a transaction
+    "filled": ("lakehouse.spark.table.tables", "create_filled"),  # a restored table, or its state: not there | there
+    "restored": ("lakehouse.run.repair.restore", "restore"),
     "transaction": ("lakehouse.kafka.publish", "Publisher.remember"),  # published, and not remembered in the lake
 }
 

@@ -84,6 +84,7 @@ def restore(opened: OpenTable, published: Published) -> int:
     table = opened.table
     restorable.refuse_kind(table)
     with Lease(opened.layout.lease(f"silver-{table.name}"), f"table {table.name!r}"):
+        tables.remove_begun(opened)
         if opened.exists:
             raise StorageError(
                 f"table {table.name!r} exists in {opened.layout.root}. Restore into another lake, or remove the table "

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lake.properties import CLOCK
+from lakehouse.spark import folders
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.clock import state_of
 from lakehouse.spark.operators.shown import expired, is_final, is_visible, leaving
@@ -19,8 +20,15 @@ def create(opened: OpenTable, kept: DataFrame, final: DataFrame, begins: dict[st
 
     kept: all that the table keeps, with what has left it since: no change tells of that. final: the final results that
     are out; of other tables what is visible follows from what is kept. The state comes first: where the visible table
-    is there, all is.
+    is there, all is. Until then a mark says that what is there of it was begun here, see `tables.remove_begun`.
     """
+    folders.create(opened.spark, opened.layout.begun(opened.name))
+    count = _create(opened, kept, final, begins)
+    folders.remove(opened.spark, opened.layout.begun(opened.name))
+    return count
+
+
+def _create(opened: OpenTable, kept: DataFrame, final: DataFrame, begins: dict[str, str]) -> int:
     table = opened.table
     watermark = state_of(json.loads(begins[CLOCK])).watermark if CLOCK in begins else None
     gone, old = leaving(table, watermark, watermark), expired(table, watermark)

@@ -33,10 +33,10 @@ from lakehouse.plan.operator import Aggregate, LatestBy
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
+from lakehouse.spark import folders
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.bronze import SCHEMA
 from lakehouse.spark.expressions import column_of
-from lakehouse.spark.folders import remove
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.aggregates import Form, form_of
 from lakehouse.spark.operators.undo import row_form
@@ -161,10 +161,11 @@ def create(opened: OpenTable, *, swapped: bool = False) -> None:
     swapped: its content is about to become that of the declaration. Raises PlanError if it can't go on.
     """
     table = opened.table
+    remove_begun(opened)
     if not opened.exists:
         # Its folder may have been removed to rebuild it: then its state and its late records are removed as well.
         for path in (opened.layout.state(table.name), opened.late):
-            remove(opened.spark, path)
+            folders.remove(opened.spark, path)
         _remove_earlier_anchors(opened)
     _create(opened, opened.visible, schema, swapped=swapped)
     if opened.state != opened.visible:
@@ -177,7 +178,7 @@ def _remove_earlier_anchors(opened: OpenTable) -> None:
     if opened.lake.exists(f"{folder}/kept"):
         fields = opened.lake.read(f"{folder}/kept").select("_position.*").columns
         if "ordinals" not in fields:
-            remove(opened.spark, folder)
+            folders.remove(opened.spark, folder)
 
 
 def _create(
@@ -268,6 +269,17 @@ def swap_refusal(opened: OpenTable) -> str | None:
             ]
         )
     return None
+
+
+def remove_begun(opened: OpenTable) -> None:
+    """Remove what a restore of the table left that was killed: Delta takes no folder with files that no commit names.
+
+    Without the mark of a restore nothing is removed: it could be a table whose log is lost. Under the table's lease.
+    """
+    if folders.exists(opened.spark, mark := opened.layout.begun(opened.name)):
+        begun = () if opened.exists else (opened.visible.path, opened.layout.state(opened.name))
+        for path in (*begun, mark):
+            folders.remove(opened.spark, path)
 
 
 def create_filled(frame: DataFrame, opened: OpenTable, place: TablePlace, begins: dict[str, str]) -> None:
