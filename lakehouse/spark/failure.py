@@ -9,11 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse.errors import JobFailed, LakehouseError
 
+SPARK_ERRORS = (PySparkException, Py4JError)  # what calls of Spark raise
 ENDED = (
     "Spark's process has ended: most often it needed more than its memory ([spark] memory), or somebody ended it. "
     "Nothing is half done; start again."

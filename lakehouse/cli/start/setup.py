@@ -48,14 +48,13 @@ def setup(
 
 
 def _keep_classes() -> None:
-    from pyspark.errors import PySparkException  # slow to import, and the jars alone don't need it
-
     from lakehouse.run.job import class_archive
+    from lakehouse.spark.failure import SPARK_ERRORS  # slow to import, and the jars alone don't need it
 
     began = time.monotonic()
     try:
         written = class_archive.write()
-    except (LakehouseError, PySparkException, OSError) as error:
+    except (LakehouseError, *SPARK_ERRORS, OSError) as error:
         show.say(f"warning: Spark's classes are not kept ready: {reason(error)}", stderr=True)
         return
     show.say(f"Spark's classes: {f'kept ready in {time.monotonic() - began:.0f} s' if written else 'ready'}")
