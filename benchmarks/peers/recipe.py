@@ -19,8 +19,10 @@ from pyspark.sql import functions as F
 from work import SCHEMA, TOPIC, VALUES, Work
 
 from lakehouse.setup.places import jars_folder
+from lakehouse.spark.session import java_options
 
 TUNED = {
+    "spark.driver.extraJavaOptions": java_options(""),  # with Java's archive of classes, too
     "spark.sql.shuffle.partitions": str(os.cpu_count()),
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.ui.enabled": "false",
