@@ -7,6 +7,7 @@ end; older ones are reached by halving, because ticks and commit times only grow
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,15 @@ class CommitInfo:
     operation: str
     time_ms: int
     metadata: dict[str, Any] = field(default_factory=dict)
+
+
+def is_table(path: str | Path) -> bool:
+    """Say whether a folder of this machine holds a Delta table: a log with a commit in it.
+
+    Delta makes the folder of a log some time before the first commit: who was killed between leaves an empty one.
+    """
+    log = Path(path, "_delta_log")
+    return log.is_dir() and any(one.name[:20].isdigit() and one.name.endswith(".json") for one in os.scandir(log))
 
 
 # Yields the lines of a commit's file, one by one: in a large commit, many lines follow the one that is wanted.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from lakehouse.lake import reader
+from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.sql import engine, literal
 
@@ -20,7 +20,7 @@ def logged(layout: Layout, table: str | None = None, limit: int | None = None) -
     table: only those in this table. limit: the number of rows. decided_by: None for a row of an earlier release.
     """
     reader.local_root(layout)
-    if not Path(layout.interventions, "_delta_log").is_dir():
+    if not is_table(layout.interventions):
         return
     connection = engine()
     connection.register("log", reader.dataset(layout.interventions))

@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
-from lakehouse.lake.commit_log import covers, local_log
+from lakehouse.lake.commit_log import covers, is_table, local_log
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.properties import KEY
@@ -60,14 +60,14 @@ def path_of(layout: Layout, layer: str, name: str) -> str:
     """Return the path of a layer's table (bronze: of a topic), whether it exists or not."""
     if layer == "bronze":
         own = layout.own_records(name)
-        return own if Path(own, "_delta_log").is_dir() else layout.records
+        return own if is_table(own) else layout.records
     places = {"silver": layout.silver, "quarantine": layout.quarantine, "late": layout.late, "state": layout.state}
     return places[layer](name)
 
 
 def open_table(path: str, what: str, version: int | None = None) -> DeltaTable:
     """Open a Delta table; NotFound if there is none."""
-    if not Path(path, "_delta_log").is_dir():
+    if not is_table(path):
         raise NotFound(f"{what} does not exist. `lakehouse look tables` lists what does; `lakehouse run` makes them.")
     try:
         return DeltaTable(path, version=version)
@@ -114,13 +114,13 @@ def names(layout: Layout, layer: str) -> list[str]:
     """Return the names of a layer's tables (bronze: topics), sorted."""
     root = local_root(layout)
     if layer == "bronze":
-        own = [path.name for path in sorted((root / "bronze" / "own").glob("*")) if (path / "_delta_log").is_dir()]
-        if not Path(layout.records, "_delta_log").is_dir():
+        own = [path.name for path in sorted((root / "bronze" / "own").glob("*")) if is_table(path)]
+        if not is_table(layout.records):
             return own
         actions = arrow(DeltaTable(layout.records).get_add_actions(flatten=True))
         shared = set(actions["partition.topic"].to_pylist()) if actions.num_rows else set()
         return sorted(shared | set(own))
-    return [path.name for path in sorted(Path(layout.tables, layer).glob("*")) if (path / "_delta_log").is_dir()]
+    return [path.name for path in sorted(Path(layout.tables, layer).glob("*")) if is_table(path)]
 
 
 def as_kept(layout: Layout, layer: str, name: str) -> str:
@@ -154,7 +154,7 @@ def properties(layout: Layout, table: str) -> dict[str, str]:
 
 def bronze_covers(layout: Layout) -> dict[str, Any]:
     """Return what the last tick's commit covers: {"tick", "topics": {name: {"id", "next", "last"}}}; {} without one."""
-    if not Path(layout.records, "_delta_log").is_dir():
+    if not is_table(layout.records):
         return {}
     return covers(local_log(layout.records, DeltaTable(layout.records).version())) or {}
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from lakehouse.lake import reader
+from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
 from lakehouse.lake.record.quarantine import still_open
@@ -35,7 +35,7 @@ def overview(app: Application) -> dict[str, Any]:
 
 def facts(app: Application, table: TableOf, covers: dict[str, Any], late: int) -> dict[str, Any] | None:
     """Return a table's present facts, and how far it is behind bronze: in ticks, and in records of its topics."""
-    if not Path(app.layout.silver(table.name), "_delta_log").is_dir():
+    if not is_table(app.layout.silver(table.name)):
         return None
     found = reader.facts(app.layout, "silver", table.name)
     tick = found.tick or 0
@@ -57,7 +57,7 @@ def facts(app: Application, table: TableOf, covers: dict[str, Any], late: int) -
 
 
 def _topic(layout: Layout, name: str) -> dict[str, Any] | None:
-    if not Path(reader.path_of(layout, "bronze", name), "_delta_log").is_dir():
+    if not is_table(reader.path_of(layout, "bronze", name)):
         return None
     found = reader.facts(layout, "bronze", name)
     return {"rows": found.rows, "last_commit_ms": found.last_commit_ms}
@@ -65,7 +65,7 @@ def _topic(layout: Layout, name: str) -> dict[str, Any] | None:
 
 def _records_after(layout: Layout, topic: str, tick: int) -> int:
     path = reader.path_of(layout, "bronze", topic)
-    if not Path(path, "_delta_log").is_dir():
+    if not is_table(path):
         return 0
     where = f"topic = {literal(topic)} AND tick > {tick}"
     return int(files.rows(path, "count(*) AS records", where).to_pylist()[0]["records"])

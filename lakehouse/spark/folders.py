@@ -36,6 +36,12 @@ def names(spark: SparkSession, path: str) -> list[str]:
     return sorted(str(one.getPath().getName()) for one in system.listStatus(folder) if one.isDirectory())
 
 
+def content(spark: SparkSession, path: str) -> list[str]:
+    """Return the names of what a folder holds, in order; none if there is no such folder."""
+    folder, system = opened(spark, path)
+    return sorted(str(one.getPath().getName()) for one in system.listStatus(folder)) if system.exists(folder) else []
+
+
 def remove(spark: SparkSession, path: str) -> None:
     """Remove a folder and its content; nothing happens if there is none."""
     folder, system = opened(spark, path)

@@ -14,13 +14,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from delta.exceptions import ConcurrentTransactionException
-from delta.tables import DeltaTable
+from delta.tables import DeltaTable, DeltaTableBuilder
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
-from lakehouse.errors import Fenced
+from lakehouse.errors import Fenced, StorageError
 from lakehouse.lake.commit_log import CommitLog, local_log
 from lakehouse.lake.place import TablePlace
 from lakehouse.semantics.epoch import OPEN_EPOCH, Progress, progress
+from lakehouse.spark import folders
 from lakehouse.spark.delta_log import commit_number, number_of, snapshot
 from lakehouse.spark.folders import lines
 
@@ -28,6 +30,7 @@ APP_ID = "spark.databricks.delta.write.txnAppId"
 APP_VERSION = "spark.databricks.delta.write.txnVersion"
 METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 NONCE = "nonce"
+SHOWN = 3
 
 
 def app_id(name: str) -> str:
@@ -44,6 +47,24 @@ def read_progress(spark: SparkSession, place: TablePlace) -> Progress:
 def exists(spark: SparkSession, path: str) -> bool:
     """Say whether there is a Delta table at a path."""
     return bool(DeltaTable.isDeltaTable(spark, path))
+
+
+def new_table(spark: SparkSession, path: str, columns: StructType | str) -> DeltaTableBuilder:
+    """Return Delta's builder of a table at a path; one that is there stays as it is.
+
+    Delta makes the folder of a log some time before the first commit, and then makes no table over it: what a job left
+    that was killed between is removed. Raises StorageError for files of which no commit knows.
+    """
+    if not exists(spark, path):
+        folders.remove(spark, f"{path}/_delta_log")
+        if left := folders.content(spark, path):
+            raise StorageError(
+                f"Found {', '.join(left[:SHOWN])} in {path}, and no commit that names them: the table's log is lost. "
+                "Expected a table, or an empty folder. Put the log back from a copy, or move the folder away: then the "
+                "table is made anew."
+            )
+    schema = spark.createDataFrame([], columns).schema if isinstance(columns, str) else columns
+    return DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
 
 
 def table_id(spark: SparkSession, path: str) -> str:

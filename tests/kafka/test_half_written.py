@@ -1,14 +1,15 @@
-"""A tick that a crash left half written: tables of single topics have it, the main table does not."""
+"""What a crash left half written: a tick that only the tables of single topics have; logs without a commit."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 import lakehouse as lh
-from lakehouse.errors import JobFailed, StorageError
+from lakehouse.errors import JobFailed, LakehouseError, NotFound, StorageError
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import TablePlace
 from lakehouse.run.job.job import Job
@@ -112,3 +113,41 @@ def test_a_job_whose_tick_has_just_failed_takes_up_no_intervention(lake, cluster
     mend()
     one.run(app, until="caught_up", parts=("ingest",))
     assert [(row["tick"], row["offset"]) for row in bronze(one, "half-live")] == [(1, 0)]
+
+
+# Slow: two lakes from nothing.
+@pytest.mark.slow
+def test_logs_without_a_commit_are_no_tables_and_stand_in_nobodys_way(lake, cluster, send, spark: SparkSession) -> None:
+    """Delta makes the folder of a log some time before the first commit, and makes no table over it."""
+    cluster.create("half-made")
+    send("half-made", [("k", "1", T), ("k", "2", T + 3 * 3_600_000), ("k", "late", T)])
+    stream = lh.stream("half-made", key="k string", schema="word string", format="kafka", own_table=True)
+    late = stream.group_by("k").window(lh.tumbling("1 hour", grace="1 minute")).agg(n=lh.count()).table("half_late")
+    app = lh.app(*counted("half-made").tables, late)
+    whole, killed = lake("whole"), lake("killed")
+    root, other = Path(whole.settings.lake.path), Path(killed.settings.lake.path)
+    whole.run(app, until="caught_up")
+    intervene(OpenLake(spark, Layout(str(root))), app, NOBODYS)
+    made = [log.relative_to(root) for log in sorted(root.rglob("_delta_log"))]
+    assert len(made) >= 7  # bronze's two, the quarantine, the tables, their state or late records, the interventions
+    for log in made:
+        (other / log).mkdir(parents=True)
+        (other / log / ".00000000000000000000.json.0b1e.tmp").touch()
+
+    with pytest.raises(NotFound, match="table 'half_made' does not exist"):
+        killed.read(app.tables[0])
+    killed.run(app, until="caught_up")
+    intervene(OpenLake(spark, Layout(str(other))), app, NOBODYS)
+    for table in app.tables:
+        assert killed.read(table).collect() == whole.read(table).collect() != []
+
+
+def test_files_without_their_log_are_refused_and_stay(lake, cluster, latest) -> None:
+    cluster.create("half-lost")
+    one = lake()
+    lost = Path(Layout(one.settings.lake.path).records, "topic=half-lost", "one.parquet")
+    lost.parent.mkdir(parents=True)
+    lost.write_bytes(b"rows")
+    with pytest.raises(LakehouseError, match=r"Found topic=half-lost in .*/bronze/records, and no commit that names"):
+        one.run(latest("half-lost"), until="caught_up")
+    assert lost.read_bytes() == b"rows"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from lakehouse.errors import KafkaUnavailable, NotFound
 from lakehouse.kafka.broker import find
 from lakehouse.kafka.topics import Cluster, TopicFacts
 from lakehouse.lake import failed, reader
+from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
 from lakehouse.lake.moment.subject import Reads, reads_of
@@ -91,7 +91,7 @@ def last_of(decided: dict[str, int], table: str, reads: Reads) -> int:
 
 def interventions(layout: Layout) -> dict[str, int]:
     """Return the tick of the last intervention by table."""
-    if not Path(layout.interventions, "_delta_log").is_dir():
+    if not is_table(layout.interventions):
         return {}
     found = files.rows(layout.interventions, '"table", max("at") AS "at"', 'true GROUP BY "table"').to_pylist()
     return {row["table"]: row["at"] for row in found}
@@ -99,7 +99,7 @@ def interventions(layout: Layout) -> dict[str, int]:
 
 def gaps(layout: Layout, topic: str | None = None) -> list[dict[str, Any]]:
     """Return the gaps that bronze wrote down, of one topic or of all."""
-    if not Path(layout.gaps, "_delta_log").is_dir():
+    if not is_table(layout.gaps):
         return []
     rows: list[dict[str, Any]] = reader.open_table(layout.gaps, "bronze/gaps").to_pyarrow_table().to_pylist()
     return [row for row in rows if topic in (None, row["topic"])]

@@ -9,7 +9,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from lakehouse.lake import reader
-from lakehouse.lake.commit_log import CommitLog, local_log
+from lakehouse.lake.commit_log import CommitLog, is_table, local_log
 from lakehouse.lake.in_effect import LACKED
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.source import Ends
@@ -47,13 +47,13 @@ class Files:
         self.layout = layout
 
     def opened(self, path: str) -> OpenedFiles | None:
-        return OpenedFiles(path) if _is_table(path) else None
+        return OpenedFiles(path) if is_table(path) else None
 
     def has_records(self, topics: Collection[str], after: int, to: int) -> bool:
         for topic in topics:
             path = reader.path_of(self.layout, "bronze", topic)
             where = f"topic = {literal(topic)} AND tick > {after} AND tick <= {to}"
-            if _is_table(path) and rows(path, "tick", where, 1).num_rows:
+            if is_table(path) and rows(path, "tick", where, 1).num_rows:
                 return True
         return False
 
@@ -61,7 +61,7 @@ class Files:
         found: dict[str, Ends] = {}
         for topic in topics:
             path = reader.path_of(self.layout, "bronze", topic)
-            if not _is_table(path) or to <= NO_TICK:
+            if not is_table(path) or to <= NO_TICK:
                 continue
             where = f'topic = {literal(topic)} AND tick <= {to} GROUP BY topic_id, "partition"'
             columns = 'topic_id, "partition", max("offset") + 1 AS next, max(tick) AS tick'
@@ -72,7 +72,7 @@ class Files:
         return found
 
     def has_interventions(self, table: str, after: int, to: int) -> bool:
-        if to <= after or not _is_table(self.layout.interventions):
+        if to <= after or not is_table(self.layout.interventions):
             return False
         where = f'"table" = {literal(table)} AND "at" > {after} AND "at" <= {to}'
         if self.layout.beside is not None:
@@ -100,7 +100,3 @@ def rows(path: str, columns: str, where: str, limit: int | None = None) -> pa.Ta
     return reader.arrow(
         QueryBuilder().register("t", table).execute(f"SELECT {columns} FROM t WHERE {where}{cut}").read_all()
     )
-
-
-def _is_table(path: str) -> bool:
-    return Path(path, "_delta_log").is_dir()

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from lakehouse.lake import intervention_log, reader
+from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.in_effect import in_effect
 from lakehouse.lake.layout import Layout
 from lakehouse.semantics.epoch import EVER
@@ -33,7 +33,7 @@ class _Logged:
 def repaired(layout: Layout, stream: str) -> pa.Table:
     """Return the identities of a stream's fixed records, each once, with the tick of the last fix."""
     fixes = _fixes(layout, stream)
-    if not fixes or not Path(layout.intervention_records, "_delta_log").is_dir():
+    if not fixes or not is_table(layout.intervention_records):
         return SCHEMA.empty_table()
     import pyarrow.dataset as ds
 

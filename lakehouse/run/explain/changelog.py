@@ -5,10 +5,10 @@ Records that changed nothing (superseded, left out by HAVING, suppressed) are no
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.lake import reader
+from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.properties import SKIP
 from lakehouse.model.event import key_of
@@ -36,7 +36,7 @@ def is_needed(layout: Layout, table: Table) -> bool:
 
     if SKIP in reader.open_table(layout.silver(table.name), table.name).metadata().configuration:
         return True
-    if not Path(layout.interventions, "_delta_log").is_dir():
+    if not is_table(layout.interventions):
         return False
     decided = reader.dataset(layout.interventions)
     return bool(decided.count_rows(filter=ds.field("table") == table.name))
@@ -78,7 +78,7 @@ def _late(opened: OpenTable, key: str, wanted: Sought, tick: int) -> list[tuple[
     from lakehouse.spark.changelog import published
     from lakehouse.spark.table import late
 
-    if not Path(opened.late, "_delta_log").is_dir():
+    if not is_table(opened.late):
         return []
     rows = [r for r in published.rows(late.chosen(opened, key, None, None)) if r["tick"] <= tick]
     records = _records(opened.layout, table, {(r["tick"], r["topic"], r["partition"], r["offset"]) for r in rows})

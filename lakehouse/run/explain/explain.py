@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import ConfigError, NeedsSpark, NotFound
 from lakehouse.formats.decode import decode
 from lakehouse.lake import reader
+from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.earlier import check_late
 from lakehouse.lake.layout import Layout
 from lakehouse.model import fold, keyed_table, model
@@ -143,7 +143,7 @@ def _light(event: Event) -> Event:
 
 def _late(layout: Layout, table: Table, places: set[tuple[Any, ...]]) -> dict[tuple[Any, ...], list[Span | None]]:
     """The windows that records at these places were late for; a place is (tick, topic, partition, offset, ordinals)."""
-    if not Path(layout.late(table.name), "_delta_log").is_dir():
+    if not is_table(layout.late(table.name)):
         return {}
     found: dict[tuple[Any, ...], list[Span | None]] = {}
     # A table may have many late records, a key only a few.

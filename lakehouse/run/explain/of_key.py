@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from lakehouse.errors import ConfigError
@@ -13,6 +12,7 @@ from lakehouse.formats.key_text import parse_key, write_key
 from lakehouse.formats.unfit import Unfit
 from lakehouse.formats.written import key_bytes
 from lakehouse.lake import reader
+from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.keys import columns_of
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import INGEST
@@ -57,7 +57,7 @@ class Sought:
 def sought(layout: Layout, table: Table, text: str) -> Sought:
     """Return the key that a text means, by the types of the lake's table. Raises ConfigError if it is not a key."""
     names, path = keys_of(table).columns, layout.silver(table.name)
-    if Path(path, "_delta_log").is_dir():
+    if is_table(path):
         columns = columns_of(reader.dataset(path).schema, names)
     else:
         columns = tuple(Column(name, _declared(table, name)) for name in names)

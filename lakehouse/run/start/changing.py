@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from deltalake import DeltaTable
 
 from lakehouse.errors import PlanError
 from lakehouse.lake import reader
+from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.layout import misplaced as misplaced_text
 from lakehouse.lake.place import places
@@ -45,7 +45,7 @@ def planned(layout: Layout, app: App) -> list[Planned]:
 def _change(layout: Layout, table: Table) -> Evolution | None:
     """The change of the visible table and of the state, which may be two tables: the more severe one counts."""
     paths = [place.path for place in places(layout, table)]
-    known = [path for path in paths if Path(path, "_delta_log").is_dir()]
+    known = [path for path in paths if is_table(path)]
     changes = [change_of(DeltaTable(path).metadata().configuration, table) for path in known]
     return max(changes, key=lambda change: KINDS.index(change.kind), default=None)
 
@@ -53,7 +53,7 @@ def _change(layout: Layout, table: Table) -> Evolution | None:
 def misplaced(layout: Layout, app: App) -> list[str]:
     """Say which topics have their rows elsewhere in bronze than `own_table` declares: tables would not find them."""
     own = {source.topic for source in app.sources if source.own_table}
-    there = {topic for topic in app.topics if Path(layout.own_records(topic), "_delta_log").is_dir()}
+    there = {topic for topic in app.topics if is_table(layout.own_records(topic))}
     if own == there:
         return []
     known = reader.bronze_covers(layout).get("topics", {})

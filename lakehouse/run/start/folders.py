@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lakehouse.errors import ConfigError, NoLake, NotFound
 from lakehouse.lake import reader
+from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.refused.near import near
 from lakehouse.settings.config import Settings
@@ -45,7 +46,7 @@ def check_lake(root: str, *, named: bool) -> None:
 
 def check_table(layout: Layout, name: str) -> None:
     """Raise NotFound if a lake on this machine does not have a keyed table."""
-    if "://" in layout.root or Path(layout.silver(name), "_delta_log").is_dir():
+    if "://" in layout.root or is_table(layout.silver(name)):
         return
     check_lake(layout.root, named=False)
     there = reader.names(layout, "silver")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, start_http_server
 
 from lakehouse.errors import ConfigError
 from lakehouse.lake import reader
-from lakehouse.lake.commit_log import local_log
+from lakehouse.lake.commit_log import is_table, local_log
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import state_of
 from lakehouse.plan.app import App
@@ -103,7 +102,7 @@ class RunMetrics:
             self._wait(waiting)
         self._tick.set(reader.bronze_covers(self._layout).get("tick", 0))
         for table in self._app.tables:
-            if Path(self._layout.silver(table.name), "_delta_log").is_dir():
+            if is_table(self._layout.silver(table.name)):
                 self._look_at(table)
         streams = {source.name for source in self._app.sources} & set(reader.names(self._layout, "quarantine"))
         for stream, records in reader.quarantined(self._layout, streams).items():
@@ -135,7 +134,7 @@ class RunMetrics:
     def _newest(self, table: Table) -> int:
         """The newest version of all that a table keeps; -1 if there is none yet."""
         path = state_of(self._layout, table).path
-        if not Path(path, "_delta_log").is_dir():
+        if not is_table(path):
             return -1
         return reader.open_table(path, f"table {table.name!r}").version()
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -26,7 +25,7 @@ from lakehouse.plan.stream import Stream
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.folders import names
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.transaction import log_of, open_epoch
+from lakehouse.spark.transaction import log_of, new_table, open_epoch
 
 SCHEMA = (
     "topic string, topic_id string, partition int, offset bigint, timestamp timestamp, timestamp_type int, "
@@ -92,8 +91,7 @@ def create(lake: OpenLake, own: Iterable[str] = ()) -> None:
     """Create the bronze tables that do not exist yet."""
     for path in (lake.layout.records, *(lake.layout.own_records(topic) for topic in own)):
         if not lake.exists(path):
-            columns = lake.spark.createDataFrame([], SCHEMA).schema
-            builder = DeltaTable.createIfNotExists(lake.spark).location(path).addColumns(columns).partitionedBy("topic")
+            builder = new_table(lake.spark, path, SCHEMA).partitionedBy("topic")
             for name, value in PROPERTIES.items():
                 builder = builder.property(name, value)
             builder.execute()

@@ -6,11 +6,9 @@ import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from delta.tables import DeltaTable
-
 from lakehouse.spark.bronze.bronze import BronzeState, TopicState
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.transaction import check_epoch
+from lakehouse.spark.transaction import check_epoch, new_table
 
 CUT = "the partition's log was cut"
 SCHEMA = (
@@ -117,9 +115,7 @@ def accepted(lake: OpenLake) -> list[Gap]:
 def record(lake: OpenLake, gaps: list[Gap], state: BronzeState) -> None:
     """Record accepted gaps, once each. `state`: bronze after the last complete tick before them."""
     if not lake.exists(lake.layout.gaps):
-        DeltaTable.createIfNotExists(lake.spark).location(lake.layout.gaps).addColumns(
-            lake.spark.createDataFrame([], SCHEMA).schema
-        ).execute()
+        new_table(lake.spark, lake.layout.gaps, SCHEMA).execute()
     written = {(g.topic_id, g.partition, g.from_offset, g.to_offset) for g in accepted(lake)}
     gaps = [g for g in gaps if (g.topic_id, g.partition, g.from_offset, g.to_offset) not in written]
     moment = datetime.datetime.now(datetime.UTC)

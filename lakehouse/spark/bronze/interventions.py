@@ -23,7 +23,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
@@ -35,7 +34,7 @@ from lakehouse.semantics.epoch import NO_TICK, Progress
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.bronze import BronzeState
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.transaction import append, append_nothing, check_epoch, open_epoch, quoted
+from lakehouse.spark.transaction import append, append_nothing, check_epoch, exists, new_table, open_epoch, quoted
 
 Kind = Literal["late", "fixed", "refold", "revert", "swap"]
 LOG = (
@@ -214,9 +213,8 @@ def _append_tick(lake: OpenLake, state: BronzeState) -> BronzeState:
 
 
 def _create(spark: SparkSession, path: str, columns: str) -> None:
-    if not DeltaTable.isDeltaTable(spark, path):
-        schema = spark.createDataFrame([], columns).schema
-        DeltaTable.createIfNotExists(spark).location(path).addColumns(schema).execute()
+    if not exists(spark, path):
+        new_table(spark, path, columns).execute()
         return
     there = spark.read.format("delta").load(path).columns
     if columns == RECORDS:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -25,7 +24,7 @@ from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.moment import time_ms
 from lakehouse.spark.key_column import is_key
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.transaction import append, log_of
+from lakehouse.spark.transaction import append, log_of, new_table
 
 SCHEMA = (
     f"tick bigint, topic string, partition int, offset bigint, ordinals {ORDINALS_TYPE}, key string, "
@@ -57,8 +56,7 @@ def create(opened: OpenTable) -> None:
     """Create a table's late table if it does not exist yet."""
     path = opened.late
     if not opened.lake.exists(path):
-        columns = opened.spark.createDataFrame([], SCHEMA).schema
-        DeltaTable.createIfNotExists(opened.spark).location(path).addColumns(columns).execute()
+        new_table(opened.spark, path, SCHEMA).execute()
 
 
 def write(opened: OpenTable, rows: DataFrame, epoch: int, to: int) -> None:

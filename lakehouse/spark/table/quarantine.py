@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pyarrow as pa
-from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -21,7 +20,7 @@ from lakehouse.spark.bronze import bronze
 from lakehouse.spark.functions import over_arrow
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.stream.decoded import decoded
-from lakehouse.spark.transaction import append
+from lakehouse.spark.transaction import append, new_table
 
 SCHEMA = f"{bronze.SCHEMA}, reason string"
 
@@ -30,8 +29,7 @@ def create(lake: OpenLake, source: Source) -> None:
     """Create a stream's quarantine if it does not exist yet."""
     path = lake.layout.quarantine(source.name)
     if not lake.exists(path):
-        columns = lake.spark.createDataFrame([], SCHEMA).schema
-        builder = DeltaTable.createIfNotExists(lake.spark).location(path).addColumns(columns)
+        builder = new_table(lake.spark, path, SCHEMA)
         builder.property("delta.dataSkippingStatsColumns", "partition,offset,timestamp,tick,order_time").execute()
 
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
@@ -42,7 +41,7 @@ from lakehouse.spark.operators.aggregates import Form, form_of
 from lakehouse.spark.operators.undo import row_form
 from lakehouse.spark.stream.decoded import decoded
 from lakehouse.spark.stream.streams import stream_frame
-from lakehouse.spark.transaction import exists, properties, quoted, set_properties
+from lakehouse.spark.transaction import exists, new_table, properties, quoted, set_properties
 
 HIDDEN = f"_event_time timestamp, _position {POSITION_TYPE}"
 ORDER = "_order bigint, _deleted boolean"
@@ -201,7 +200,7 @@ def _create(
         if {name: found.get(name) for name in wanted} != wanted:
             set_properties(spark, place.path, wanted, {"operation": NEW_DECLARATION})
         return
-    builder = DeltaTable.createIfNotExists(spark).location(place.path).addColumns(columns(spark, table))
+    builder = new_table(spark, place.path, columns(spark, table))
     for name, value in _properties(table).items():
         builder = builder.property(name, value)
     if table.stream.reads:
