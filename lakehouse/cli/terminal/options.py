@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from lakehouse.errors import ConfigError
 from lakehouse.settings.config import Settings
-
-if TYPE_CHECKING:
-    pass
 
 APPLICATION = re.compile(rb"^\s*\w+\s*=\s*(lh|lakehouse)\.app\(", re.MULTILINE)
 ConfigOption = Annotated[

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from lakehouse.errors import KafkaUnavailable, NotFound
 from lakehouse.kafka.holes import HoleCounts, Holes, OffsetRange
@@ -14,9 +13,6 @@ from lakehouse.run.audit.finding import Missing, Problem
 from lakehouse.spark.audit import offsets
 from lakehouse.spark.audit.fates import FateCounts
 from lakehouse.spark.audit.marks import Scope
-
-if TYPE_CHECKING:
-    pass
 
 PATIENCE_SECONDS = 5.0
 LOST = (

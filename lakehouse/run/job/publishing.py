@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka import covers
@@ -38,10 +38,6 @@ from lakehouse.spark.changelog import published
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.writer import latest_complete_tick, own_topics
 from lakehouse.spark.transaction import properties, table_id
-
-if TYPE_CHECKING:
-    pass
-
 
 DAY_MS = 24 * 60 * 60 * 1000
 # Tombstones stay for a week, so that a lake that restores from the topic sees them.
