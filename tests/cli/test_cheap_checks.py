@@ -94,9 +94,14 @@ def test_a_lease_that_is_held(lakehouse, folder, lease):
     assert (found.code, "is being written by another process" in found.err) == (3, True)
 
 
+def make_table(path: Path) -> None:
+    (path / "_delta_log").mkdir(parents=True)
+    (path / "_delta_log" / f"{0:020}.json").touch()
+
+
 @pytest.mark.parametrize("command", ["backfill", "revert"])
 def test_a_backfill_beside_a_backfill(lakehouse, folder, command):
-    (folder / "lake/silver/totals/_delta_log").mkdir(parents=True)
+    make_table(folder / "lake/silver/totals")
     with Lease(Layout(str(folder / "lake")).lease("backfill-totals"), "it"):
         found = lakehouse("repair", command, "app.py", "totals", *(["--tick", "1"] if command == "revert" else []))
     assert (found.code, "by a backfill or a revert, is being written" in found.err) == (3, True)
@@ -130,7 +135,7 @@ def test_the_folder_of_the_embedded_kafka_can_not_be_written(lakehouse, folder):
     ids=lambda line: line[1],
 )
 def test_a_table_that_the_lake_does_not_have(lakehouse, folder, line):
-    (folder / "lake/silver/total/_delta_log").mkdir(parents=True)
+    make_table(folder / "lake/silver/total")
     found = lakehouse(*line)
     assert found.code == 2
     assert "table 'totals' does not exist" in found.err

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lakehouse.errors import ConfigError, LakehouseError, NeedsSpark
-from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.layout import Layout
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
@@ -96,7 +95,7 @@ def _is_apart(root: Path, file: Path) -> bool:
 
 @lru_cache
 def _is_lake(folder: Path) -> bool:
-    return is_table(Layout(str(folder)).records)
+    return Path(Layout(str(folder)).records, "_delta_log").is_dir()
 
 
 def _case(file: Path) -> Case:
