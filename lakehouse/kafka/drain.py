@@ -13,6 +13,8 @@ from lakehouse.kafka.topics import Cluster
 
 SILENCE_SECONDS = 30.0
 POLL_SECONDS = 0.1
+# Nobody waits for new records here: by default the broker says that a partition has ended after half a second.
+AT_ONCE = {"fetch.wait.max.ms": "10"}
 
 
 def drain(cluster: Cluster, options: Mapping[str, str], topic: str, *, back: int | None = None) -> Iterator[Message]:
@@ -27,7 +29,7 @@ def drain(cluster: Cluster, options: Mapping[str, str], topic: str, *, back: int
     begin = {
         partition: first if back is None else max(first, end - back) for (_, partition), (first, end) in offsets.items()
     }
-    consumer = _consumer(cluster, options)
+    consumer = _consumer(cluster, {**options, **AT_ONCE})
     try:
         consumer.assign([TopicPartition(topic, partition, begin[partition]) for partition in left])
         heard = time.monotonic()
@@ -81,8 +83,7 @@ def pick(
     """
     found: dict[tuple[int, int], Message] = {}
     wanted = sorted(set(places))
-    # The record exists already, so there is nothing to wait for.
-    consumer = _consumer(cluster, {**options, "fetch.wait.max.ms": "5"})
+    consumer = _consumer(cluster, {**options, **AT_ONCE})
     try:
         while wanted:
             # One record of each partition at a time: a partition is assigned with one offset to read from.

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.lake.commit_log import covers
 from lakehouse.lake.place import own_of
+from lakehouse.lake.record.order_times import order_times
 from lakehouse.plan.stream import Stream
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.folders import names
@@ -128,7 +129,7 @@ def read_state(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
     covers = last_covers(lake.spark, lake.layout.records, progress.tick)
     if covers is None:
         return replace(state_from_rows(lake, own), epoch=progress.epoch)
-    return with_order_times(rows_of_all(lake, own), state_of(covers, progress.epoch))
+    return with_order_times(lake, own, state_of(covers, progress.epoch))
 
 
 def last_covers(spark: SparkSession, path: str, tick: int | None = None) -> dict[str, Any] | None:
@@ -160,9 +161,12 @@ def has_all(lake: OpenLake, topics: Iterable[str], before: Mapping[str, Mapping[
     )  # fmt: skip
 
 
-def with_order_times(rows: DataFrame, state: BronzeState) -> BronzeState:
+def with_order_times(lake: OpenLake, own: Iterable[str], state: BronzeState) -> BronzeState:
     """Raise the order times, which are from before the state's tick, by the tick's own rows."""
-    found = rows.where(F.col("tick") == state.tick).groupBy("topic", "partition")
+    if "://" not in lake.layout.root:
+        paths = _paths(lake, own)
+        return carry(state, [row for path in paths for row in order_times(path, state.tick)])
+    found = rows_of_all(lake, own).where(F.col("tick") == state.tick).groupBy("topic", "partition")
     return carry(state, found.agg(F.unix_millis(F.max("order_time")).alias("order")).collect())
 
 
@@ -189,8 +193,11 @@ def state_from_rows(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
 
 def rows_of_all(lake: OpenLake, own: Iterable[str]) -> DataFrame:
     """Return the rows of the main table, and of the topics' own tables."""
-    paths = [lake.layout.records, *map(lake.layout.own_records, own)]
-    return reduce(DataFrame.unionByName, [lake.read(path) for path in paths])
+    return reduce(DataFrame.unionByName, [lake.read(path) for path in _paths(lake, own)])
+
+
+def _paths(lake: OpenLake, own: Iterable[str]) -> list[str]:
+    return [lake.layout.records, *map(lake.layout.own_records, own)]
 
 
 def records(lake: OpenLake, topics: Iterable[str], own: Iterable[str] = ()) -> DataFrame:

@@ -17,6 +17,10 @@ from lakehouse.spark.bronze.gaps import TopicNow
 
 # How many records a client hands over at once: with Kafka's 500, reading small records takes half as long again.
 POLLED_RECORDS = 2_000
+# How long the broker holds an answer back if it has no record yet. Spark's reader asks for a partition's last offsets
+# after each poll; the client has by then asked for more records, and the broker answers a connection in order: with
+# Kafka's 500, each partition at its end cost a tick half a second, one after the other.
+WAIT_MS = 10
 
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 # Tells what Kafka has now, for the topics in a list or matching a pattern.
@@ -57,7 +61,7 @@ class Feed:
         return reader.options(startingOffsets=_text(starts), endingOffsets=_text(ends)).load()
 
     def _kafka(self, reader: Reader, topics: Mapping[str, str]) -> Reader:
-        options = {"kafka.max.poll.records": str(POLLED_RECORDS)}
+        options = {"kafka.max.poll.records": str(POLLED_RECORDS), "kafka.fetch.max.wait.ms": str(WAIT_MS)}
         options |= {f"kafka.{name}": value for name, value in self.options.items()}
         options |= {
             "kafka.bootstrap.servers": self.bootstrap_servers,

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App, depth
+from lakehouse.semantics.epoch import EVER
 from lakehouse.semantics.failures import Failed
 from lakehouse.spark import checkpoint
 from lakehouse.spark.bronze import bronze
@@ -34,6 +35,7 @@ RECORDS_PER_BATCH_MAX = 5_000_000
 # This few ticks can't hold too much; the records of more ticks are counted before they become one batch.
 TICKS_UNCOUNTED = 4
 TABLES_AT_ONCE = 2
+_planned = threading.Event()
 
 
 class Silver:
@@ -65,12 +67,20 @@ class Silver:
             for writer in self.writers:
                 stack.enter_context(writer)
             stack.enter_context(self._quarantine)
+            self._plan_a_read()
             self._pool = stack.enter_context(ThreadPoolExecutor(TABLES_AT_ONCE, "silver"))
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def _plan_a_read(self) -> None:
+        """Plan a read of bronze, once a process: the first takes four seconds, in which ingest waits for Kafka."""
+        if not _planned.is_set() and latest_complete_tick(self._lake):
+            _planned.set()
+            unread = bronze.between(self._lake.read(self._layout.records), self.tick, EVER)
+            unread._jdf.queryExecution().optimizedPlan()
 
     @property
     def tick(self) -> int:
