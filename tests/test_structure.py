@@ -19,7 +19,7 @@ PROJECT = ROOT.parent
 # From the meaning up: a room imports itself and the rooms before it, but for those that its layer may not know.
 #   spark_jobs -> cli -> run -> spark -> lake, kafka, formats -> model -> plan -> semantics -> errors
 ROOMS = (
-    "errors", "durable", "markup",
+    "errors", "durable", "signals", "markup",
     "semantics/aggregate", "semantics", "semantics/operators", "duration",
     "plan/refused", "plan", "plan/evolution", "plan/lineage", "model", "ksql/syntax", "ksql/function", "ksql",
     "formats", "settings", "setup", "kafka",

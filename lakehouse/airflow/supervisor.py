@@ -27,6 +27,7 @@ import psutil
 from lakehouse.airflow import members
 from lakehouse.airflow.private import write_private
 from lakehouse.kafka.process import end_with_parent
+from lakehouse.signals import setting
 
 SPEC_FILE = "supervisor.json"
 STATE_FILE = "state.json"
@@ -217,7 +218,7 @@ def main(arguments: list[str]) -> int:
     home = Path(arguments[0])
     supervisor = Supervisor(home, Spec.read(home))
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: supervisor.stop.set())
+        signal.signal(number, setting(supervisor.stop))
     say(f"supervisor of {home}, process {os.getpid()}")
     return supervisor.run()
 

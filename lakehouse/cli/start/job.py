@@ -20,6 +20,7 @@ from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.settings.config import Settings
+from lakehouse.signals import setting
 
 if TYPE_CHECKING:
     from lakehouse.run.job.job import Part
@@ -87,9 +88,10 @@ def _state(settings: Settings, app: App) -> dict[str, Any]:
 def _stopped_by_signals() -> Iterator[threading.Event]:
     """Give an event that SIGTERM and Ctrl-C set; a second Ctrl-C does not wait."""
     stop = threading.Event()
+    set_stop = setting(stop)
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        stop.set()
+        set_stop(number, frame)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     with _handlers({signal.SIGTERM: on_signal, signal.SIGINT: on_signal}):
