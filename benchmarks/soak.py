@@ -1,10 +1,12 @@
 """A soak: records at a rate into two tables for an hour, with upkeep on; what drifts is said, and can be drawn.
 
-    .venv/bin/python benchmarks/soak.py [--minutes N] [--rate N] [--out FILE]
+    .venv/bin/python benchmarks/soak.py [--minutes N] [--rate N] [--upkeep SECONDS] [--out FILE]
 
 Needs a quiet machine. Every ten seconds it notes the longest batch since, the records that wait, the memory of the job
 (with the one that offers the records, without the broker), the live files of bronze and of the tables, and the bytes of
-their logs. Slopes are straight lines through what came after the first quarter. The counts are checked at the end.
+their logs; every five minutes, what Java's heap holds after a collection: memory itself is also heap that Java has not
+collected yet. --upkeep: upkeep after so many seconds, instead of the settings' ten minutes. Slopes are straight lines
+through what came after the first quarter. The counts are checked at the end.
 `peers/plots.py` draws --out (build/peers/soak.json).
 
 Bronze's files grow by a tick's until upkeep brings them together; logs grow for as long as they are kept, which is
@@ -19,6 +21,7 @@ import statistics
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,8 +38,9 @@ from lakehouse.run.watch.event import JobEvent
 
 PROJECT = Path(__file__).resolve().parent.parent
 SAMPLE_SECONDS = 10.0
+SAMPLES_PER_COLLECTION = 30
 WHAT = {
-    "batch": "longest batch, s", "waiting": "records that wait", "memory": "memory, GB",
+    "batch": "longest batch, s", "waiting": "records that wait", "memory": "memory, GB", "heap": "live heap, MB",
     "bronze_files": "bronze's files", "table_files": "the tables' files", "log": "logs, MB",
 }  # fmt: skip
 
@@ -84,6 +88,14 @@ def sample(seconds: float, seen: Seen, sent: float, bronze: str, tables: Sequenc
     }  # fmt: skip
 
 
+def live_heap(lake: Lake) -> float:
+    """The megabytes of Java's heap that are in use after a collection of all of it."""
+    java = lake.spark._jvm.java.lang  # type: ignore[union-attr]
+    java.System.gc()
+    heap = java.Runtime.getRuntime()
+    return float(heap.totalMemory() - heap.freeMemory()) / 1e6
+
+
 def slopes(samples: Sequence[dict[str, Any]], warm: float) -> dict[str, tuple[float, float]]:
     """Of each thing that was noted: its mean, and its drift an hour, after `warm` seconds."""
     found = {}
@@ -98,12 +110,15 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--minutes", type=float, default=60.0)
     arguments.add_argument("--rate", type=int, default=1000)
+    arguments.add_argument("--upkeep", type=float)
     arguments.add_argument("--out", type=Path, default=PROJECT / "build" / "peers" / "soak.json")
     chosen = arguments.parse_args()
     seconds, samples = chosen.minutes * 60, []
     with lake_and_broker() as (settings, broker):
         layout, seen, stop = Layout(settings.lake.path), Seen(), threading.Event()
         tables = [layout.silver(table.name) for table in app.tables]
+        if chosen.upkeep is not None:
+            settings = replace(settings, upkeep=replace(settings.upkeep, every_seconds=chosen.upkeep, every_ticks=1))
         lake = Lake(settings=settings)
         _ = lake.spark
         job = threading.Thread(target=lambda: lake.run(app, stop=stop, listen=seen.listen))
@@ -116,6 +131,8 @@ def main() -> None:
             passed = time.monotonic() - began
             sent = min(passed, seconds) * chosen.rate
             samples.append(sample(passed, seen, sent, layout.records, tables))
+            collected = len(samples) % SAMPLES_PER_COLLECTION == 0
+            samples[-1]["heap"] = live_heap(lake) if collected else None
         stop.set()
         offering.join()
         job.join()

@@ -120,7 +120,7 @@ def growth(found: dict[str, Any], to: Path, said: str) -> None:
 def soak(found: dict[str, Any], to: Path, said: str) -> None:
     """What a soak saw over time, with its slopes."""
     samples = found["samples"]
-    _, places = plt.subplots(2, 3, figsize=(11, 5), sharex=True)
+    _, places = plt.subplots(2, 4, figsize=(14, 5), sharex=True)
     for place, (name, label) in zip(places.flat, found["what"].items(), strict=False):
         points = [(each["seconds"] / 3600, each[name]) for each in samples if each.get(name) is not None]
         place.plot([hours * 60 for hours, _ in points], [value for _, value in points], ".", color=OURS, ms=3)
