@@ -76,7 +76,7 @@ def main() -> None:
         lake = OpenLake(spark, layout)
 
         def at(moment: At | None) -> DataFrame:
-            return reading.read(OpenLake(spark, layout).open(TABLE), moment)
+            return reading.read(lake.open(TABLE), moment)
 
         known = lake.commits(lake.open(TABLE).visible)
         before = max(one.version for one in known if one.tick == last - 2)

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.lake.layout import Layout
+from lakehouse.run.lake import Lake
 from lakehouse.spark.in_memory import InMemory
 from lakehouse.spark.open_lake import OpenLake
 
@@ -48,15 +49,17 @@ def write(spark: SparkSession, path: str, *ids: int) -> None:
     spark.createDataFrame([(id,) for id in ids], "id bigint").write.format("delta").mode("append").save(path)
 
 
-def test_a_version_is_put_together_once(spark: SparkSession, tmp_path: Path) -> None:
-    lake, path = OpenLake(spark, Layout(str(tmp_path))), str(tmp_path / "table")
+@pytest.mark.parametrize("by", ["one open lake", "reads of a lake"])
+def test_a_version_is_put_together_once(spark: SparkSession, tmp_path: Path, by: str) -> None:
+    users, path = Lake(tmp_path), str(tmp_path / "table")
+    lake = OpenLake(spark, Layout(str(tmp_path)))
     for id in range(3):
         write(spark, path, id)
 
     def jobs(number: int) -> int:
         group = f"{tmp_path.name}-{number}"
         spark.sparkContext.setJobGroup(group, "a read")
-        frame = lake.own_session().read(path, 1)
+        frame = (lake if by == "one open lake" else users._lake).own_session().read(path, 1)
         assert sorted(row["id"] for row in frame.collect()) == [0, 1]
         return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
 

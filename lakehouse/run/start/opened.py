@@ -11,11 +11,12 @@ from lakehouse.run.start import notebook
 from lakehouse.settings.config import PREFIX, Settings, load
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from lakehouse.lake.layout import Layout
     from lakehouse.plan.table import Table
-    from lakehouse.spark.open_lake import OpenLake
+    from lakehouse.spark.open_lake import OpenLake, Versions
 
 
 class Opened:
@@ -38,6 +39,7 @@ class Opened:
         elif path is not None or config is not None:
             raise ConfigError("Lake: found settings beside a path or a config; expected either.")
         self.settings = settings
+        self._versions: tuple[SparkContext, Versions] | None = None
 
     @property
     def spark(self) -> SparkSession:
@@ -63,7 +65,13 @@ class Opened:
 
     @property
     def _lake(self) -> OpenLake:
-        """The lake through the Spark session, which starts now if it does not run."""
-        from lakehouse.spark.open_lake import OpenLake
+        """The lake through the Spark session, which starts now if it does not run.
 
-        return OpenLake(self.spark, self._layout)
+        The versions that were read stand ready for the next read, for as long as Spark runs.
+        """
+        from lakehouse.spark.open_lake import OpenLake, Versions
+
+        spark = self.spark
+        if self._versions is None or self._versions[0] is not spark.sparkContext:
+            self._versions = spark.sparkContext, Versions()
+        return OpenLake(spark, self._layout, {Versions: self._versions[1]})
