@@ -75,10 +75,12 @@ KINDS = ("local", "random")
 
 def records(frame: DataFrame, keys: int) -> DataFrame:
     """Records of: number of the record, key, hour, milliseconds after the key's own moment in the hour. A key has one
-    partition; a partition's offsets have holes, as after transactions."""
+    partition; a partition's offsets have holes, as after transactions. They come as from Kafka, one partition after the
+    other: a tick notes the last row of each stretch of a partition."""
     moment = F.col("hour") * HOUR_MS + F.expr(f"(key * {HOUR_MS // 2}) div {keys}") + F.col("after")
     key = F.col("key")
-    return kafka_rows(frame, TOPIC, "amount", time_ms=moment + BEGIN_MS, key=key, partition=key % PARTITIONS)
+    rows = kafka_rows(frame, TOPIC, "amount", time_ms=moment + BEGIN_MS, key=key, partition=key % PARTITIONS)
+    return rows.repartition("partition").sortWithinPartitions("partition", "offset")
 
 
 class Filled:
