@@ -90,6 +90,9 @@ STACK = f"-Xss{STACK_MEGABYTES}m"
 # By default Java collects the whole heap nine times in the first minute: classes need more room than it began with,
 # and a heap that begins small has to grow. Half of the heap is there from the start.
 ROOM_FOR_CLASSES = "-XX:MetaspaceSize=256m"
+# Java compiles later, and less, once half of what it has for compiled code is full: with its own 240 MB after a few
+# minutes, as Spark makes new code for each plan. Only what is used of it is memory.
+ROOM_FOR_CODE = "-XX:ReservedCodeCacheSize=512m"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # added to ours; every other setting replaces ours
 # How the checksum of a commit, and what a query has reached, become files of a local disk. By default Hadoop starts
 # about eight processes for each (chmod, readlink): a quarter of a small commit's time. Elsewhere the default is right.
@@ -101,6 +104,13 @@ LOCAL_FILES = {
 # Where Java's compiler and its collector share few cores with the work: a method is compiled with all optimisations
 # after ten times as many calls as by default, and one thread collects. benchmarks/README.md has the figures.
 FEW_CORES = 2
+# A MERGE joins a batch with all rows of the files that it touches, and must keep what is on one side only. By default
+# Spark sorts both sides; the small one as a hash table takes a sixth less at 10 million rows. This small, as a shuffle
+# writes it, its rows fit into memory however well they were compressed: no hash table can be put on disk. The second
+# must not be larger than the first, and is nothing else here: there are as many partitions as cores.
+SMALL_SIDES = dict.fromkeys(
+    ("spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold", "spark.sql.adaptive.advisoryPartitionSizeInBytes"), "1m"
+)
 COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 LATE_COMPILER = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 "
@@ -133,7 +143,7 @@ def open_session(settings: Settings) -> SparkSession:
         memory = settings.spark.memory if "spark.driver.memory" not in settings.spark.options else None
         chosen[JAVA_OPTIONS] = f"{java_options(theirs, memory)} {theirs}".strip()
     if settings.spark.master.startswith("local"):
-        chosen["spark.sql.shuffle.partitions"] = str(_cores(settings.spark.master))
+        chosen |= SMALL_SIDES | {"spark.sql.shuffle.partitions": str(_cores(settings.spark.master))}
         # The workers need this environment's packages; "python3" on the PATH may be another one.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     chosen |= {name: value for name, value in settings.spark.options.items() if name != JAVA_OPTIONS}
@@ -172,7 +182,8 @@ def java_options(theirs: str, memory: str | None = None) -> str:
     """
     log4j = Path(__file__).with_name("log4j2.properties")
     # Without memory a JVM may go on for minutes, or for ever, and do nothing; ended, the next start can read otherwise.
-    ours = f"-Duser.timezone=UTC -Dderby.system.home=/dev/null -XX:+ExitOnOutOfMemoryError {STACK} {ROOM_FOR_CLASSES}"
+    ours = "-Duser.timezone=UTC -Dderby.system.home=/dev/null -XX:+ExitOnOutOfMemoryError"
+    ours += f" {STACK} {ROOM_FOR_CLASSES} {ROOM_FOR_CODE}"
     if memory is not None:
         ours += f" -Xms{max(int(memory[:-1]) * (1024 if memory[-1] == 'g' else 1) // 2, 1)}m"
     if (os.cpu_count() or 1) <= FEW_CORES:

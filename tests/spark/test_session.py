@@ -56,7 +56,9 @@ def test_the_file_that_carried_the_settings_is_gone(spark: SparkSession) -> None
     assert not file.parent.exists()
 
 
-@pytest.mark.parametrize("theirs", ["", "-XX:+UseParallelGC", "-Da=b -XX:TieredStopAtLevel=1"])
+@pytest.mark.parametrize(
+    "theirs", ["", "-XX:+UseParallelGC", "-Da=b -XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=64m"]
+)
 @pytest.mark.parametrize("cores", [2, 8])
 def test_java_starts_with_the_users_own_options(theirs: str, cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: cores)

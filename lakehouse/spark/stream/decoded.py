@@ -76,12 +76,8 @@ class _Nothing(Part):
         return F.struct(*[F.lit(None).cast(column.type).alias(column.name) for column in self.columns])
 
     @property
-    def null(self) -> Column:
+    def missing(self) -> Column:
         return F.lit(True)
-
-    @property
-    def unfit(self) -> Column:
-        return F.lit(False)
 
 
 @dataclass(frozen=True)
@@ -94,8 +90,9 @@ class _AsItStands(Part):
         return F.struct(F.col(self.name).cast(column.type).alias(column.name))
 
     @property
-    def unfit(self) -> Column:
-        return ~F.is_valid_utf8(self.text) if self.columns[0].type == "string" else F.lit(False)
+    def broken(self) -> Column:
+        text = self.columns[0].type == "string"
+        return ~F.is_valid_utf8(F.col(self.name).cast("string")) if text else F.lit(False)
 
 
 @dataclass(frozen=True)

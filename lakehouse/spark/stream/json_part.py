@@ -45,8 +45,20 @@ class JsonPart(Part):
         def from_json(text: Column) -> Column:
             return F.from_json(text, schema, OPTIONS)
 
-        text = F.col(self.name).cast("string")
+        text = self._said
         return json_any_case(text, self.columns, from_json, in_python(self)) if self._is_any_case else from_json(text)
+
+    @property
+    def missing(self) -> Column:
+        """A missing one is null, and so is the word."""
+        word = ~self._said.endswith("}") & (self._trimmed == "null")
+        return super().missing | F.coalesce(word, F.lit(False))
+
+    @property
+    def broken(self) -> Column:
+        # Most texts end as an object does: then they need not be trimmed.
+        is_open = ~self._said.endswith("}") & ~self._trimmed.endswith("}")
+        return ~F.is_valid_utf8(self._said) | is_open
 
     @property
     def apart(self) -> dict[str, Column]:
@@ -55,23 +67,15 @@ class JsonPart(Part):
         made = {}
         for moment in self._moments:
             found = self.struct[moment]
-            number = found.rlike(NUMBER)
+            number = ~found.contains(":") & found.rlike(NUMBER)  # most moments have one, and are no number
             kind = StructType([StructField(moment, TimestampType())])
             seconds = F.from_json(F.when(number, self.text), kind, OPTIONS)[moment]
             made[self._place(moment)] = F.when(number, seconds).otherwise(found.try_cast("timestamp"))
         return made
 
     @property
-    def null(self) -> Column:
-        """A missing one is null, and so is the word."""
-        word = F.coalesce(~self.text.endswith("}") & (self._trimmed == "null"), F.lit(False))
-        return super().null | word
-
-    @property
     def unfit(self) -> Column:
-        # Most texts end as an object does: then they need not be trimmed.
-        is_open = ~self.text.endswith("}") & ~self._trimmed.endswith("}")
-        unfit = self.struct.isNull() | self.struct["_corrupt"].isNotNull() | ~F.is_valid_utf8(self.text) | is_open
+        unfit = super().unfit | self.struct.isNull() | self.struct["_corrupt"].isNotNull()
         others = StructType([field for field in self.type if field.name not in self._moments])
         if has_time(others):
             unfit = unfit | outside(self.struct, others) | _no_moment(self.text, others)
@@ -99,8 +103,13 @@ class JsonPart(Part):
         return f"_{self.name}_time_{moment}"
 
     @property
+    def _said(self) -> Column:
+        """The bytes as text, over bronze's rows."""
+        return F.col(self.name).cast("string")
+
+    @property
     def _trimmed(self) -> Column:
-        return F.trim(F.translate(self.text, "\t\r\n", "   "))
+        return F.trim(F.translate(self._said, "\t\r\n", "   "))
 
 
 def _no_moment(text: Column, kind: StructType) -> Column:

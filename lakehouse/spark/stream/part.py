@@ -24,8 +24,9 @@ from lakehouse.spark.functions import over_arrow
 class Part(ABC):
     """The key or the value of a source's records.
 
-    It is read in two steps. `read` is a struct over bronze's rows. All else is over the frame that `decoded` makes of
-    them: the struct, the bytes and whether they are missing stand there under the names that this class gives.
+    It is read in two steps. `read`, `missing` and `broken` look at the bytes, over bronze's rows. All else is over the
+    frame that `decoded` makes of them, where these stand under the names that this class gives: Spark copies the
+    columns of a frame from step to step, and the bytes are most of a record. They are there for who asks for them.
 
     name: `key` or `value`. format: see `lakehouse.formats`. columns: those that are wanted.
     """
@@ -37,8 +38,8 @@ class Part(ABC):
     @property
     def kept(self) -> dict[str, Column]:
         """What the frame keeps of bronze's rows, by name."""
-        data = F.col(self.name)
-        return {f"_read_{self.name}": self.read, f"_raw_{self.name}": data, f"_no_{self.name}": data.isNull()}
+        looked_at = {"read": self.read, "no": self.missing, "broken": self.broken, "raw": F.col(self.name)}
+        return {f"_{what}_{self.name}": column for what, column in looked_at.items()}
 
     @property
     @abstractmethod
@@ -46,14 +47,24 @@ class Part(ABC):
         """The struct of the columns, over bronze's rows."""
 
     @property
+    def missing(self) -> Column:
+        """Whether it is null, over bronze's rows."""
+        return F.col(self.name).isNull()
+
+    @property
+    def broken(self) -> Column:
+        """Whether the bytes alone tell that they do not fit, over bronze's rows."""
+        return F.lit(False)
+
+    @property
     def apart(self) -> dict[str, Column]:
         """Columns that are made from the struct in a step of their own, by the name that they get in the frame."""
         return {}
 
     @property
-    @abstractmethod
     def unfit(self) -> Column:
         """Whether the bytes do not fit. They are there, and no literal null."""
+        return F.col(f"_broken_{self.name}")
 
     @property
     def null(self) -> Column:
