@@ -40,6 +40,15 @@ def test_a_small_frame_that_is_sent_to_all_tasks_takes_little_memory(spark: Spar
     assert jvm(spark).org.apache.spark.SparkEnv.get().memoryManager().pageSizeBytes() == 2 << 20
 
 
+def test_a_batch_is_joined_with_a_tables_rows_without_sorting_them(spark: SparkSession) -> None:
+    joined = spark.range(10).join(spark.range(5, 100_000), "id", "full_outer")
+    assert len(joined.toArrow()) == 100_000
+    jdf: Any = joined._jdf  # type: ignore[attr-defined]
+    final, _, initial = str(jdf.queryExecution().executedPlan().toString()).partition("== Initial Plan ==")
+    assert "SortMergeJoin" in initial
+    assert "ShuffledHashJoin" in final
+
+
 def test_kafkas_password_is_not_on_the_jvms_command_line(spark: SparkSession) -> None:
     login = {"sasl.mechanism": "PLAIN", "sasl.username": "lakehouse", "sasl.password": "canary-in-kafka"}
     options = {f"kafka.{name}": value for name, value in for_java(login).items()}
