@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from lakehouse.kafka.broker import Broker
 from lakehouse.settings.config import Settings, load
+from tests import seeds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,13 +44,37 @@ if os.environ.get("PYTEST_XDIST_WORKER") == "gw1":
     time.tzset()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Properties: a third of the examples in `make test`, which runs often. A timing never decides a test."""
-    examples = 30 if is_core(config) else 100
+    """Properties: other examples in each run, and a third of them in `make test`. A timing never decides a test.
+
+    One seed gives all that is random. Where the variable CI is set, hypothesis would take the same examples each time.
+    """
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(seeds.draw())
     settings.register_profile(
-        "lakehouse", max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        "lakehouse",
+        max_examples=30 if is_core(config) else 100,
+        deadline=None,
+        derandomize=False,
+        print_blob=True,
+        suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("lakehouse")
+
+
+def pytest_report_header() -> str:
+    return f"seed: {seeds.draw()} (the same run again: {seeds.VARIABLE}={seeds.draw()} make test)"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Tell how a failing test runs again as it did."""
+    report = yield
+    if report.failed:
+        command = f'{seeds.VARIABLE}={seeds.draw()} .venv/bin/python -m pytest -m "" "{item.nodeid}"'
+        report.sections.append(("the same again", command))
+    return report
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

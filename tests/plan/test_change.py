@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lakehouse as lh
@@ -210,7 +210,6 @@ RECORDS = st.lists(
 
 
 @pytest.mark.parametrize(("was", "now"), EQUAL)
-@settings(max_examples=15)
 @given(records=RECORDS)
 def test_a_table_that_goes_on_has_the_rows_of_a_rebuild(was: Table, now: Table, records: list[Any]) -> None:
     rows = []

@@ -11,13 +11,14 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode
 from lakehouse.model import model
 from lakehouse.semantics.record import Record
+from tests.seeds import restarts, seeds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,7 +91,6 @@ def check(rows: dict[Any, dict[str, Any]], values: dict[str, dict[str, list[int]
         assert row["last_d38_0"] is None or int(row["last_d38_0"]) == last[-1]
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(1, 2**32))
 def test_the_model_sums_decimals_of_every_width_exactly(seed: int) -> None:
     records, values = history(seed, 24, 3)
@@ -100,16 +100,15 @@ def test_the_model_sums_decimals_of_every_width_exactly(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=1, deadline=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
-@given(seed=st.integers(1, 2**32))
+@pytest.mark.parametrize("seed", seeds(1, 2))
 def test_a_sum_of_wide_decimals_drops_no_value_and_stops_nothing(
-    spark: SparkSession, tmp_path_factory: Any, seed: int
+    spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
     from lakehouse.run.scenario.replay import SparkReplay
 
     records, values = history(seed, 24, 3)
     expected = model.run(APP, records, decode)
-    result = SparkReplay(spark, Path(tmp_path_factory.mktemp("decimals")))(APP, records)
+    result = SparkReplay(spark, tmp_path)(APP, records, restarts(seed, 3))
     for table in ("in_sql", "in_python"):
         check(result.tables[table], values)
         assert result.changelogs[table] == expected.changelogs[table]

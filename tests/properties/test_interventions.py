@@ -16,7 +16,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode
@@ -27,7 +26,8 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.record import Record
 from lakehouse.spark.open_lake import OpenLake
-from tests.properties.test_operators import BY_CITY, EVENTS, SEEDS, examples, history
+from tests.properties.test_operators import BY_CITY, EVENTS, history
+from tests.seeds import seeds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -186,7 +186,6 @@ def run(spark: SparkSession, folder: Path, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@examples(1)
-@given(seed=SEEDS)
-def test_a_read_equals_the_fold(spark: SparkSession, tmp_path_factory: Any, seed: int) -> None:
-    run(spark, Path(tmp_path_factory.mktemp("interventions")), seed)
+@pytest.mark.parametrize("seed", seeds(1))
+def test_a_read_equals_the_fold(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    run(spark, tmp_path, seed)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
 
 from lakehouse.formats.decode import decode
 from lakehouse.model import model
@@ -20,7 +19,8 @@ from lakehouse.plan.app import App
 from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.record import Record
 from lakehouse.spark.open_lake import OpenLake
-from tests.properties.test_operators import APP, SEEDS, STATEFUL, examples, history
+from tests.properties.test_operators import APP, STATEFUL, history
+from tests.seeds import seeds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,9 +60,10 @@ def moments(app: App, records: list[Record], seed: int, ticks: list[int]) -> lis
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@examples(1)
-@given(seed=SEEDS)
-def test_at_ticks_offsets_and_event_times(spark: SparkSession, tmp_path_factory: Any, seed: int) -> None:
+@pytest.mark.parametrize("seed", seeds(1))
+def test_at_ticks_offsets_and_event_times(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     """A tick that has a version, and one that has none: in the middle of a batch."""
-    check(spark, Path(tmp_path_factory.mktemp("moments")), APP, seed, [2], [2, 4])
-    check(spark, Path(tmp_path_factory.mktemp("moments")), STATEFUL, seed, [1, 3], [1, 2])
+    dice = Random(seed)
+    version = dice.randint(1, 3)
+    check(spark, tmp_path / "windows", APP, seed, [version], [version, dice.randint(version + 1, 4)])
+    check(spark, tmp_path / "stateful", STATEFUL, seed, [1, 3], [dice.choice([1, 3]), 2])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ..rows_meeting import APP, WINDOWED, records
-from .test_operators import SEEDS, check, examples
+from tests.properties.test_operators import check
+from tests.rows_meeting import APP, WINDOWED, records
+from tests.seeds import seeds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("app", "count"), [(APP, 200), (WINDOWED, 100)], ids=["joins", "windows"])
-@examples(1)
-@given(seed=SEEDS, restarts=st.lists(st.integers(1, 2), max_size=1))
-def test_rows(spark: SparkSession, tmp_path_factory: Any, app: App, count: int, seed: int, restarts: list[int]) -> None:
-    check(spark, Path(tmp_path_factory.mktemp("rows")), app, records(seed, count, 3), restarts)
+@pytest.mark.parametrize("seed", seeds(1))
+def test_rows(spark: SparkSession, tmp_path: Path, app: App, count: int, seed: int) -> None:
+    check(spark, tmp_path, app, records(seed, count, 3), seed)

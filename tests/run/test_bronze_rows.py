@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.errors import ConfigError, NotFound
@@ -168,7 +168,6 @@ def histories(draw: st.DrawFn) -> list[Record]:
 
 
 @given(histories(), st.data())
-@settings(max_examples=15)
 def test_any_slices_and_runs_give_the_lakes_order(tmp_path_factory, made: list[Record], data: st.DataObject) -> None:
     if not made:
         return

@@ -22,6 +22,7 @@ from lakehouse.spark.changelog import changefeed
 
 from ..bench import Bench
 from ..graphs import APP, CITIES, CUSTOMER, KNOWN, LATEST, STEPS, TOTALS, records
+from ..seeds import DRAWN, draw
 
 HOUR = 3_600_000
 FEW = lh.app(STEPS, LATEST, CITIES, KNOWN)
@@ -35,12 +36,16 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("app", "batches"), [(APP, [1]), (CHAINED, [1, 2])], ids=["all", "chained"])
+@pytest.mark.parametrize(
+    ("app", "seed", "batches"),
+    [(APP, 1, [1]), (CHAINED, 1, [1, 2]), (CHAINED, draw(), [1, 2])],
+    ids=["all", "chained", DRAWN],
+)
 def test_any_batches_give_the_models_tables_and_changelogs(
-    spark: SparkSession, tmp_path: Path, app: lh.App, batches: list[int]
+    spark: SparkSession, tmp_path: Path, app: lh.App, seed: int, batches: list[int]
 ) -> None:
     """Each table in each batch takes seconds, so the more batches, the fewer tables."""
-    sent = records(1, 60, 3)
+    sent = records(seed, 60, 3)
     expected = on_model(app, sent)
     assert len(expected.tables["cities"]) > 1
     assert len(expected.changelogs["steps"]) > 5

@@ -27,6 +27,7 @@ from lakehouse.spark.table import tables
 
 from ..bench import Bench
 from ..rows import ALL, APP, CHAIN, NAMES, OUTER, REFERRING, STRICT, SUMS, A, B, records_of
+from ..seeds import DRAWN, draw
 
 FEW = lh.app(SUMS, ALL, OUTER, STRICT, CHAIN)
 CHAINED = lh.app(SUMS, CHAIN)
@@ -58,12 +59,16 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("app", "batches"), [(APP, [1]), (CHAINED, [1, 2])], ids=["all", "chained"])
+@pytest.mark.parametrize(
+    ("app", "seed", "batches"),
+    [(APP, 1, [1]), (CHAINED, 2, [1, 2]), (CHAINED, draw(), [1, 2])],
+    ids=["all", "chained", DRAWN],
+)
 def test_any_batches_give_the_models_tables_and_changelogs(
-    spark: SparkSession, tmp_path: Path, app: lh.App, batches: list[int]
+    spark: SparkSession, tmp_path: Path, app: lh.App, seed: int, batches: list[int]
 ) -> None:
     """Each table in each batch takes seconds, so the more batches, the fewer tables."""
-    sent = records(len(batches), 60, 3)
+    sent = records(seed, 60, 3)
     expected = on_model(app, sent)
     assert len(expected.changelogs["chain"]) > 5
     found = SparkReplay(spark, tmp_path)(app, sent, batches)

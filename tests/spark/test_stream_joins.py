@@ -13,6 +13,7 @@ from lakehouse.plan.app import App
 from lakehouse.run.scenario.replay import SparkReplay
 from lakehouse.run.scenario.scenario import on_model
 
+from ..seeds import DRAWN, draw
 from ..stream_joins import APP, AS_OF, CITIES, CLOSING, EVERYWHERE, PAIRS, records
 
 FEW = lh.app(PAIRS, CITIES, CLOSING.to_topic("closing"), AS_OF.to_topic("as-of"), EVERYWHERE.to_topic("everywhere"))
@@ -32,7 +33,9 @@ def compared(found: model.Result, expected: model.Result, app: App) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
-    ("seed", "batches"), [(2, [5]), (3, None), (4, [1, 3, 4])], ids=["at-once", "one-writer", "restarts"]
+    ("seed", "batches"),
+    [(2, [5]), (3, None), (4, [1, 3, 4]), (draw(), [1, 3])],
+    ids=["at-once", "one-writer", "restarts", DRAWN],
 )
 def test_any_batches_give_the_models_tables_and_topics(
     spark: SparkSession, tmp_path: Path, seed: int, batches: list[int] | None
