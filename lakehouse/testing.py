@@ -18,8 +18,10 @@ import atexit
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,8 +33,8 @@ from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.run.scenario.outcome import Replayed, Sent
 from lakehouse.run.scenario.scenario import on_model
+from lakehouse.semantics import kafka_time
 from lakehouse.semantics.moment import milliseconds
-from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ class Replay:
         if engine not in ("model", "spark"):
             raise ConfigError(f'Replay: engine={engine!r}; expected "model" or "spark".')
         self.app = app
-        self._engine = _on_spark if engine == "spark" else on_model
+        self._on_spark = engine == "spark"
         self._sent: list[Sent] = []
         self._tick = 1
         self._offsets: Counter[tuple[str, int]] = Counter()
@@ -80,11 +82,12 @@ class Replay:
         key, value: in the stream's format: for JSON any value (a dict to fit the schema; values that do not fit can be
         sent too), for CSV the line, or a dict of columns, for primitives the value itself. A key of several columns is
         a dict, or a tuple. A value of None is a tombstone, a key of None a null key. key_bytes, value_bytes: the bytes
-        themselves instead. timestamp: milliseconds since 1970, or a datetime with a zone. headers: names with text or
-        bytes.
+        themselves instead. timestamp: milliseconds since 1970, any number that Kafka can hold, or a datetime with a
+        zone. headers: names with text or bytes.
 
         The records of a partition keep the order in which they are sent. Those of several partitions or topics, inside
-        one tick, are put in the order of their order times, as in a lake: see `lakehouse.semantics.position`.
+        one tick, are put in the order of their order times, as in a lake (see `lakehouse.semantics.position`); equal
+        ones stay in the order in which they are sent.
 
         Raises ConfigError for a topic that the application does not read, and for values that can't be encoded.
         """
@@ -104,11 +107,12 @@ class Replay:
         if not isinstance(partition, int) or partition < 0:
             raise ConfigError(f"{what}: partition={partition!r}; expected a number from 0.")
         place, time = (topic, partition), _milliseconds(timestamp, what)
-        [order_time] = order_times([time], self._order_times.get(place))
+        order_time = kafka_time.order_time(time, self._order_times.get(place))
         self._order_times[place] = order_time
+        held_time, time_header = kafka_time.held(time)
         record = Record(
-            topic, f"replay-{topic}", partition, self._offsets[place], time, raw_key, raw_value, self._tick, order_time,
-            _headers(headers),
+            topic, f"replay-{topic}", partition, self._offsets[place], held_time, raw_key, raw_value, self._tick,
+            order_time, (*_headers(headers), *time_header),
         )  # fmt: skip
         self._offsets[place] += 1
         self._sent.append(
@@ -130,16 +134,43 @@ class Replay:
 
         Raises NeedsSpark on the model, and Spark's own errors on Spark.
         """
-        sent = list(self._sent)
-        return Replayed(self.app, self._engine(self.app, [item.record for item in sent]), sent)
+        batches = _in_batches([item.record for item in self._sent])
+        records = [record for batch in batches for record in batch]
+        ends = [batch[-1].tick for batch in batches]
+        result = _on_spark(self.app, records, ends) if self._on_spark else on_model(self.app, records)
+        return Replayed(self.app, result, list(self._sent))
+
+
+def _in_batches(records: list[Record]) -> list[list[Record]]:
+    """Return the records in the order in which they count, a list for each batch, with the ticks of a lake.
+
+    In a tick of a lake, records with equal order times are ordered by the names of their topics. So that they keep the
+    order in which they were sent, a batch is cut into several ticks where the two differ; all of them come at once.
+    """
+    batches: list[list[Record]] = []
+    tick = 0
+    for _, of_tick in groupby(records, key=lambda record: record.tick):
+        batch: list[Record] = []
+        tick += 1
+        for record in sorted(of_tick, key=lambda record: record.order_time):
+            placed = replace(record, tick=tick)
+            if batch and batch[-1].position > placed.position:
+                tick += 1
+                placed = replace(record, tick=tick)
+            batch.append(placed)
+        batches.append(batch)
+    return batches
 
 
 def _milliseconds(time: int | datetime, what: str) -> int:
     if isinstance(time, datetime) and time.tzinfo is not None:
         return milliseconds(time)
-    if isinstance(time, int) and not isinstance(time, bool):
+    if isinstance(time, int) and not isinstance(time, bool) and time in kafka_time.INT64:
         return time
-    raise ConfigError(f"{what}: timestamp={time!r}; expected milliseconds, or a datetime with a zone (tzinfo=UTC).")
+    raise ConfigError(
+        f"{what}: timestamp={time!r}; expected milliseconds, or a datetime with a zone (tzinfo=UTC). Milliseconds are "
+        "a whole number of 64 bits."
+    )
 
 
 def _headers(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
@@ -147,14 +178,14 @@ def _headers(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
     return tuple((name, value.encode() if isinstance(value, str) else value) for name, value in pairs)
 
 
-def _on_spark(app: App, records: list[Record]) -> Result:
+def _on_spark(app: App, records: list[Record], ends: list[int]) -> Result:
     from lakehouse.run.scenario.replay import SparkReplay
     from lakehouse.run.scenario.suite import session_for_tests
 
     session = session_for_tests()
     _stop_at_exit(session)
     with tempfile.TemporaryDirectory(prefix="lakehouse-replay-", ignore_cleanup_errors=True) as folder:
-        return SparkReplay(session, Path(folder))(app, records)
+        return SparkReplay(session, Path(folder)).in_batches(app, records, ends)
 
 
 @cache

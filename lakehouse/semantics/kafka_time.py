@@ -9,8 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.years import FIRST_MS, LAST_MS, in_range
+
+INT64 = range(-(2**63), 2**63)
 
 HEADER = "lakehouse.kafka-timestamp"
 NUMBER = re.compile(rb"-?[0-9]{1,19}")
@@ -31,6 +34,15 @@ def no_time(ms: int, headers: Iterable[tuple[str, bytes | None]]) -> int | None:
     if ms not in (FIRST_MS, LAST_MS):
         return None
     return next((int(value) for name, value in headers if name == HEADER and value and NUMBER.fullmatch(value)), None)
+
+
+def order_time(ms: int, carried_ms: int | None) -> int:
+    """Return a record's order time, see `lakehouse.semantics.position`; an impossible time moves nothing.
+
+    ms: Kafka's own number, milliseconds since 1970. carried_ms: the order time of the record before, if there is one.
+    """
+    [running] = order_times([ms if in_range(ms) else FIRST_MS], carried_ms)
+    return running
 
 
 def of(record: Record) -> int:

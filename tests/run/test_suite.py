@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.model.model import Result
+from lakehouse.run.scenario import suite
 from lakehouse.run.scenario.scenario import on_model
 from lakehouse.run.scenario.suite import cases, run, run_on_spark
 
@@ -68,6 +69,41 @@ def test_one_run_serves_all_and_outcomes_are_in_order(folder: Path):
         ("s1", True), ("s2", True), ("s3", False), ("s4", False), ("s5", True),
     ]  # fmt: skip
     assert {o.engine for o in outcomes} == {"spark"}
+
+
+def test_results_are_told_as_soon_as_their_pack_has_run(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(suite, "PACKS", (1, 2))
+    engine = Engine()
+    runs = [engine.runs for _ in run_on_spark(cases([folder]), "all", engine)]
+    assert runs == [1, 2, 2, 3, 3]
+
+
+SQL = """CREATE STREAM numbers (id VARCHAR KEY, n BIGINT) WITH (kafka_topic='numbers', value_format='JSON');
+CREATE TABLE totals AS SELECT id, SUM(n) AS total FROM numbers GROUP BY id;"""
+
+
+@pytest.mark.parametrize(
+    ("named", "passed"),
+    [
+        ("app:sums", True), ("app.py:sums", True), ("app.py", True), ("queries.sql", True), ("queries.sql:app", True),
+        ("queries:app", True), ("below/more.sql", True), ("app.py:no_such", False), ("no_such.sql", False),
+        ("app", None),
+    ],
+)  # fmt: skip
+def test_an_application_is_named_as_the_commands_name_it(tmp_path: Path, named: str, passed: bool | None) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    (tmp_path / "below").mkdir()
+    for file in ("queries.sql", "below/more.sql"):
+        (tmp_path / file).write_text(SQL)
+    inputs = [{"topic": "numbers", "key": "a", "value": {"n": 2}}]
+    table, column = ("TOTALS", "TOTAL") if "sql" in named or "queries" in named else ("totals", "total")
+    content = {"app": named, "inputs": inputs, "tables": {table: [{"key": "a", "value": {column: 2}}]}}
+    (tmp_path / "scenario.json").write_text(json.dumps(content))
+    [case] = cases([tmp_path / "scenario.json"])
+    assert (case.scenario is None) == (passed is None), case.refused
+    [result] = suite.run_on_model([case], "all")
+    assert result.passed is bool(passed), result.message
+    assert passed is not None or 'expected "app.py:name", "app.sql", or "module:name"' in result.message
 
 
 def test_one_bad_scenario_fails_no_other(folder: Path):

@@ -214,3 +214,52 @@ def test_spark_gives_the_same(spark: SparkSession):
         assert real.null_keys(table) == model.null_keys(table)
     assert real.topic("totals-changelog") == model.topic("totals-changelog")
     assert real.quarantined("orders") == model.quarantined("orders")
+
+
+@pytest.mark.parametrize("timestamp", [2**63 - 1, -(2**63), 1_700_000_000_000_000_000])
+def test_a_timestamp_that_is_no_time_is_taken_as_kafka_takes_it(timestamp: int) -> None:
+    """It is nanoseconds, or no number of a clock: the event time is outside of the years, and it moves no clock."""
+    replay = Replay(SHOP).send("orders", key="1", value={"customer": "ann"}, timestamp=timestamp)
+    replay.send("orders", key="2", value={"customer": "bob"}, timestamp=5)
+    result = replay.run()
+    assert [row["id"] for row in result.rows("current")] == ["2"]
+    [bad] = result.quarantined("orders")
+    assert (bad["timestamp"], "outside the years 1 to 9999" in bad["reason"]) == (timestamp, True)
+
+
+@pytest.mark.parametrize("timestamp", [2**63, -(2**63) - 1, 1.5, True, "5", datetime(2026, 1, 1)])
+def test_another_timestamp_is_refused(timestamp: object) -> None:
+    with pytest.raises(ConfigError, match="Milliseconds are a whole number of 64 bits"):
+        Replay(SHOP).send("orders", key="1", value=None, timestamp=timestamp)
+
+
+def merged() -> lh.App:
+    """Three topics, whose names are not in the order in which the tests send."""
+    streams = [lh.stream(topic, key="id string", schema="n int") for topic in ("a", "b", "c")]
+    return lh.app(streams[0].merge(streams[1], streams[2]).latest("newest"))
+
+
+@pytest.mark.parametrize("topics", ["abc", "cba", "bac", "cab", "bcabca"])
+def test_equal_timestamps_of_several_topics_keep_the_order_of_their_sends(topics: str) -> None:
+    replay = Replay(merged())
+    for n, topic in enumerate(topics):
+        replay.send(topic, key="k", value={"n": n}, timestamp=7)
+    replay.send("a", key="later", value={"n": 1}, timestamp=9)
+    replay.send("b", key="later", value={"n": 2}, timestamp=8)
+    result = replay.run()
+    assert [change["n"] for change in result.changes("newest")] == [*range(len(topics)), 2, 1]
+    assert result.row("newest", "later") == {"id": "later", "n": 1}, "the time decides before the order of the sends"
+
+
+@pytest.mark.slow
+def test_the_order_of_sends_is_the_same_on_spark() -> None:
+    """As many ticks as the order needs, and one batch; what is no time moves no clock there, either."""
+    results = []
+    for engine in ("model", "spark"):
+        replay = Replay(merged(), engine=engine)
+        for n, topic in enumerate("cbaab"):
+            replay.send(topic, key="k", value={"n": n}, timestamp=2**63 - 1 if n == 3 else 7)
+        result = replay.tick().send("a", key="k", value={"n": 9}, timestamp=1).run()
+        results.append((result.changes("newest"), [bad["offset"] for bad in result.quarantined("a")]))
+    assert results[0] == results[1]
+    assert [change["n"] for change in results[0][0]] == [0, 1, 2, 4, 9]

@@ -79,7 +79,7 @@ def run_scenarios(
     if not found:
         raise ConfigError("expected scenario files, or folders that hold some; or -s, -i and -o.")
     if "spark" in engines:
-        show.say(f"{len(found)} files; those on Spark are shown when all of a batch have run.", stderr=True)
+        show.say(f"{len(found)} files; Spark runs some at once, a few at first, and they are shown then.", stderr=True)
     for outcome in suite.run(found, engines, batches, suite.spark_engine):
         outcomes.append(outcome)
         _show(outcome)

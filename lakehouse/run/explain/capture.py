@@ -27,7 +27,8 @@ from lakehouse.plan.table import Table
 from lakehouse.run.explain.of_key import of_key
 from lakehouse.run.scenario.compare import keys_of, plain
 from lakehouse.run.scenario.scenario import Scenario, on_model, records
-from lakehouse.semantics.position import Identity, order_times
+from lakehouse.semantics import kafka_time
+from lakehouse.semantics.position import Identity
 from lakehouse.semantics.record import Record
 
 
@@ -92,7 +93,7 @@ def _in_order(taken: Iterable[Record]) -> list[Record]:
     placed = []
     for number, record in enumerate(taken):
         place = (record.topic, record.partition)
-        [highest[place]] = order_times([record.timestamp], highest.get(place))
+        highest[place] = kafka_time.order_time(kafka_time.of(record), highest.get(place))
         placed.append((highest[place], *place, number, record))
     return [record for *_, record in sorted(placed, key=lambda item: item[:-1])]
 
@@ -111,11 +112,11 @@ def _input(app: App, record: Record) -> dict[str, Any]:
         item["value"] = written_value(source, record.value)
     except Unfit:
         item["value_hex"] = (record.value or b"").hex()
-    item["timestamp"] = record.timestamp
-    if record.headers:
+    item["timestamp"] = kafka_time.of(record)
+    held = kafka_time.held(item["timestamp"])[1]
+    if headers := [pair for pair in record.headers if pair not in held]:
         item["headers"] = [
-            [name, None if value is None else value.decode("utf-8", "backslashreplace")]
-            for name, value in record.headers
+            [name, None if value is None else value.decode("utf-8", "backslashreplace")] for name, value in headers
         ]
     return item
 

@@ -12,6 +12,7 @@ from lakehouse.model.model import Result
 from lakehouse.plan.app import App, named_window
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
+from lakehouse.semantics import kafka_time
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.moment import moment
 from lakehouse.semantics.position import Identity
@@ -28,7 +29,7 @@ class Sent:
 
     def shown(self) -> dict[str, Any]:
         of = self.record
-        place = {"topic": of.topic, "partition": of.partition, "offset": of.offset, "timestamp": of.timestamp}
+        place = {"topic": of.topic, "partition": of.partition, "offset": of.offset, "timestamp": kafka_time.of(of)}
         return {**place, "key": self.key, "value": self.value}
 
 

@@ -54,10 +54,18 @@ class SparkReplay:
         batches: the ticks up to which the tables take them in, each by a new writer, as after a restart. Without it one
         writer takes in tick by tick.
         """
+        ticks = sorted({record.tick for record in records})
+        return self._run(app, records, [ticks] if batches is None else [[tick] for tick in (*batches, *ticks[-1:])])
+
+    def in_batches(self, app: App, records: list[Record], ends: list[int]) -> Result:
+        """Replay records with one writer, which takes in all ticks up to each of the ends at once."""
+        return self._run(app, records, [ends])
+
+    def _run(self, app: App, records: list[Record], writers: Iterable[Iterable[int]]) -> Result:
+        """Run a writer for each list of ticks, up to which it takes in what there is, one tick after the other."""
         self._calls += 1
         lake = OpenLake(self._spark, Layout(str(self._folder / f"replay-{self._calls}")))
         last = write_bronze(lake, app, records)
-        writers = [range(1, last + 1)] if batches is None else [[tick] for tick in (*batches, last)]
         for ticks in writers:
             with Silver(lake, app, lambda tick, count: None) as silver:
                 for tick in ticks:

@@ -25,6 +25,7 @@ import base64
 import importlib
 import importlib.util
 import json
+import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -42,11 +43,15 @@ from lakehouse.model import model
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.run.scenario.compare import begins, compare
+from lakehouse.run.start.application import load_app
+from lakehouse.semantics import kafka_time
 from lakehouse.semantics.record import Record
 
 if TYPE_CHECKING:
     from lakehouse.ksql.script import Script
 
+# How a scenario may name its application.
+NAMED = re.compile(r"^[^:]+:[^:]+$|\.(py|sql)$")
 CHECKS = ("outputs", "tables", "quarantine", "null_keys", "late")
 
 Batch = Literal["one", "all"] | int
@@ -88,8 +93,8 @@ def read(path: Path) -> Scenario:
     statements = content.get("statements", [])
     if not isinstance(statements, list) or not all(isinstance(one, str) for one in statements):
         raise ConfigError(f"{path}: statements={statements!r:.80}, expected a list of texts.")
-    if not statements and (not isinstance(content.get("app"), str) or content["app"].count(":") != 1):
-        raise ConfigError(f'{path}: app={content.get("app")!r}, expected "module:name".')
+    if not statements and (not isinstance(content.get("app"), str) or not NAMED.search(content["app"])):
+        raise ConfigError(f'{path}: app={content.get("app")!r}, expected "app.py:name", "app.sql", or "module:name".')
     expected = {name: content[name] for name in CHECKS if name in content}
     asserts = any(one.lstrip().upper().startswith("ASSERT") for one in statements)
     if not expected and not asserts and "error" not in content:
@@ -120,15 +125,18 @@ def find(*paths: Path) -> list[Path]:
 def application(scenario: Scenario) -> App:
     """Return the application that a scenario names: a value, or a function that returns one.
 
-    The module, or a file of SQL, is looked for beside the scenario's file first. Raises what the declaration raises,
-    and ConfigError when there is no such module or application.
+    The module, or the file of Python or SQL, is looked for beside the scenario's file first. Raises what the
+    declaration raises, and ConfigError when there is no such module or application.
     """
     if scenario.statements:
         script = _declared(scenario)
         script.inserted()  # a record that does not fit its stream is refused, as a statement is
         script.expected()
         return script.app()
-    module_name, name = scenario.app.split(":")
+    module_name, _, name = scenario.app.partition(":")
+    if module_name.endswith((".py", ".sql")):
+        file = scenario.path.parent / module_name
+        return _in_file(str(file if file.exists() else module_name), name)
     beside = scenario.path.parent / f"{module_name}.py"
     if not beside.exists() and (statements := beside.with_suffix(".sql")).exists():
         return _run((statements.read_text("utf-8"),)).app()
@@ -141,6 +149,11 @@ def application(scenario: Scenario) -> App:
     if not isinstance(app, App):
         raise ConfigError(f"{scenario.path}: app={scenario.app!r}: expected an application (lh.app), found {app!r}.")
     return app
+
+
+@lru_cache(maxsize=1024)
+def _in_file(file: str, name: str) -> App:
+    return load_app(f"{file}:{name}" if name else file)
 
 
 @lru_cache(maxsize=1024)
@@ -193,10 +206,11 @@ def records(scenario: Scenario, app: App, batch: Batch = "all") -> list[Record]:
     tick, began = 1, 0
     for number, (topic, partition, timestamp, key, value, headers) in enumerate(made):
         place = (topic, partition)
-        highest[place] = max(highest.get(place, timestamp), timestamp)
+        highest[place] = kafka_time.order_time(timestamp, highest.get(place))
+        held_time, time_header = kafka_time.held(timestamp)
         record = Record(
-            topic, f"scenario-{topic}", partition, offsets[place], timestamp, key, value,
-            tick=tick, order_time=highest[place], headers=headers,
+            topic, f"scenario-{topic}", partition, offsets[place], held_time, key, value,
+            tick=tick, order_time=highest[place], headers=(*headers, *time_header),
         )  # fmt: skip
         if placed and (number - began == size or placed[-1].position > record.position):
             tick, began = tick + 1, number
@@ -225,6 +239,8 @@ def _record(scenario: Scenario, app: App, number: int, item: dict[str, Any]) -> 
         raise ConfigError(f"{what}: topic={topic!r}; the application reads {', '.join(app.topics)}.")
     headers = tuple(map(_header, item.get("headers", [])))
     place = (int(item.get("partition", 0)), int(item.get("timestamp", 0)))
+    if place[1] not in kafka_time.INT64:
+        raise ConfigError(f"{what}: timestamp={place[1]}; expected milliseconds, a whole number of 64 bits.")
     raw_key, raw_value = item.get("key_hex"), item.get("value_hex")
     try:
         key = key_bytes(source, item.get("key"), item.get("window")) if raw_key is None else bytes.fromhex(raw_key)

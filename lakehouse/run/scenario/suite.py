@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EngineName = Literal["model", "spark"]
-# How many scenarios share a lake: more would save little, and plans and threads of a thousand tables take memory.
-PACKED_MAX = 100
+# How many scenarios share a lake: few at first, so that results are seen early. More than a hundred would save little,
+# and plans and threads of a thousand tables take memory.
+PACKS = (10, 30, 100)
 # The error of a Python worker's trace: the first line after the trace that is not indented.
 PYTHON_ERROR = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S.*)", re.MULTILINE)
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -121,9 +123,13 @@ def run_on_model(cases: Sequence[Case], batch: Batch, *, skip: bool = False) -> 
 
 
 def run_on_spark(cases: Sequence[Case], batch: Batch, engine: Engine) -> Iterator[CaseResult]:
-    """Run the cases on Spark, packed; in the cases' order."""
-    for first in range(0, len(cases), PACKED_MAX):
-        yield from _run_pack(cases[first : first + PACKED_MAX], batch, engine)
+    """Run the cases on Spark, packed; in the cases' order, each pack's results when it has run."""
+    sizes = chain(PACKS, repeat(PACKS[-1]))
+    first = 0
+    while first < len(cases):
+        last = first + next(sizes)
+        yield from _run_pack(cases[first:last], batch, engine)
+        first = last
 
 
 def _run_pack(cases: Sequence[Case], batch: Batch, engine: Engine) -> Iterator[CaseResult]:
