@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -12,14 +12,16 @@ from sqlglot import exp
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.decimals import DECIMALS, to_decimal
-from lakehouse.model.functions import STRICT, WITH_NULLS, plain_call
+from lakehouse.model.functions import SAME, STRICT, WITH_NULLS
+from lakehouse.model.logic import ColumnValues, Evaluator, both, either, null_safe, strict
 from lakehouse.model.scalar import (
     CASTS,
+    TRIED,
     among,
     arithmetic,
+    at_place,
     comparison,
     divide,
-    equal,
     like,
     modulo,
     negated,
@@ -30,9 +32,7 @@ from lakehouse.model.scalar import (
 )
 from lakehouse.plan.aggregation import decimal_digits
 from lakehouse.plan.expression import Expression
-
-ColumnValues = Mapping[str, Any]
-Evaluator = Callable[[ColumnValues], Any]
+from lakehouse.plan.written.parse import name_of
 
 
 def evaluate(item: Expression, values: ColumnValues) -> Any:
@@ -45,37 +45,29 @@ def evaluate(item: Expression, values: ColumnValues) -> Any:
 
 @lru_cache(maxsize=4096)
 def _compiled(text: str) -> Evaluator:
-    return _compile(Expression(text).tree)
-
-
-def _strict(function: Callable[..., Any], *parts: Evaluator) -> Evaluator:
-    """Null in, null out: the rule of nearly every SQL function."""
-
-    def run(values: ColumnValues) -> Any:
-        arguments = [part(values) for part in parts]
-        return None if any(argument is None for argument in arguments) else function(*arguments)
-
-    return run
+    return _compile(Expression(text).written)
 
 
 def _compile(node: exp.Expression) -> Evaluator:
     if (build := _BUILDERS.get(type(node))) is not None:
         return build(node)
     if (binary := _BINARY.get(type(node))) is not None:
-        return _strict(binary, _compile(node.this), _compile(node.expression))
-    if isinstance(node, exp.Func):
+        return strict(binary, _compile(node.this), _compile(node.expression))
+    if isinstance(node, exp.Anonymous):
         return _function(node)
     raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
 
 
-def _function(node: exp.Expression) -> Evaluator:
-    name, arguments = plain_call(node)
-    parts = [_lambda(item) if isinstance(item, exp.Lambda) else _compile(item) for item in arguments]
+def _function(node: exp.Anonymous) -> Evaluator:
+    name = SAME.get(name_of(node), name_of(node))
+    if (build := _CALLS.get(name)) is not None:
+        return build(node)
+    parts = [_lambda(item) if isinstance(item, exp.Lambda) else _compile(item) for item in node.expressions]
     if (work := WITH_NULLS.get(name)) is not None:
         return lambda values: work(*(part(values) for part in parts))
     if name not in STRICT:
         raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
-    return _strict(STRICT[name], *parts)
+    return strict(STRICT[name], *parts)
 
 
 def _lambda(node: exp.Expression) -> Evaluator:
@@ -86,22 +78,25 @@ def _lambda(node: exp.Expression) -> Evaluator:
 
 def _dot(node: exp.Expression) -> Evaluator:
     of, name = _compile(node.this), node.expression.name.lower()
-    return _strict(lambda row: next((v for k, v in row.items() if k.lower() == name), None), of)
+    return strict(lambda row: next((v for k, v in row.items() if k.lower() == name), None), of)
 
 
 def _bracket(node: exp.Expression) -> Evaluator:
-    """try_element_at(of, key), in sqlglot's form; of[place], counted from 0."""
-    if not node.args.get("offset") and not node.args.get("safe"):
-        return _strict(STRICT["get"], _compile(node.this), _compile(node.expressions[0]))
-    if node.args.get("offset") != 1 or not node.args.get("safe"):
-        raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
-    return _strict(STRICT["try_element_at"], _compile(node.this), _compile(node.expressions[0]))
+    """of[place], counted from 0, or of[key]."""
+    return strict(at_place, _compile(node.this), _compile(node.expressions[0]))
 
 
-def _like(node: exp.Expression) -> Evaluator:
+def _like(node: exp.Expression, escape: str = "\\") -> Evaluator:
     """LIKE, and NOT LIKE, which sqlglot has as one node."""
     wanted = not node.args.get("negate")
-    return _strict(lambda text, pattern: like(text, pattern) is wanted, _compile(node.this), _compile(node.expression))
+    work = lambda text, pattern: like(text, pattern, escape) is wanted  # noqa: E731
+    return strict(work, _compile(node.this), _compile(node.expression))
+
+
+def _escape(node: exp.Expression) -> Evaluator:
+    if not isinstance(node.this, exp.Like) or not isinstance(node.expression, exp.Literal):
+        raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
+    return _like(node.this, node.expression.name)
 
 
 def _array(node: exp.Expression) -> Evaluator:
@@ -150,24 +145,8 @@ def _boolean(node: exp.Expression) -> Evaluator:
     return lambda values: value
 
 
-def _and(node: exp.Expression) -> Evaluator:
-    left, right = _compile(node.this), _compile(node.expression)
-
-    def run(values: ColumnValues) -> bool | None:
-        a, b = left(values), right(values)
-        return False if a is False or b is False else None if a is None or b is None else True
-
-    return run
-
-
-def _or(node: exp.Expression) -> Evaluator:
-    left, right = _compile(node.this), _compile(node.expression)
-
-    def run(values: ColumnValues) -> bool | None:
-        a, b = left(values), right(values)
-        return True if a is True or b is True else None if a is None or b is None else False
-
-    return run
+def _both(join: Callable[[Evaluator, Evaluator], Evaluator]) -> Callable[[exp.Expression], Evaluator]:
+    return lambda node: join(_compile(node.this), _compile(node.expression))
 
 
 def _is(node: exp.Expression) -> Evaluator:
@@ -176,16 +155,8 @@ def _is(node: exp.Expression) -> Evaluator:
 
 
 def _coalesce(node: exp.Expression) -> Evaluator:
-    parts = [_compile(item) for item in (node.this, *node.expressions)]
+    parts = [_compile(item) for item in node.expressions]
     return lambda values: next((v for part in parts if (v := part(values)) is not None), None)
-
-
-def _null_safe(left: Evaluator, right: Evaluator) -> Evaluator:
-    def run(values: ColumnValues) -> bool | None:
-        a, b = left(values), right(values)
-        return a is b if a is None or b is None else equal(a, b)
-
-    return run
 
 
 def _in(node: exp.Expression) -> Evaluator:
@@ -203,42 +174,50 @@ def _case(node: exp.Expression) -> Evaluator:
 
 def _struct(node: exp.Expression) -> Evaluator:
     fields = []
-    for item in node.expressions:
-        value = item.expression if isinstance(item, exp.PropertyEQ) else item
-        fields.append((item.this.name if isinstance(item, exp.PropertyEQ) else item.name, _compile(value)))
+    for number, item in enumerate(node.expressions, 1):
+        name = item.alias_or_name if isinstance(item, exp.Alias | exp.Column | exp.Identifier | exp.Dot) else ""
+        fields.append((name or f"col{number}", _compile(item)))
     return lambda values: {name: field(values) for name, field in fields}
+
+
+def _named_struct(node: exp.Expression) -> Evaluator:
+    names, parts = node.expressions[::2], [_compile(item) for item in node.expressions[1::2]]
+    if not all(isinstance(name, exp.Literal) for name in names) or len(names) != len(parts):
+        raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
+    return lambda values: {name.name: part(values) for name, part in zip(names, parts, strict=True)}
 
 
 def _cast(node: exp.Expression) -> Evaluator:
     kind = node.args["to"].sql("spark").lower()
+    tried = bool(node.args.get("safe"))
     if kind.startswith("decimal("):
-        return _strict(to_decimal(*decimal_digits(kind)), _exact(node.this))
-    return _strict(CASTS.get(kind) or other_cast(kind), _compile(node.this))
+        return strict(to_decimal(*decimal_digits(kind)), _exact(node.this))
+    if tried and kind in TRIED:
+        return strict(TRIED[kind], _compile(node.this))
+    return strict(CASTS.get(kind) or other_cast(kind), _compile(node.this))
 
 
 def _exact(node: exp.Expression) -> Evaluator:
     inner = node.this if isinstance(node, exp.Paren) else node
     work = DECIMALS.get(type(inner))
-    return _compile(node) if work is None else _strict(work, _compile(inner.this), _compile(inner.expression))
+    return _compile(node) if work is None else strict(work, _compile(inner.this), _compile(inner.expression))
 
 
 def _between(node: exp.Expression) -> Evaluator:
     # Two comparisons, not one: 5 BETWEEN NULL AND 3 is false, whatever the null would be.
-    low, high = node.args["low"], node.args["high"]
-    return _and(
-        exp.And(this=exp.GTE(this=node.this, expression=low), expression=exp.LTE(this=node.this, expression=high))
-    )
+    low = exp.GTE(this=node.this, expression=node.args["low"])
+    return both(_compile(low), _compile(exp.LTE(this=node.this, expression=node.args["high"])))
 
 
 def _trim(node: exp.Expression) -> Evaluator:
     if node.args.get("position") or node.args.get("expression"):
         raise NeedsSpark(f"{node.sql('spark')!r}: the model trims blanks on both sides only; run this on Spark.")
-    return _strict(lambda text: text.strip(" "), _compile(node.this))
+    return strict(lambda text: text.strip(" "), _compile(node.this))
 
 
 def _substring(node: exp.Expression) -> Evaluator:
     parts = [node.this, node.args["start"], node.args.get("length")]
-    return _strict(substring, *[_compile(part) for part in parts if part is not None])
+    return strict(substring, *[_compile(part) for part in parts if part is not None])
 
 
 _BINARY: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
@@ -263,34 +242,36 @@ _BUILDERS: dict[type[exp.Expression], Callable[[exp.Expression], Evaluator]] = {
     exp.Dot: _dot,
     exp.Bracket: _bracket,
     exp.Like: _like,
-    exp.Array: _array,
+    exp.Escape: _escape,
     exp.If: _if,
-    exp.NullSafeEQ: lambda node: _null_safe(_compile(node.this), _compile(node.expression)),
+    exp.NullSafeEQ: _both(null_safe),
     exp.Literal: _literal,
     exp.Boolean: _boolean,
     exp.Null: lambda node: lambda values: None,
     exp.Paren: lambda node: _compile(node.this),
     exp.Alias: lambda node: _compile(node.this),
-    exp.And: _and,
-    exp.Or: _or,
-    exp.Not: lambda node: _strict(operator.not_, _compile(node.this)),
-    exp.Neg: lambda node: _strict(negated, _compile(node.this)),
+    exp.And: _both(both),
+    exp.Or: _both(either),
+    exp.Not: lambda node: strict(operator.not_, _compile(node.this)),
+    exp.Neg: lambda node: strict(negated, _compile(node.this)),
     exp.Is: _is,
-    exp.Coalesce: _coalesce,
     exp.In: _in,
     exp.Case: _case,
     exp.Between: _between,
-    exp.Struct: _struct,
     exp.Cast: _cast,
-    exp.TryCast: _cast,  # sqlglot's form of Spark's CAST, which is null on failure
-    exp.Upper: lambda node: _strict(str.upper, _compile(node.this)),
-    exp.Lower: lambda node: _strict(str.lower, _compile(node.this)),
+    exp.TryCast: _cast,  # sqlglot's node for both of Spark's; `safe` is TRY_CAST's
+    exp.StrPosition: lambda node: strict(STRICT["locate"], _compile(node.args["substr"]), _compile(node.this)),
     exp.Trim: _trim,
-    exp.Length: lambda node: _strict(len, _compile(node.this)),
-    exp.RegexpLike: lambda node: _strict(STRICT["rlike"], _compile(node.this), _compile(node.expression)),
-    exp.LowerHex: lambda node: _strict(lambda value: STRICT["hex"](value).lower(), _compile(node.this)),
-    exp.UnixDate: lambda node: _strict(STRICT["unix_date"], _compile(node.this)),
-    exp.Abs: lambda node: _strict(lambda value: negated(value) if value < 0 else value, _compile(node.this)),
+    exp.RegexpLike: lambda node: strict(STRICT["rlike"], _compile(node.this), _compile(node.expression)),
     exp.Substring: _substring,
-    exp.Concat: lambda node: _strict(STRICT["concat"], *[_compile(item) for item in node.expressions]),
 }  # fmt: skip
+
+_CALLS: dict[str, Callable[[exp.Expression], Evaluator]] = {
+    "array": _array,
+    "coalesce": _coalesce,
+    "struct": _struct,
+    "named_struct": _named_struct,
+    "%": lambda node: strict(modulo, *map(_compile, node.expressions)),
+    "-": lambda node: strict(negated, *map(_compile, node.expressions)),
+    "<=>": lambda node: null_safe(*map(_compile, node.expressions)),
+}

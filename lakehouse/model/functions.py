@@ -10,63 +10,16 @@ import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, ClassVar
-
-import sqlglot
-from sqlglot import exp
-from sqlglot.dialects.spark import Spark
-from sqlglot.parsers.spark import SparkParser
+from typing import Any
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model import moment_functions, number_functions, text_functions
-from lakehouse.model.scalar import modulo, to_string
+from lakehouse.model.scalar import modulo, negated, to_string
 from lakehouse.semantics.moment import milliseconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = date(1970, 1, 1)
 Lambda = Callable[..., Any]
-
-
-WORDED = (
-    "CAST",
-    "TRY_CAST",
-    "EXTRACT",
-    "TRIM",
-    "OVERLAY",
-    "POSITION",
-    "SUBSTRING",
-    "SUBSTR",
-)  # words between arguments
-
-
-class BareParser(SparkParser):
-    """Parses a call under its own name, with its arguments in their order."""
-
-    FUNCTIONS: ClassVar[dict[str, Any]] = {}
-    NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
-    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
-        name: parse for name, parse in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if name != "TRANSFORM"
-    }
-    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
-        name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name in WORDED
-    }
-
-
-class BareSpark(Spark):
-    """Spark's SQL whose functions keep their names."""
-
-    Parser = BareParser
-
-
-def plain_call(node: exp.Expression) -> tuple[str, list[exp.Expression]]:
-    """Return a function's name, in lower case, and its arguments in order; NeedsSpark for one written otherwise."""
-    call = sqlglot.parse_one(f"SELECT {node.sql('spark')}", read=BareSpark).expressions[0]
-    if not isinstance(call, exp.Anonymous):
-        raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
-    return str(call.this).lower(), [
-        sqlglot.parse_one(f"SELECT f({part.sql('spark')})", read="spark").expressions[0].expressions[0]
-        for part in call.expressions
-    ]
 
 
 def _known(value: Any) -> Any:
@@ -92,6 +45,11 @@ def _element_at(of: Any, key: Any) -> Any:
 def _exists(items: list[Any], holds: Lambda) -> bool | None:
     found = [holds(item) for item in items]
     return True if True in found else None if None in found else False
+
+
+def _forall(items: list[Any], holds: Lambda) -> bool | None:
+    results = [holds(item) for item in items]
+    return False if False in results else None if None in results else True
 
 
 def _positive_rest(a: Any, b: Any) -> int | None:
@@ -194,12 +152,25 @@ def _of_pairs(pairs: list[Mapping[str, Any]]) -> dict[Any, Any]:
     return _united(*({key: value} for key, value in (pair.values() for pair in pairs)))
 
 
+# Other names of a function, with the same arguments.
+SAME = {
+    "ucase": "upper", "lcase": "lower", "len": "length", "char_length": "length", "character_length": "length",
+    "ceiling": "ceil", "signum": "sign", "pow": "power", "regexp": "rlike", "regexp_like": "rlike",
+    "reduce": "aggregate", "char": "chr", "cardinality": "size", "nvl": "coalesce", "ifnull": "coalesce",
+    "position": "locate", "mod": "%", "day": "dayofmonth", "substr": "substring", "date_diff": "datediff",
+    "negative": "-", "equal_null": "<=>",
+}  # fmt: skip
 STRICT: dict[str, Callable[..., Any]] = {
     "timestamp_millis": lambda ms: _EPOCH + timedelta(milliseconds=ms),
     "unix_millis": milliseconds,
     "date_from_unix_date": lambda days: _DAY + timedelta(days=days),
     "unix_date": lambda day: (day - _DAY).days,
     "get": _get,
+    "array_size": len,
+    "length": len,
+    "upper": str.upper,
+    "lower": str.lower,
+    "abs": lambda value: negated(value) if value < 0 else value,
     **text_functions.STRICT,
     **moment_functions.STRICT,
     **number_functions.STRICT,
@@ -211,7 +182,7 @@ STRICT: dict[str, Callable[..., Any]] = {
     "map_concat": _united,
     "map_from_entries": _of_pairs,
     "zip_with": lambda one, other, work: [work(a, b) for a, b in zip(one, other, strict=True)],
-    "forall": lambda items, holds: all(holds(item) is True for item in items),
+    "forall": _forall,
     "try_element_at": _element_at,
     "map_keys": list,
     "map_entries": lambda of: [{"key": key, "value": value} for key, value in of.items()],
@@ -252,7 +223,6 @@ WITH_NULLS: dict[str, Callable[..., Any]] = {
     **text_functions.WITH_NULLS,
     "aggregate": lambda items, start, merge: None if items is None else _reduced(items, start, merge),
     "pi": lambda: math.pi,
-    "struct": lambda *parts: {f"col{number}": part for number, part in enumerate(parts, 1)},
     "isnull": lambda value: value is None,
     "isnotnull": lambda value: value is not None,
 }  # fmt: skip

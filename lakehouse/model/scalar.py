@@ -103,6 +103,29 @@ CASTS: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
+def _tried(bits: int) -> Callable[[Any], int | None]:
+    """TRY_CAST to an integer: null for a number that does not fit, where CAST cuts it off."""
+    cast, limit = _to_integer(bits), 1 << (bits - 1)
+
+    def tried(value: Any) -> int | None:
+        if isinstance(value, str):
+            # Unlike CAST it takes no fraction.
+            return cast(value) if "." not in value else None
+        if isinstance(value, float):
+            whole = math.floor(value) if math.isfinite(value) else limit
+            return int(value) if -limit <= whole < limit else None
+        if isinstance(value, int):
+            return int(value) if -limit <= value < limit else None
+        return cast(value)
+
+    return tried
+
+
+TRIED: dict[str, Callable[[Any], Any]] = {
+    "tinyint": _tried(8), "smallint": _tried(16), "int": _tried(_INT), "bigint": _tried(_BIGINT),
+}  # fmt: skip
+
+
 def other_cast(kind: str) -> Callable[[Any], Any]:
     """Return a cast to a type that the model has no cast to; it knows those of empty arrays and maps, and of bytes."""
 
@@ -198,18 +221,25 @@ def whole_division(a: Any, b: Any) -> int | None:
     return None if b == 0 else _as_long(abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1))
 
 
-def like(text: str, pattern: str) -> bool:
-    """Return text LIKE pattern: % is any text, _ any character, a backslash takes their meaning from them."""
+def like(text: str, pattern: str, escape: str = "\\") -> bool:
+    """Return text LIKE pattern: % is any text, _ any character, a sign of escape takes their meaning from them."""
     parts, rest = [], iter(pattern)
     for character in rest:
-        if character == "\\":
+        if character == escape:
             following = next(rest, None)
-            if following not in ("%", "_", "\\"):
+            if following not in ("%", "_", escape):
                 raise NeedsSpark(f"the pattern {pattern!r} is refused by Spark; run this there.")
             parts.append(re.escape(following))
         else:
             parts.append({"%": ".*", "_": "."}.get(character, re.escape(character)))
     return re.fullmatch("".join(parts), text, re.DOTALL) is not None
+
+
+def at_place(of: Any, key: Any) -> Any:
+    """Return of[key]: an element, counted from 0, or the value of a map's key; null where there is none."""
+    if isinstance(of, dict):
+        return of.get(key)
+    return of[key] if 0 <= key < len(of) else None
 
 
 def modulo(a: Any, b: Any) -> int | None:

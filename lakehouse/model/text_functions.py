@@ -73,16 +73,24 @@ def _hex(value: Any) -> str:
     return value.hex().upper() if isinstance(value, bytes) else f"{value % (1 << 64):X}"
 
 
-def _decode(data: bytes, codec: str) -> str:
+def _codec(name: str) -> str:
+    if name.upper() not in _CODECS:
+        raise NeedsSpark(f"the model does not know the encoding {name!r}; run this on Spark.")
+    return _CODECS[name.upper()]
+
+
+def _decode(data: bytes, *rest: Any) -> str:
+    if len(rest) != 1 or not isinstance(data, bytes):
+        raise NeedsSpark("the model's decode is of bytes in an encoding; run this on Spark.")
     try:
-        return data.decode(_CODECS[codec])
+        return data.decode(_codec(rest[0]))
     except UnicodeDecodeError as error:
-        raise NeedsSpark(f"the model does not read {data!r} as {codec}; run this on Spark.") from error
+        raise NeedsSpark(f"the model does not read {data!r} as {rest[0]}; run this on Spark.") from error
 
 
 def _encode(text: str, codec: str) -> bytes:
     try:
-        return text.encode(_CODECS[codec])
+        return text.encode(_codec(codec))
     except UnicodeEncodeError as error:
         raise NeedsSpark(f"the model does not encode {text!r}; run this on Spark.") from error
 
@@ -135,7 +143,8 @@ def _keys(text: str) -> list[str] | None:
     return list(parsed) if isinstance(parsed, dict) else None
 
 
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+# A name after a dot or in quotes, a place. Double quotes are ksqlDB's: `lakehouse.spark.expressions` makes single ones.
+_STEP = re.compile(r"""\.([^.\[]+)|\['([^'?]+)'\]|\["([^"'?]+)"\]|\[(\d+)\]""", re.ASCII)
 
 
 def _at_path(text: str, path: str) -> str | None:
@@ -145,24 +154,44 @@ def _at_path(text: str, path: str) -> str | None:
         raise NeedsSpark(f"the model does not read the path {path!r}; run this on Spark.")
     value = _json(text)
     for step in steps:
-        if step[1] is not None:
-            value = value.get(step[1]) if isinstance(value, dict) else None
+        if step[4] is None:
+            value = value.get(step[1] or step[2] or step[3]) if isinstance(value, dict) else None
         else:
-            place = int(step[2])
+            place = int(step[4])
             value = value[place] if isinstance(value, list) and place < len(value) else None
     if value is None or isinstance(value, str):
         return value
     shown = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    if "." in shown or "e" in shown.replace("true", "").replace("false", ""):
-        raise NeedsSpark("the model does not write the numbers of this JSON as Spark does; run this on Spark.")
+    if "." in shown or "\\u" in shown or "e" in shown.replace("true", "").replace("false", ""):
+        raise NeedsSpark("the model does not write this JSON as Spark does; run this on Spark.")
     return shown
 
 
 def _json(text: str) -> Any:
+    """What a text that is JSON holds, None for one that is not; NeedsSpark where Spark's reader may go on."""
     try:
-        return json.loads(text)
-    except ValueError:
+        return json.loads(text, object_pairs_hook=_object, parse_int=_whole, parse_constant=_no_number)
+    except ValueError as error:
+        if text.lstrip()[:1] in ("{", "[", '"', "'") or any(map(str.isdigit, text)):
+            # It stops after the first value, and takes single quotes and more.
+            raise NeedsSpark(f"the model does not read {text!r:.60} as JSON; run this on Spark.") from error
         return None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise NeedsSpark("the model does not read an object that has a name twice; run this on Spark.")
+    return dict(pairs)
+
+
+def _whole(digits: str) -> int:
+    if digits == "-0":
+        raise NeedsSpark("the model does not write -0 as Spark does; run this on Spark.")
+    return int(digits)
+
+
+def _no_number(word: str) -> Any:
+    raise NeedsSpark(f"the model does not read {word} as JSON; run this on Spark.")
 
 
 STRICT: dict[str, Callable[..., Any]] = {

@@ -22,6 +22,8 @@ from lakehouse.plan.refused.near import near
 from lakehouse.plan.refused.place import Place, here
 from lakehouse.plan.refused.spark_functions import ALLOWED, WORDS, is_refused, similar
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, base_type, check_name
+from lakehouse.plan.written.canonical import canonical
+from lakehouse.plan.written.parse import parsed
 
 REFUSED_NODES = (
     exp.Query, exp.Window, exp.AggFunc, exp.Star, exp.Placeholder, exp.Parameter, exp.Command, exp.DDL, exp.DML,
@@ -47,7 +49,13 @@ class Expression:
 
     @property
     def tree(self) -> exp.Expression:
+        """The tree by which types are told; functions that differ may be one in it."""
         return _parse(self.text)
+
+    @property
+    def written(self) -> exp.Expression:
+        """The tree that has every function under its own name, and all that is written."""
+        return _written(self.text)
 
     @property
     def is_column(self) -> bool:
@@ -56,7 +64,7 @@ class Expression:
 
     def columns(self) -> list[str]:
         """Return the names of the columns that it reads, as written."""
-        return list(dict.fromkeys(root_name(column) for column in self.tree.find_all(exp.Column)))
+        return list(dict.fromkeys(root_name(column) for column in self.written.find_all(exp.Column)))
 
     def __str__(self) -> str:
         return self.text
@@ -107,6 +115,14 @@ def _parse(text: str) -> exp.Expression:
             raise _not_kept(text, node.sql("spark"))
     _check_functions(text)
     return tree
+
+
+def _written(text: str) -> exp.Expression:
+    _parse(text)
+    try:
+        return parsed(text)
+    except sqlglot.errors.SqlglotError as error:
+        raise ExpressionError(f"expression {text!r} can't be parsed as Spark SQL{_place(error)}.") from error
 
 
 def _place(error: sqlglot.errors.SqlglotError) -> str:
@@ -209,7 +225,7 @@ def _check(tree: exp.Expression, columns: list[Column], what: str, text: str) ->
     known = [column.name for column in columns]
     lowered = {name.lower() for name in known} | set(PSEUDO_COLUMNS)
     lowered |= {item.name.lower() for function in tree.find_all(exp.Lambda) for item in function.expressions}
-    for column in tree.find_all(exp.Column):
+    for column in _written(text).find_all(exp.Column):
         if (name := root_name(column)).lower() not in lowered:
             raise ExpressionError(
                 f"{what}: {text!r} reads {name!r}, which does not exist.{near(name, [*known, *PSEUDO_COLUMNS])} "
@@ -258,19 +274,6 @@ def for_key(key: Iterable[Column], on: Sequence[str], columns: Iterable[Column],
                 f"equal. Write cast({item.text} AS {theirs})."
             )
     return by
-
-
-@lru_cache(maxsize=4096)
-def canonical(text: str) -> str:
-    """Return SQL text in one form: white space, comments and the case of functions make no difference."""
-    try:
-        trees = sqlglot.parse(f"SELECT {text}", read="spark")
-    except sqlglot.errors.SqlglotError:
-        return text  # a text of another release, which this one can't read
-    select = trees[0]
-    if not isinstance(select, exp.Select):
-        return text
-    return str(select.expressions[0].sql("spark", identify=True, comments=False))
 
 
 def sql(item: Expression) -> Json:

@@ -46,6 +46,8 @@ MOMENTS = {
     "TimestampAdd": (1,), "TimestampDiff": (0, 1),  # the parser has nodes of its own for these
 }  # fmt: skip
 BOUND = "_lakehouse_bound"  # a variable that stands for what was computed
+# Spark knows names in single quotes, $['user-id']; ksqlDB's are in double ones, which Spark reads as no path: a null.
+JSON_PATH = r"""regexp_replace(`0`, '\\["([^"\'?]+)"\\]', '[\'$1\']')"""
 TIME_ALONE = r"^[\x00-\x20]*(T|[+-]?[0-9]+:)"
 
 
@@ -90,6 +92,8 @@ def _guarded(tree: Any) -> Any:
     elif name in ("element_at", "try_element_at") and made[-1].getClass().getSimpleName() != "Literal":
         # The smallest INT passes Spark's check of the index: it reads outside the array, and the JVM crashes (SIGSEGV).
         made[-1] = _filled(f"if(cast(`0` AS string) = '{-(2**31)}', null, `0`)", [made[-1]])
+    elif name == "get_json_object" and len(made) == 2:
+        made[1] = _filled(JSON_PATH, [made[1]])
     elif not (name.removeprefix("try_").startswith("to_timestamp") and len(made) > 1):
         for place in MOMENTS.get(name or kind, ()):
             if place < len(made):

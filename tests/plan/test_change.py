@@ -65,7 +65,7 @@ CASES: list[tuple[Table, Table, str, str]] = [
     (orders().latest("t"), orders(key="id bigint").latest("t"), "new_table", "declared id bigint"),
     (counts(), hourly(), "new_table", r"window: found none, declared tumbling \(size 3600000 ms, grace 600000 ms\)"),
     (hourly(retention="1 day"), counts(), "new_table", "window: found tumbling .*, declared none"),
-    (counts(None, "upper(word) AS w"), counts(None, "lower(word) AS w"), "refold", "group by w: found UPPER"),
+    (counts(None, "upper(word) AS w"), counts(None, "lower(word) AS w"), "refold", "group by w: found upper"),
     # What a row holds.
     (counts(), orders().latest("t"), "refold", "found aggregates, declared the latest value of each key"),
     (agg(n=lh.count()), agg(n=lh.count("word")), "refold", r"aggregate n: found count\(\*\), declared count\(word\)"),
@@ -100,7 +100,7 @@ CASES: list[tuple[Table, Table, str, str]] = [
     ),
     (
         counts(orders().explode("tags", "tag"), "tag"), counts(orders().explode("array(word)", "tag"), "tag"),
-        "refold", "explode tags AS tag, declared explode ARRAY",
+        "refold", "explode tags AS tag, declared explode array",
     ),
     (
         counts(orders().map("m", lambda a: a, "n", type="bigint"), "m"),

@@ -14,12 +14,20 @@ from lakehouse.plan.expression import Expression
 
 VALUES: dict[str, Any] = {
     "n": 7, "z": 0, "neg": -7, "d": 2.5, "nan": float("nan"), "big": 2**31, "low": -(2**31), "least": -(2**63),
-    "s": "Paris", "blank": "  x ",
+    "s": "Paris", "blank": "  x ", "list": [5],
     "t": True, "f": False, "nothing": None, "price": Decimal("1.10"), "who": {"First": "Ada", "last": None},
     "at": datetime(2020, 1, 1, tzinfo=UTC),
 }  # fmt: skip
 
 GIVES: list[tuple[str, Any]] = [
+    ("array_size(nothing)", None), ("size(nothing)", -1), ("forall(array(1, null), y -> y < 5)", None),
+    ("forall(array(9, null), y -> y < 5)", False), ("try_cast(4e9 AS int)", None), ("CAST(4e9 AS int)", 2**31 - 1),
+    ("try_cast(70000 AS smallint)", None), ("try_cast('1.9' AS int)", None), ("try_cast(-1.9e0 AS bigint)", -1),
+    ("'a%b' LIKE 'a/%%' ESCAPE '/'", True), ("'axb' NOT LIKE 'a/%%' ESCAPE '/'", True),
+    ("decode(encode(s, 'utf-8'), 'utf-8')", "Paris"), ("map('a', 1)['a']", 1), ("array(1, 2)[1]", 2), ("list[0]", 5),
+    ("""get_json_object('{"user-id": "x"}', '$["user-id"]')""", "x"),
+    ("""get_json_object('{"user-id": {"b": [7]}}', "$['user-id'].b[0]")""", "7"), ("struct(n, 1)", {"n": 7, "col2": 1}),
+    ("named_struct('a', n).a", 7), ("equal_null(nothing, null)", True), ("ucase(s)", "PARIS"), ("nvl(nothing, n)", 7),
     ("'a_c' LIKE 'a\\\\_c'", True), ("'abc' LIKE 'a\\\\_c'", False),
     ("'abc' LIKE 'a%'", True), ("'abc' NOT LIKE 'a%'", False),
     ("least div -1", -(2**63)),
@@ -70,6 +78,9 @@ def test_gives(text: str, expected: Any) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "date_format(at, 'YYYY')", "date_format(at, 'YY')", "to_char(at, 'yyyy')", "to_char(n, '9999')",
+        """get_json_object('{"b": 1} and more', '$.b')""", """get_json_object('{"b": 1, "b": 2}', '$.b')""",
+        "get_json_object(s, '$.b[*]')", "json_array_length('[1] [2]')", "decode(unhex('00'), 'utf-7')", "'it''s'",
         "sha2(s, 256)", "ltrim(blank)", "trim(BOTH 'x' FROM blank)", "price + 1", "price / 2", "d % 2", "n = s",
         "n = t",
         "nan > n", "CAST(price AS string)", "CAST(d AS string)", "CAST(price AS int)", "CAST(s AS date)",

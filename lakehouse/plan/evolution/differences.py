@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from lakehouse.plan.evolution.fingerprint import as_text
-from lakehouse.plan.expression import SQL, Json, canonical
+from lakehouse.plan.expression import SQL, Json
 from lakehouse.plan.origin import JSON_FORMATS
+from lakehouse.plan.written.canonical import canonical
 
 Meaning = Literal["same", "compatible", "refold", "new_table"]
 KINDS: tuple[Meaning, ...] = ("same", "compatible", "refold", "new_table")

@@ -4,8 +4,8 @@ Two declarations with one fingerprint give the same table from the same bronze. 
 `lakehouse.plan.evolution.change` says what a difference means. Each node of the plan gives its own part. Left out is
 everything that decides nothing:
 
-    how SQL is written        white space, comments, the case of functions, `!=` for `<>`: expressions are parsed and
-                              written in one form. The case of a column's name stays: it can become a field's name
+    how SQL is written        white space, comments, the case of functions, `!=` for `<>`: see
+                              `lakehouse.plan.written.canonical`. All else counts: equal is what is proven equal
     what nothing reads        columns made by a select or a map that no later step reads; columns that a select
                               only passes on; the order of columns of select, agg and a JSON schema
     the names of functions    represented by a digest of their source, see `lakehouse.plan.function`

@@ -1,0 +1,56 @@
+"""SQL text as a tree that loses nothing: each function under its own name, with all its arguments in their order.
+
+sqlglot's own trees are those of any dialect: for Spark they have one node for array_size and size, which differ in what
+they make of null, and none for the format of to_char. They are good for types (`lakehouse.plan.typed`) and no more.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.parsers.spark import SparkParser
+
+# Those with words between their arguments.
+WORDED = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR")
+# Those whose first argument is a word, a unit of time, and no column.
+WITH_UNIT = ("timestampadd", "timestampdiff", "dateadd", "date_add", "datediff", "date_diff")
+
+
+class WrittenParser(SparkParser):
+    """Parses a call under its own name, with its arguments in their order."""
+
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    # In other dialects list[0] is an array of one; here it is an element of what is called so.
+    ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}
+    NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: parse for name, parse in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if name != "TRANSFORM"
+    }
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name in WORDED
+    }
+
+
+class WrittenSpark(Spark):
+    """Spark's SQL whose functions keep their names."""
+
+    Parser = WrittenParser
+
+
+@lru_cache(maxsize=4096)
+def parsed(text: str) -> exp.Expression:
+    """Return the tree of one expression that Spark's own parser takes. It is shared: not to be changed."""
+    tree: exp.Expression = sqlglot.parse_one(f"SELECT {text}", read=WrittenSpark).expressions[0]
+    for call in tree.find_all(exp.Anonymous):
+        if name_of(call) in WITH_UNIT and len(call.expressions) == 3 and isinstance(call.expressions[0], exp.Column):
+            call.expressions[0].replace(exp.var(call.expressions[0].name))
+    return tree
+
+
+def name_of(call: exp.Anonymous) -> str:
+    """Return a function's name in lower case."""
+    return str(call.this).lower()
