@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import csv
-import io
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -51,12 +50,22 @@ def decode(data: bytes, columns: tuple[Column, ...], by: str = ",") -> dict[str,
 
 def encode(row: dict[str, Any], columns: tuple[Column, ...], by: str = ",") -> bytes:
     """Return a row as one line without a line end; null is an empty field."""
-    line = io.StringIO()
-    # The terminator tells the writer which characters need quotes; it is removed again.
-    csv.writer(line, delimiter=by, lineterminator="\r\n").writerow([_field(row.get(column.name)) for column in columns])
-    text = line.getvalue().removesuffix("\r\n")
-    # The csv module quotes a lone empty field, so that no line is empty; here an empty line means the same.
-    return b"" if text == '""' else text.encode("utf-8")
+    fields = (_field(row.get(column.name)) for column in columns)
+    return by.join(_quoted(text, by, is_first=place == 0) for place, text in enumerate(fields)).encode("utf-8")
+
+
+def _quoted(text: str, by: str, *, is_first: bool) -> str:
+    """A field, in quotes where it needs them, or Apache's CSV writer, which ksqlDB has, gives it some.
+
+    That are a field that begins like a comment or ends with a blank, and a line that does not begin with a letter or a
+    digit.
+    """
+    if not text:
+        return text
+    odd = is_first and not (text[0].isascii() and text[0].isalnum())
+    if odd or text[0] <= "#" or text[-1] <= " " or any(character in text for character in (by, '"', "\r", "\n")):
+        return '"' + text.replace('"', '""') + '"'
+    return text
 
 
 def _field(value: Any) -> str:
@@ -70,7 +79,7 @@ def _field(value: Any) -> str:
         case int():
             return str(value)
         case float():
-            return repr(value) if abs(value) < float("inf") else java_double(value)
+            return java_double(value)
         case Decimal():
             return format(value, "f")
         case datetime():

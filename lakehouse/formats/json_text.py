@@ -116,7 +116,11 @@ def java_double(value: float) -> str:
     """Return a double as Java's Double.toString writes it, which is how Spark puts a JSON number in a string column."""
     if value != value or value in (float("inf"), float("-inf")):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    shown = repr(value)
+    # Java writes two digits at least: of the numbers of two digits that are read as this one the nearest, 4.9E-324.
+    if "." not in shown and float(nearest := f"{value:.1e}") == value:
+        shown = nearest
+    sign, digits, exponent = Decimal(shown).normalize().as_tuple()
     minus = "-" if sign else ""
     if not any(digits):
         return f"{minus}0.0"

@@ -38,7 +38,7 @@ def test_json_is_read_as_it_was_written(kind: str, value: Any, text: bytes) -> N
 
 def test_other_formats_have_numbers_too_and_a_tombstone_stays_one() -> None:
     columns = (Column("a", "timestamp"), Column("b", "date"))
-    assert encode_value("delimited|+epoch", columns, {"a": MOMENT, "b": DAY}) == b"-500|3"
+    assert encode_value("delimited|+epoch", columns, {"a": MOMENT, "b": DAY}) == b'"-500"|3'
     assert decode_columns("delimited|+epoch", columns, b"-500|3") == {"a": MOMENT, "b": DAY}
     assert encode_value("json+epoch", columns, None) is None
     assert decode_columns("json+epoch", columns, None) is None

@@ -16,7 +16,8 @@ from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import parse
 from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression import expression
-from lakehouse.run.scenario.compare import plain, same
+from lakehouse.run.scenario.as_written import plain
+from lakehouse.run.scenario.compare import same
 
 CASES = [(record.name, text, value) for record in FUNCTIONS.values() for text, value in record.cases]
 

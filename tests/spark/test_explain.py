@@ -14,7 +14,8 @@ from lakehouse.plan.app import App
 from lakehouse.plan.operator import Having
 from lakehouse.plan.table import Table
 from lakehouse.run.lake import Lake
-from lakehouse.run.scenario.compare import keys_of, plain
+from lakehouse.run.scenario.as_written import plain
+from lakehouse.run.scenario.compare import keys_of
 from lakehouse.semantics.moment import AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.record import Record
 from lakehouse.spark.open_lake import OpenLake

@@ -25,7 +25,8 @@ from lakehouse.plan.app import App
 from lakehouse.plan.stream_join import meetings
 from lakehouse.plan.table import Table
 from lakehouse.run.explain.of_key import of_key
-from lakehouse.run.scenario.compare import keys_of, plain
+from lakehouse.run.scenario.as_written import plain
+from lakehouse.run.scenario.compare import keys_of
 from lakehouse.run.scenario.scenario import Scenario, on_model, records
 from lakehouse.semantics import kafka_time
 from lakehouse.semantics.position import Identity

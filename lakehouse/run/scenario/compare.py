@@ -1,31 +1,28 @@
 """Compares a scenario's expectations with an engine's results; the difference as text.
 
-Outputs are compared in order, tables in any order. Doubles compare within 1e-6, decimals exactly, scale included.
+Outputs are compared in order, tables in any order. Doubles compare within 1e-6, decimals exactly, scale included,
+also as texts.
 Timestamps, dates and binaries are compared as their text in JSON. A row of a windowed table has its window beside its
 key: "window": {"start": ms, "end": ms, "type": "time"}, or "session" for a session window.
 """
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from lakehouse.formats.delimited import delimiter
-from lakehouse.formats.encode import encode_value
 from lakehouse.formats.epoch import numbers, plain_format
-from lakehouse.formats.json_text import java_double, timestamp_text, write
+from lakehouse.formats.json_text import java_double, write
 from lakehouse.model.event import Late, unhashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App, named_window, read_window
 from lakehouse.plan.operator import WINDOW_COLUMNS
-from lakehouse.plan.schema import Column
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
+from lakehouse.run.scenario.as_written import as_row, plain, sink_of
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.moment import milliseconds
 from lakehouse.semantics.window import Session
@@ -52,7 +49,7 @@ def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
         if found is None:
             failures += _missing("topic", topic, known)
         else:
-            failures += _outputs(topic, _published(app, topic), _texts(app, topic, wanted, found), found)
+            failures += _outputs(app, topic, wanted, found)
     for written, rows in expected.get("tables", {}).items():
         table = result.tables.get(name := _spelled(written, result.tables))
         if table is None:
@@ -87,7 +84,7 @@ def begins(app: App, result: Result, expected: list[dict[str, Any]]) -> list[str
         wanted = [
             item | ({"window": item["window"] | {"type": key.window}} if "window" in item else {}) for item in wanted
         ]
-        failures += _outputs(topic, key, wanted, found[: len(wanted)])
+        failures += _outputs(app, topic, wanted, found[: len(wanted)])
     return failures
 
 
@@ -133,13 +130,10 @@ def _published(app: App, topic: str) -> Keys:
     return keys_of(next((sink.of for sink in app.sinks if sink.topic == topic), None) or app.table(topic))
 
 
-def _format(app: App, topic: str) -> str:
-    return next((sink.format for sink in app.sinks if sink.topic == topic), "json")
-
-
 def _as_sent(app: App, topic: str, found: list[Change] | None) -> list[Change] | None:
     """The changes with their moments as numbers, if that is how the topic has them."""
-    if found is None or not plain_format(_format(app, topic))[1]:
+    sink = sink_of(app, topic)
+    if found is None or sink is None or not plain_format(sink.format)[1]:
         return found
     names = _published(app, topic).columns
     made = []
@@ -152,34 +146,14 @@ def _as_sent(app: App, topic: str, found: list[Change] | None) -> list[Change] |
     return made
 
 
-def _texts(app: App, topic: str, wanted: list[dict[str, Any]], found: list[Change]) -> list[dict[str, Any]]:
-    """What is wanted, with the row instead of a value that is written as the record's own text, if it is that row's."""
-    format = plain_format(_format(app, topic))[0]
-    key_format = next((plain_format(sink.key_format)[0] for sink in app.sinks if sink.topic == topic), "")
-    names = _published(app, topic).columns
-    made = []
-    for number, want in enumerate(wanted):
-        key = found[number].key if number < len(found) else None
-        if delimiter(key_format) and key is not None and isinstance(want.get("key"), str):
-            columns = tuple(Column(name, "string") for name in names)
-            text = encode_value(key_format, columns, dict(zip(names, key, strict=False)))
-            want = {**want, "key": key_value(names, key[: len(names)])} if text == want["key"].encode() else want
-        row = found[number].value if number < len(found) else None
-        if format != "json" and row is not None and not isinstance(want.get("value"), dict | None):
-            columns = tuple(Column(name, "string") for name in row)
-            text = encode_value(format if delimiter(format) else "delimited", columns, dict(row))
-            want = {**want, "value": plain(row)} if text == str(want["value"]).encode() else want
-        made.append(want)
-    return made
-
-
-def _outputs(topic: str, key: Keys, wanted: list[dict[str, Any]], found: list[Change]) -> list[str]:
+def _outputs(app: App, topic: str, wanted: list[dict[str, Any]], found: list[Change]) -> list[str]:
+    key, sink = _published(app, topic), sink_of(app, topic)
     lines: list[str] = []
     equal = True
     for number in range(max(len(wanted), len(found))):
         want = wanted[number] if number < len(wanted) else None
         change = _shown(found[number], key) if number < len(found) else None
-        if want is not None and change is not None and _fits(want, change):
+        if want is not None and change is not None and _fits(as_row(sink, key.columns, want, found[number]), change):
             lines.append(_KEPT + write(change))
             continue
         equal = False
@@ -250,27 +224,18 @@ def key_value(columns: tuple[str, ...], key: Key | None) -> Any:
     return parts if len(parts) > 1 else parts[columns[0]]
 
 
-def plain(value: Any) -> Any:
-    """Return a row's value in JSON's form, with decimals and doubles left as they are."""
-    match value:
-        case datetime():
-            return timestamp_text(value)
-        case date():
-            return value.isoformat()
-        case bytes() | bytearray():
-            return base64.b64encode(value).decode("ascii")
-        case Mapping():
-            return {str(name): plain(item) for name, item in value.items()}
-        case list() | tuple():
-            return [plain(item) for item in value]
-    return value
-
-
 def same(one: Any, other: Any) -> bool:
     """Say whether two values of `plain` are the same, doubles within the tolerance."""
     if isinstance(one, float) and not math.isfinite(one):
         one = java_double(one)
     return _equal(one, other)
+
+
+def _decimal(written: int | Decimal | str) -> Decimal:
+    try:
+        return Decimal(written)
+    except InvalidOperation:
+        return Decimal("NaN")
 
 
 def _equal(want: Any, found: Any) -> bool:
@@ -281,8 +246,8 @@ def _equal(want: Any, found: Any) -> bool:
             number = isinstance(want, int | Decimal | float) and not isinstance(want, bool)
             return number and abs(float(want) - found) <= DOUBLE_TOLERANCE
         case Decimal():
-            exact = isinstance(want, int | Decimal) and not isinstance(want, bool)
-            return exact and Decimal(want).as_tuple() == found.as_tuple()
+            exact = isinstance(want, int | Decimal | str) and not isinstance(want, bool)
+            return exact and _decimal(want).as_tuple() == found.as_tuple()
         case dict():
             return (
                 isinstance(want, dict) and want.keys() == found.keys() and all(same(want[k], found[k]) for k in found)
