@@ -15,10 +15,11 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from lakehouse.formats.json_text import java_double, timestamp_text
+from lakehouse.formats.json_text import timestamp_text
 from lakehouse.formats.text_value import from_text
 from lakehouse.formats.unfit import Unfit, clipped, utf8
 from lakehouse.plan.schema import Column
+from lakehouse.semantics.java_double import java_double
 
 # By default, Python's csv stops at 131,072 characters per field; Kafka limits a record's size.
 csv.field_size_limit(2**31 - 1)

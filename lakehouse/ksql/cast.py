@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from datetime import UTC, date, datetime, time
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.moment import time_text
+from lakehouse.ksql.function.moment_literal import moment_literal
 from lakehouse.ksql.function.sql import Sql, copied
+from lakehouse.ksql.function.sql import text as literal
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.kind import Kind
+from lakehouse.plan.expression import name_text
 
 # Columns of times in milliseconds.
 TIMES = ("ROWTIME", "WINDOWSTART", "WINDOWEND")
@@ -27,10 +28,8 @@ def cast(of: Sql, to: Kind, at: int) -> Sql:
         return of if of.literal is not None else replace(of, text=copied(text))
     if of.kind.is_null:
         return plain
-    if name in ("ARRAY", "MAP") and name == to.name:
-        return plain
-    if name == "STRUCT" and to.name == "STRUCT" and set(to.names) <= set(of.kind.names):
-        return Sql(f"cast(named_struct({', '.join(_members(text, to))}) AS {to.spark})", to)
+    if name == to.name and of.kind.inner:
+        return Sql(_inside(text, of.kind, to, at), to)
     match name, to.name:
         case ("STRING", "BOOLEAN"):
             return Sql(f"CASE WHEN {text} IS NOT NULL THEN lower(trim({text})) IN {TRUE_WORDS} END", to)
@@ -80,35 +79,31 @@ def _written(text: str, kind: Kind, depth: int = 0) -> str:
     return cast(Sql(text, kind), k.STRING, 0).text
 
 
-def _members(text: str, to: Kind) -> list[str]:
-    return [f"'{name}', {text}.`{name}`" for name in to.names]
+def _inside(text: str, kind: Kind, to: Kind, at: int) -> str:
+    """An array, a map or a struct with what is inside of it cast; a field that a struct does not have is null."""
+    item = f"item{_depth(to)}"
+    match kind.name:
+        case "ARRAY":
+            return f"transform({text}, {item} -> {cast(Sql(item, kind.inner[0]), to.inner[0], at).text})"
+        case "MAP":
+            parts = (cast(Sql(f"{item}.{part}", of), inner, at).text
+                     for part, of, inner in zip(("key", "value"), kind.inner, to.inner, strict=True))  # fmt: skip
+            key, value = parts
+            pair = f"named_struct('key', {key}, 'value', {value})"
+            return f"map_from_entries(transform(map_entries({text}), {item} -> {pair}))"
+    known = dict(zip(kind.names, kind.inner, strict=True))
+    members = [
+        f"{literal(name)}, "
+        + (cast(Sql(f"{text}.{name_text(name)}", known[name]), inner, at).text if name in known
+           else f"cast(NULL AS {inner.spark})")
+        for name, inner in zip(to.names, to.inner, strict=True)
+    ]  # fmt: skip
+    return f"CASE WHEN {text} IS NOT NULL THEN named_struct({', '.join(members)}) END"
 
 
-def moment_literal(text: str, kind: Kind, at: int) -> Sql:
-    """Return a DATE, TIME or TIMESTAMP that is written as a text, in UTC unless it says otherwise.
-
-    A month or a year is its begin.
-    """
-    if kind.name != "TIME" and re.fullmatch(r"\d{4}(-\d\d)?", text):
-        text += "-01-01"[len(text) - 10 :]
-    try:
-        match kind.name:
-            case "DATE":
-                return Sql(f"date'{date.fromisoformat(text[:10]).isoformat()}'", kind)
-            case "TIME":
-                of = time.fromisoformat(text)
-                seconds = of.hour * 3600 + of.minute * 60 + of.second
-                return Sql(str(seconds * 1000 + of.microsecond // 1000), kind)
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        right = "2026-01-31, 12:30:00 or 2026-01-31T12:30:00"
-        raise SqlError(f"{text!r} is not a {kind}. Write it as {right}", at) from None
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    try:
-        shown = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
-    except OverflowError:
-        raise SqlError(f"{text!r} is outside the years 1 to 9999", at) from None
-    return Sql(f"timestamp'{shown.zfill(26)}'", kind)
+def _depth(kind: Kind) -> int:
+    """How deep types are nested in a type: what stands inside has another name."""
+    return 1 + max(map(_depth, kind.inner), default=0)
 
 
 def as_times(one: t.Expr, other: t.Expr, left: Sql, right: Sql) -> tuple[Sql, Sql]:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.arithmetic import computed, element_at, like_pattern
-from lakehouse.ksql.cast import as_times, cast, moment_literal
-from lakehouse.ksql.coerced import coerced, common, comparable, has_map_inside
+from lakehouse.ksql.cast import as_times, cast
+from lakehouse.ksql.coerced import coerced, common, comparable, fitted, has_map_inside, together
 from lakehouse.ksql.function import call
 from lakehouse.ksql.function.moment import WITH_UNIT
+from lakehouse.ksql.function.moment_literal import moment_literal
 from lakehouse.ksql.function.record import LambdaSql
 from lakehouse.ksql.function.sql import Sql, column, condition, literal, text
 from lakehouse.ksql.syntax import kind as k
@@ -168,13 +169,16 @@ class Visible:
         return _negated(condition(f"({of.text} >= {low.text} AND {of.text} <= {high.text})"), node.negated)
 
     def _in(self, node: t.In) -> Sql:
-        items = [made for made in map(self.sql, node.items) if not made.kind.is_null]
-        of, *items = coerced([self.sql(node.of), *items], node.at)
-        pairs = [self._pair(of, item, "=", node.at) for item in items]
+        made_of, *made = coerced([node.of, *node.items], self.sql, node.at)
+        items = [one for one in made if not one.kind.is_null]
+        if made_of.kind.inner and items:
+            kind = together([made_of.kind, *(one.kind for one in items)]) or made_of.kind
+            made_of, *items = (fitted(one, kind, node.at) for one in (made_of, *items))
+        pairs = [self._pair(made_of, item, "=", node.at) for item in items]
         if not pairs:
             return Sql("true" if node.negated else "false", k.BOOLEAN)
-        made = condition(f"({pairs[0][0].text} IN ({', '.join(item.text for _, item in pairs)}))")
-        return _negated(made, node.negated)
+        found = condition(f"({pairs[0][0].text} IN ({', '.join(item.text for _, item in pairs)}))")
+        return _negated(found, node.negated)
 
     def _like(self, node: t.Like) -> Sql:
         of, pattern = self.sql(node.of), self.sql(node.pattern)
@@ -236,15 +240,16 @@ class Visible:
         return Sql(element_at(of.text, index), of.kind.inner[0])
 
     def _arrayof(self, node: t.ArrayOf) -> Sql:
-        items = coerced([self.sql(item) for item in node.items], node.at)
-        return Sql(f"array({', '.join(of.text for of in items)})", k.array(common(items, "an ARRAY", node.at)))
+        items = coerced(node.items, self.sql, node.at)
+        kind = common(items, "an ARRAY", node.at)
+        return Sql(f"array({', '.join(fitted(of, kind, node.at).text for of in items)})", k.array(kind))
 
     def _mapof(self, node: t.MapOf) -> Sql:
-        keys, values = ([self.sql(pair[n]) for pair in node.pairs] for n in (0, 1))
-        values = coerced(values, node.at)
+        keys, values = (coerced([pair[n] for pair in node.pairs], self.sql, node.at) for n in (0, 1))
         kind = k.map_of(common(keys, "the keys of a MAP", node.at), common(values, "the values of a MAP", node.at))
-        if any(key.kind != k.STRING for key in keys):
+        if kind.inner[0] != k.STRING:
             raise SqlError(f"the keys of a MAP are texts, found {', '.join(str(key.kind) for key in keys)}", node.at)
+        values = [fitted(value, kind.inner[1], node.at) for value in values]
         # Spark's maps have no null key; ksqlDB writes one as this text.
         names = [key.text if key.literal is not None else f"coalesce({key.text}, 'null')" for key in keys]
         pairs = [f"{name}, {value.text}" for name, value in zip(names, values, strict=True)]

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.decimals import DECIMALS, to_decimal
+from lakehouse.model.function.json_text import Variant, cast_variant
 from lakehouse.model.functions import SAME, STRICT, WITH_NULLS
 from lakehouse.model.logic import ColumnValues, Evaluator, both, either, null_safe, strict
 from lakehouse.model.scalar import (
@@ -194,7 +195,8 @@ def _cast(node: exp.Expression) -> Evaluator:
         return strict(to_decimal(*decimal_digits(kind)), _exact(node.this))
     if tried and kind in TRIED:
         return strict(TRIED[kind], _compile(node.this))
-    return strict(CASTS.get(kind) or other_cast(kind), _compile(node.this))
+    plain, of_variant = CASTS.get(kind) or other_cast(kind), cast_variant(kind)
+    return strict(lambda value: (of_variant if isinstance(value, Variant) else plain)(value), _compile(node.this))
 
 
 def _exact(node: exp.Expression) -> Evaluator:

@@ -7,14 +7,16 @@ not null, but for the functions of `WITH_NULLS`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import cmp_to_key
 from typing import Any
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model import moment_functions, number_functions, text_functions
-from lakehouse.model.scalar import modulo, negated, to_string
+from lakehouse.model.function import json_text, url
+from lakehouse.model.scalar import equal, modulo, negated, to_string
 from lakehouse.semantics.moment import milliseconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -23,10 +25,23 @@ Lambda = Callable[..., Any]
 
 
 def _known(value: Any) -> Any:
-    """A value whose text and comparison are the same in Python and in Spark."""
-    if isinstance(value, float | Decimal):
+    """A value that Python compares as Spark does: NaN, -0.0 and what is inside of others are left to Spark."""
+    if isinstance(value, float) and (math.isnan(value) or (value == 0 and math.copysign(1, value) < 0)):
         raise NeedsSpark(f"the model does not tell how Spark has {value!r} here; run this on Spark.")
     return value
+
+
+def _together(values: Iterable[Any]) -> list[Any]:
+    """Values that are compared with each other, without nulls: of one type, decimals of one scale."""
+    known = [_known(value) for value in values if value is not None]
+    kinds = {value.as_tuple().exponent if isinstance(value, Decimal) else type(value) for value in known}
+    if len(kinds) > 1:
+        raise NeedsSpark(f"the model does not cast {known!r:.60} to one type; run this on Spark.")
+    return known
+
+
+def _null_if(value: Any, other: Any) -> Any:
+    return None if value is not None and other is not None and equal(value, other) else value
 
 
 def _get(items: list[Any], place: int) -> Any:
@@ -67,7 +82,8 @@ def _pad(text: str, length: int, fill: str, *, left: bool) -> str:
 
 def _distinct(items: list[Any]) -> list[Any]:
     found: list[Any] = []
-    for item in map(_known, items):
+    _together(item for item in items if not isinstance(item, list | Mapping))
+    for item in items:
         if item not in found:
             found.append(item)
     return found
@@ -93,8 +109,10 @@ def _reduced(items: list[Any], start: Any, merge: Lambda) -> Any:
     return start
 
 
-def _ordered(items: list[Any]) -> list[Any]:
-    """Values, or the entries of a map, in order; nulls come last."""
+def _ordered(items: list[Any], compare: Lambda | None = None) -> list[Any]:
+    """Values, or the entries of a map, in order; nulls come last. compare: gives a number below, above or 0."""
+    if compare is not None:
+        return sorted(items, key=cmp_to_key(compare))
 
     def key(item: Any) -> Any:
         if isinstance(item, Mapping):
@@ -115,13 +133,13 @@ def _sorted_array(items: list[Any], ascending: bool = True) -> list[Any]:
 
 
 def _contains(items: list[Any], wanted: Any) -> bool | None:
-    found = any(item is not None and _known(item) == _known(wanted) for item in items)
+    found = wanted in _together([*items, wanted])[:-1]
     return True if found else None if None in items else False
 
 
 def _extreme(work: Callable[..., Any]) -> Callable[..., Any]:
     def run(*values: Any) -> Any:
-        known = [_known(value) for value in values if value is not None]
+        known = _together(values)
         return work(known) if known else None
 
     return run
@@ -174,6 +192,8 @@ STRICT: dict[str, Callable[..., Any]] = {
     **text_functions.STRICT,
     **moment_functions.STRICT,
     **number_functions.STRICT,
+    **json_text.STRICT,
+    **url.STRICT,
     "concat": _concat,
     "array_max": _largest(max),
     "array_min": _largest(min),
@@ -216,6 +236,7 @@ WITH_NULLS: dict[str, Callable[..., Any]] = {
     "concat_ws": lambda by, *texts: None if by is None else by.join(
         to_string(part) for text in texts for part in (text if isinstance(text, list) else [text]) if part is not None
     ),
+    "nullif": _null_if,
     "greatest": _extreme(max),
     "least": _extreme(min),
     "map": lambda *parts: dict(zip(parts[::2], parts[1::2], strict=True)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -18,8 +18,20 @@ _WRITTEN = {
     "yyyy": "%Y", "yy": "%y", "MM": "%m", "MMM": "%b", "dd": "%d", "HH": "%H", "hh": "%I", "mm": "%M", "ss": "%S",
     "a": "%p", "EEE": "%a", "E": "%a", "EEEE": "%A", "MMMM": "%B",
 }  # fmt: skip
-_READ = {"yyyy": r"(?P<Y>\d{4})", "MM": r"(?P<m>\d\d)", "dd": r"(?P<d>\d\d)", "HH": r"(?P<H>\d\d)",
-         "mm": r"(?P<M>\d\d)", "ss": r"(?P<S>\d\d)", "M": r"(?P<m>\d\d?)", "d": r"(?P<d>\d\d?)"}  # fmt: skip
+_MONTHS = [date(2000, month, 1).strftime("%B").lower() for month in range(1, 13)]
+_OFFSET = r"[+-]\d\d"
+_READ = {
+    "yyyy": r"(?P<Y>\d{4})", "yy": r"(?P<y>\d\d)", "MM": r"(?P<m>\d\d)", "M": r"(?P<m>\d\d?)", "dd": r"(?P<d>\d\d)",
+    "d": r"(?P<d>\d\d?)", "HH": r"(?P<H>\d\d)", "H": r"(?P<H>\d\d?)", "hh": r"(?P<I>\d\d)", "h": r"(?P<I>\d\d?)",
+    "mm": r"(?P<M>\d\d)", "ss": r"(?P<S>\d\d)", "a": "(?P<p>AM|PM)",
+    "MMM": f"(?P<b>{'|'.join(name[:3] for name in _MONTHS)})", "MMMM": f"(?P<b>{'|'.join(_MONTHS)})",
+    "X": rf"(?P<z>Z|{_OFFSET}(?:\d\d)?)", "XX": rf"(?P<z>Z|{_OFFSET}\d\d)", 3 * "X": rf"(?P<z>Z|{_OFFSET}:\d\d)",
+    "x": rf"(?P<z>{_OFFSET}(?:\d\d)?)", "xx": rf"(?P<z>{_OFFSET}\d\d)", "xxx": rf"(?P<z>{_OFFSET}:\d\d)",
+    "Z": rf"(?P<z>{_OFFSET}\d\d)",
+}  # fmt: skip
+# The zone of all clocks in Spark is UTC.
+_ZONES = {"X": "Z", "XX": "Z", 3 * "X": "Z", "x": "+00", "xx": "+0000", "xxx": "+00:00", "Z": "+0000", "ZZ": "+0000",
+          "ZZZ": "+0000", "z": "UTC", "zz": "UTC", "zzz": "UTC", "VV": "UTC"}  # fmt: skip
 
 
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -52,6 +64,8 @@ def formatted(value: Any, format: str) -> str:
             made += f"{moment.microsecond:06d}"[: len(part)]
         elif part in ("M", "d", "H"):
             made += str({"M": moment.month, "d": moment.day, "H": moment.hour}[part])
+        elif part in _ZONES:
+            made += _ZONES[part]
         elif part in _WRITTEN and moment.year >= 1000:
             made += moment.strftime(_WRITTEN[part])
         else:
@@ -72,7 +86,7 @@ def _reader(format: str) -> re.Pattern[str]:
         else:
             raise NeedsSpark(f"the model does not read {part!r} of the format {format!r}; run this on Spark.")
     try:
-        return re.compile(made, re.ASCII)
+        return re.compile(made, re.ASCII | re.IGNORECASE)  # as in Spark
     except re.error as error:
         raise NeedsSpark(f"the model does not read the format {format!r}; run this on Spark.") from error
 
@@ -84,18 +98,43 @@ def parsed(text: Any, format: str | None = None) -> datetime | None:
     found = _reader(format).fullmatch(text)
     if found is None:
         return None
-    given = {name: int(value) for name, value in found.groupdict().items() if name != "f"}
-    fraction = found.groupdict().get("f", "")
+    part = {name: value.lower() for name, value in found.groupdict().items()}
+    number = {name: int(value) for name, value in part.items() if name not in "fpbz"}
+    if "b" in part:
+        number["m"] = next(place for place, name in enumerate(_MONTHS, 1) if name.startswith(part["b"]))
+    if ("I" in part) != ("p" in part):
+        raise NeedsSpark(f"the model does not read the format {format!r}: hh and a belong together; run this on Spark.")
+    if "I" in part and not 1 <= number["I"] <= 12:
+        return None
+    hour = number["I"] % 12 + (12 if part["p"] == "pm" else 0) if "I" in part else number.get("H", 0)
+    year = number.get("Y", 2000 + number["y"] if "y" in number else 1970)
     try:
-        return datetime(
-            given.get("Y", 1970), given.get("m", 1), given.get("d", 1), given.get("H", 0), given.get("M", 0),
-            given.get("S", 0), int(fraction.ljust(6, "0")) if fraction else 0, UTC,
+        moment = datetime(
+            year, number.get("m", 1), number.get("d", 1), hour, number.get("M", 0), number.get("S", 0),
+            int(part.get("f", "0").ljust(6, "0")), UTC,
         )  # fmt: skip
-    except ValueError:
+        return moment - _offset(part.get("z", "z"))
+    except (ValueError, OverflowError):
         return None
 
 
-def _zone(name: str) -> ZoneInfo:
+def _offset(text: str) -> timedelta:
+    """How far a clock is ahead of UTC's: of Z, +01, +0100 or +01:00. Raises ValueError beyond 18 hours."""
+    if text.lower() == "z":
+        return timedelta()
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    ahead = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+    if int(digits[2:]) > 59 or ahead > timedelta(hours=18):
+        raise ValueError(text)
+    return -ahead if text[0] == "-" else ahead
+
+
+def _zone(name: str) -> tzinfo:
+    if re.fullmatch(r"(?:UTC|GMT)?[+-]\d\d(?::?[0-5]\d)?", name):
+        try:
+            return timezone(_offset(name.removeprefix("UTC").removeprefix("GMT")))
+        except ValueError as error:
+            raise NeedsSpark(f"the model does not know the zone {name!r}; run this on Spark.") from error
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError) as error:

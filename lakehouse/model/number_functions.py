@@ -12,11 +12,15 @@ from lakehouse.semantics.aggregate.aggregate import LONG_MAX, LONG_MIN
 
 
 def _number(work: Callable[[float], float]) -> Callable[[Any], float]:
+    """A function as Java has it: no number outside of its domain, infinite beyond the largest double."""
+
     def run(value: Any) -> float:
         try:
             return work(float(value))
-        except (ValueError, OverflowError) as error:
-            raise NeedsSpark(f"the model does not compute this of {value!r}; run this on Spark.") from error
+        except ValueError:
+            return math.nan
+        except OverflowError:
+            return -math.inf if value < 0 and work is math.sinh else math.inf
 
     return run
 
@@ -40,7 +44,15 @@ def _sign(value: Any) -> float:
 
 
 def _power(base: float, exponent: float) -> float:
-    return math.inf if base == 0 and exponent < 0 else math.pow(base, exponent)
+    try:
+        return math.pow(base, exponent)
+    except ValueError:
+        if base != 0:
+            return math.nan
+        is_odd = float(exponent).is_integer() and exponent % 2 == 1
+        return math.copysign(math.inf, base) if is_odd else math.inf
+    except OverflowError:
+        return -math.inf if base < 0 and exponent % 2 == 1 else math.inf
 
 
 STRICT: dict[str, Callable[..., Any]] = {

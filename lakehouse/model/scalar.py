@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 from lakehouse.errors import NeedsSpark
+from lakehouse.semantics.java_double import java_double
 
 T = TypeVar("T")
 _NUMBER = (int, float, Decimal)
@@ -32,6 +33,10 @@ def to_string(value: Any) -> str:
         return str(value)
     if isinstance(value, date) and not isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, float):
+        return java_double(value)
+    if isinstance(value, Decimal) and "E" not in str(value):
+        return str(value)
     raise NeedsSpark(f"the model can't write {value!r} as Spark does; run this on Spark.")
 
 

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from lakehouse.errors import NeedsSpark
@@ -57,9 +58,10 @@ def split(text: str, by: str, limit: int = -1) -> list[str]:
     plain = by[2:-2] if by.startswith("\\Q") and by.endswith("\\E") else None
     if plain is not None and "\\E" not in plain and plain:
         return text.split(plain, limit - 1 if limit > 0 else -1)
-    if limit > 0 or pattern(by).groups or pattern(by).fullmatch(""):
+    if limit > 0 or pattern(by).fullmatch(""):
         raise NeedsSpark(f"the model does not split by {by!r}; run this on Spark.")
-    return pattern(by).split(text)
+    between = [(0, 0), *(found.span() for found in pattern(by).finditer(text)), (len(text), len(text))]
+    return [text[end:start] for (_, end), (start, _) in pairwise(between)]
 
 
 def _unhex(text: str) -> bytes | None:

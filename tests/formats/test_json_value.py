@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.formats.json_text import java_double, no_surrogates
+from lakehouse.formats.json_text import no_surrogates
 from lakehouse.formats.json_value import decode, decode_any_case, encode
 from lakehouse.formats.unfit import Unfit
 from lakehouse.plan.schema import Column
+from lakehouse.semantics.java_double import java_double
 
 
 def read(kind: str, text: str) -> Any:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode
-from lakehouse.formats.json_text import java_double
 from lakehouse.model.model import Bad, Decoded
+from lakehouse.semantics.java_double import java_double
 from lakehouse.semantics.record import Record
 
 if TYPE_CHECKING:

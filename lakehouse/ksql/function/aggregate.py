@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -48,7 +49,13 @@ class AggregateFunction:
 
     def call(self, arguments: Sequence[Sql], options: Sequence[Option]) -> Aggregation:
         """Return the aggregate of arguments, with options."""
-        return self.made(*map(self.of, arguments), *options)
+        return self.made(*map(self._typed, arguments), *options)
+
+    def _typed(self, argument: Sql) -> str:
+        """What is aggregated; of a number that is computed with its type, which no plain text tells."""
+        text = self.of(argument)
+        is_computed = self.takes == "number" and not re.fullmatch(r"\w+|`[^`]*`", text)
+        return f"cast({text} AS {argument.kind.spark})" if is_computed else text
 
 
 def _sum(of: Kind) -> Kind:

@@ -84,7 +84,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "28.02.2020"),
     ),
     function(
-        "PARSE_DATE", _FAMILY, "text text", "to_date({0}, {1})", k.DATE, (_D, "2020-02-28"),
+        "PARSE_DATE", _FAMILY, "text text", "cast(to_timestamp({0}, {1}) AS date)", k.DATE, (_D, "2020-02-28"),
         nulls="null if an argument is null, or does not fit",
     ),
     function(

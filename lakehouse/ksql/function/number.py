@@ -8,6 +8,7 @@ from typing import Any
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.basic import of_all
+from lakehouse.ksql.function.moment_literal import moment_literal
 from lakehouse.ksql.function.record import Function, function
 from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.syntax import kind as k
@@ -49,11 +50,21 @@ def _placed(name: str, of: Sql, places: Sql | None, half: str) -> str:
         return of.text
     exact = of.text if of.kind.name == "DECIMAL" else f"cast({of.text} AS decimal(38, 18))"
     more = Decimal(half).scaleb(-place)
-    made = f"cast({name}({exact}{f' + {more:f}' if more else ''}, {place}) AS {kind.spark})"
+    if more:
+        digits = k.as_decimal(of.kind).digits if of.kind.name == "DECIMAL" else (38, 18)
+        exact = f"cast({exact} + {more:f} AS {_sum(digits, place + 1).spark})"
+    made = f"cast({name}({exact}, {place}) AS {kind.spark})"
     if of.kind != k.DOUBLE:
         return made
     # Beyond these there is nothing to round, or it does not fit a DECIMAL.
     return of.text if place > 17 else f"CASE WHEN abs({of.text}) < 1E15 THEN {made} ELSE {of.text} END"
+
+
+def _sum(digits: tuple[int, int], scale: int) -> Kind:
+    """The type that Spark gives a decimal and half of a place added: less scale where it has more than 38 digits."""
+    precision, own = digits
+    whole, scale = max(precision - own, 1 - scale) + 1, max(own, scale)
+    return k.decimal(min(whole + scale, 38), scale if whole + scale <= 38 else max(38 - whole, min(scale, 6)))
 
 
 def _rounded(arguments: Sequence[Any]) -> Kind:
@@ -112,6 +123,29 @@ def _distance(a: Sql, b: Sql, c: Sql, d: Sql, unit: Sql | None = None) -> str:
     )
 
 
+def _extreme(name: str) -> Any:
+    """GREATEST or LEAST; of numbers of several types as numbers of the one that they have together."""
+
+    def made(*given: Sql) -> str:
+        kind = _of_extreme(given)
+        values = [_as_moment(of, kind) for of in given]
+        texts = [of.text if of.kind in (kind, k.NULL) else f"cast({of.text} AS {kind.spark})" for of in values]
+        return f"{name}({', '.join(texts)})"
+
+    return made
+
+
+def _of_extreme(arguments: Sequence[Any]) -> Kind:
+    """The type of all arguments: a text in quotes beside a moment is one, too."""
+    moment = next((of.kind for of in arguments if of.kind.name in k.MOMENTS), None)
+    return of_all([_as_moment(of, moment) for of in arguments] if moment is not None else arguments)
+
+
+def _as_moment(of: Sql, kind: Kind) -> Sql:
+    is_text = kind.name in k.MOMENTS and of.kind == k.STRING and of.literal is not None
+    return moment_literal(str(of.literal), kind, 0) if is_text else of
+
+
 _PLACES = "the number of places is written as a number"
 FUNCTIONS: tuple[Function, ...] = (
     function(
@@ -158,12 +192,12 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     function("PI", _FAMILY, "", "pi()", k.DOUBLE, ("PI()", 3.141592653589793), nulls="takes nothing"),
     function(
-        "GREATEST", _FAMILY, "any any*", "greatest({all})", of_all, ("GREATEST(3, 7, 5)", 7),
+        "GREATEST", _FAMILY, "any any*", _extreme("greatest"), _of_extreme, ("GREATEST(3, 7, 5)", 7),
         ("GREATEST('a', 'b')", "b"),
         ("GREATEST(1, CAST(NULL AS INT))", 1), nulls="nulls are skipped; null if all are null",
     ),
     function(
-        "LEAST", _FAMILY, "any any*", "least({all})", of_all, ("LEAST(3, 7, 5)", 3), ("LEAST('a', 'b')", "a"),
+        "LEAST", _FAMILY, "any any*", _extreme("least"), _of_extreme, ("LEAST(3, 7, 5)", 3), ("LEAST('a', 'b')", "a"),
         ("LEAST(1, CAST(NULL AS INT))", 1), nulls="nulls are skipped; null if all are null",
     ),
     function(

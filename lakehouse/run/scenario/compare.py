@@ -15,7 +15,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from lakehouse.formats.epoch import numbers, plain_format
-from lakehouse.formats.json_text import java_double, write
+from lakehouse.formats.json_text import write
 from lakehouse.model.event import Late, unhashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App, named_window, read_window
@@ -24,6 +24,7 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.run.scenario.as_written import as_row, plain, sink_of
 from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.java_double import java_double
 from lakehouse.semantics.moment import milliseconds
 from lakehouse.semantics.window import Session
 
