@@ -56,7 +56,9 @@ def named_items(
             found.append(NamedItem(_column_name(item.expression, clashing), item.expression))
         elif isinstance(item.expression, t.FieldOf):
             assert item.expression.name is not None
-            found.append(NamedItem(_free(item.expression.name, {one.name for one in found}), item.expression))
+            # The name of a column of the source is taken, too: s->id beside a column ID is ID_1.
+            free = _free(item.expression.name, taken | {one.name for one in found})
+            found.append(NamedItem(free, item.expression))
         else:
             while f"KSQL_COL_{number}" in taken:
                 number += 1
@@ -93,7 +95,7 @@ def _clashing(sides: Sequence[Side]) -> set[str]:
     return {name for name in names if names.count(name) > 1} | (set(PSEUDO) if len(sides) > 1 else set())
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _free(name: str, taken: set[str | None]) -> str:
     """A struct's field keeps its name; a second one of the name gets a number."""
     number, shown = 0, name
     while shown in taken:

@@ -84,7 +84,8 @@ def _of_streams(so_far: Joining, join: JoinClause, right: Entry, stream: Stream)
     if join.within is None:
         raise SqlError("stream-stream joins must have a WITHIN clause specified. None was provided", join.at)
     alias = join.right.alias
-    own = Visible(tuple(Seen(c.name, alias, column(c.name, c.kind)) for c in right.columns))
+    seen = tuple(Seen(c.name, alias, column(c.name, c.kind)) for c in right.columns)
+    own = Visible(seen, tuple(_pseudo(right, alias)))
     mine, theirs = _on_streams(join, so_far.scope, own)
     assert isinstance(so_far.node, Stream)
     left, pseudo = so_far.placed(so_far.node, so_far.pseudo)
@@ -123,7 +124,8 @@ def _reads(node: t.Expr, scope: Visible, other: Visible) -> bool:
     names = [part for part in node.walk() if isinstance(part, t.Name)]
 
     def has(of: Visible, name: t.Name) -> bool:
-        return any(one.name == name.name and name.of in (None, one.of) for one in of.columns)
+        every = (*of.columns, *(one for one in of.pseudo if name.of is not None))
+        return any(one.name == name.name and name.of in (None, one.of) for one in every)
 
     return bool(names) and all(has(scope, name) and (name.of is not None or not has(other, name)) for name in names)
 

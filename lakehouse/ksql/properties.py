@@ -59,6 +59,7 @@ DEFAULTS = {
     "KEY_FORMAT": "ksql.persistence.default.format.key",
     "VALUE_FORMAT": "ksql.persistence.default.format.value",
 }
+TOPIC_PREFIX = "ksql.output.topic.name.prefix"
 LIMITS = {"COLLECT_LIST": "ksql.functions.collect_list.limit", "COLLECT_SET": "ksql.functions.collect_set.limit"}
 
 
@@ -96,8 +97,9 @@ def of_query(
             "TIMESTAMP of what a query writes is the time of its records here; declare it where the topic is read",
             given["TIMESTAMP"].at,
         )
-    topic = check_topic(_text(given, "KAFKA_TOPIC") or statement.name)
-    made = _given(given, topic, key or formats[0], value or formats[1], statement.at, delimiters)
+    topic = check_topic(_text(given, "KAFKA_TOPIC") or settings.get(TOPIC_PREFIX, "") + statement.name)
+    own_key = formats[0] if formats[0] != "NONE" else settings.get(DEFAULTS["KEY_FORMAT"], formats[0]).upper()
+    made = _given(given, topic, key or own_key, value or formats[1], statement.at, delimiters)
     return _wrapped(made, given, settings)
 
 

@@ -77,7 +77,8 @@ def beginning(query: Query, find: Find, name: str) -> Joined:
     pseudo = tuple(Seen(name, alias, column(name.lower(), kind)) for name, kind in PSEUDO.items())
     own = {column.name for column in left.columns}
     bounds = tuple(Seen(name, alias, bound(name)) for name in BOUNDS if left.is_windowed and name not in own)
-    return Joined(left.made.node, (_side(left, alias, bounds),), Visible(columns, (*pseudo, *bounds)), left.made.key,
+    every = _side(left, alias, bounds if is_table else ())  # as in ksqlDB; its tables of windows can't be selected from
+    return Joined(left.made.node, (every,), Visible(columns, (*pseudo, *bounds)), left.made.key,
                   (), is_table)  # fmt: skip
 
 

@@ -209,8 +209,9 @@ class Script:
     def _insert(self, statement: s.InsertSelect) -> None:
         target = self.catalog.get(statement.target, statement.at)
         if target.kind == "TABLE":
-            raise SqlError("INSERT INTO can only be used to insert into a stream. "
-                           f"{target.name} is a table", statement.at)  # fmt: skip
+            raise SqlError(
+                f"INSERT INTO can only be used to insert into a stream. {target.name} is a table", statement.at
+            )
         if target.is_source:
             raise SqlError(f"cannot insert into read-only stream: {target.name}", statement.at)
         if target.name in self._reached(statement.query):

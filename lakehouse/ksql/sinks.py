@@ -83,8 +83,13 @@ def check_format(made: Relational, format: str, at: int, *, is_wrapped: bool = T
 
 
 def check_key(made: Relational, statement: CreateAs) -> None:
-    """Raise SqlError for KEY_FORMAT='NONE' beside a key."""
+    """Raise SqlError for KEY_FORMAT='NONE' beside a key, and for another one where there is none."""
     format = statement.properties.get("KEY_FORMAT")
+    if not made.key and isinstance(format, Value) and str(format.value).upper() != "NONE":
+        raise SqlError("KEY_FORMAT is for a stream with a key, and this one has none. Leave it out", format.at)
+    wraps = statement.properties.get("WRAP_SINGLE_VALUE")
+    if wraps is not None and len(made.columns) - len(made.key) > 1:
+        raise SqlError("WRAP_SINGLE_VALUE is for a query that gives one value column", wraps.at)
     if made.key and isinstance(format, Value) and str(format.value).upper() == "NONE":
         shown = ", ".join(f"{c.name} {c.kind} KEY" for c in made.columns if c.is_key)
         raise SqlError(f"the 'NONE' format can only be used when no columns are defined. Got: {shown}", format.at)

@@ -58,6 +58,8 @@ def declared(statement: CreateSource, text: str, settings: Mapping[str, str]) ->
 
 def _columns(statement: CreateSource, given: With) -> _Columns:
     elements = statement.elements
+    if statement.is_source and statement.replace:
+        raise SqlError(f"a SOURCE can't be replaced: CREATE SOURCE {statement.kind} {statement.name}", statement.at)
     if not elements:
         raise SqlError(
             "the columns are not named, and there is no schema registry to ask for them yet. Write them: "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -214,6 +215,7 @@ STRICT: dict[str, Callable[..., Any]] = {
     "encode": _encode,
     "decode": _decode,
     "conv": _conv,
+    "md5": lambda value: hashlib.md5(value.encode() if isinstance(value, str) else value).hexdigest(),
     "get_json_object": _at_path,
     "json_array_length": _length,
     "json_object_keys": _keys,

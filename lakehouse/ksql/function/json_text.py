@@ -40,6 +40,12 @@ def _records(of: str) -> str:
     return let(f"try_parse_json({of})", "_parsed", fields)
 
 
+def _fields(of: str) -> str:
+    """The fields of an object: texts as they are, other values as JSON has them; null for anything else."""
+    made = f"transform_values(from_json({of}, 'map<string, string>'), (_name, _written) -> coalesce(_written, 'null'))"
+    return f"CASE WHEN {_type(f'try_parse_json({of})')} LIKE 'OBJECT%' THEN {made} END"
+
+
 def _items(of: str) -> str:
     """The values of an array, each as JSON has it; null for anything else."""
 
@@ -174,8 +180,8 @@ FUNCTIONS: tuple[Function, ...] = (
         ("JSON_KEYS('{\"a\": 1, \"b\": 2}')", ["a", "b"]), ("JSON_KEYS('[1]')", None),
     ),
     function(
-        "JSON_RECORDS", _FAMILY, "text", lambda of: _records(of.text), k.map_of(k.STRING, k.STRING),
-        ("JSON_RECORDS('{\"a\": \"x\", \"b\": {\"c\": 2}, \"d\": null}')", {"a": '"x"', "b": '{"c":2}', "d": "null"}),
+        "JSON_RECORDS", _FAMILY, "text", lambda of: _fields(of.text), k.map_of(k.STRING, k.STRING),
+        ("JSON_RECORDS('{\"a\": \"x\", \"b\": {\"c\": 2}, \"d\": null}')", {"a": "x", "b": '{"c":2}', "d": "null"}),
         ("JSON_RECORDS('[]')", None), nulls="null if an argument is null, or not an object",
     ),
     function(

@@ -142,6 +142,10 @@ def _escaped(of: Sql) -> str:
 _MASKS = "text? text? text? text?"
 FUNCTIONS: tuple[Function, ...] = (
     function("UCASE", _FAMILY, "text", "upper({0})", k.STRING, ("UCASE('aB')", "AB"), ("UCASE(NULL)", None)),
+    function(
+        "MD5", _FAMILY, "text", "md5({0})", k.STRING, ("MD5('a')", "0cc175b9c0f1b6a831c399e269772661"),
+        ("MD5(NULL)", None),
+    ),
     function("LCASE", _FAMILY, "text", "lower({0})", k.STRING, ("LCASE('aB')", "ab"), ("LCASE(NULL)", None)),
     function(
         "TRIM", _FAMILY, "text", "btrim({0}, ' \\t\\n\\r')", k.STRING, ("TRIM('  a b ')", "a b"),

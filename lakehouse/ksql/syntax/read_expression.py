@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -120,7 +121,10 @@ class ExpressionReader:
         return t.Value(value, at=at)
 
     def _double(self, part: Part, at: int) -> t.Expr:
-        return t.Value(float(part.children[0]), at=at)
+        value = float(part.children[0])
+        if math.isinf(value):
+            raise SqlError(f"a number beyond the largest DOUBLE: {part.children[0]}", at)
+        return t.Value(value, at=at)
 
     def _string(self, part: Part, at: int) -> t.Expr:
         return t.Value(text_of(part.children[0]), at=at)
@@ -224,6 +228,11 @@ class ExpressionReader:
                 _check_names([name for name, _ in members], at_of(part))
                 return k.struct(dict(members))
         name, *digits = part.children
+        if part.data == "twice_named_type":  # VARCHAR(STRING), as ksqlDB shows types
+            kind, again = (self._plain_kind(word, [], at_of(part)) for word in (name_of(name), str(digits[0]).upper()))
+            if kind != again:
+                raise SqlError(f"{kind} has no length of {again}", at_of(part))
+            return kind
         return self._plain_kind(name_of(name), [_digits(d) for d in digits], at_of(part))
 
     def _plain_kind(self, word: str, digits: list[int], at: int) -> Kind:

@@ -146,7 +146,7 @@ def _written(value: Any) -> str:
     """A value as JSON, compact, its numbers as Java writes them."""
     match value:
         case Number():
-            return value if value.lstrip("-").isdecimal() else java_double(float(value))
+            return str(value) if value.lstrip("-").isdecimal() else java_double(float(value))
         case dict():
             return "{" + ",".join(f"{_quoted(name)}:{_written(item)}" for name, item in value.items()) + "}"
         case list():

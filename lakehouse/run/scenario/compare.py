@@ -246,6 +246,8 @@ def _equal(want: Any, found: Any) -> bool:
                 return want == java_double(found)
             number = isinstance(want, int | Decimal | float) and not isinstance(want, bool)
             return number and abs(float(want) - found) <= DOUBLE_TOLERANCE
+        case int() if isinstance(want, Decimal) and not isinstance(found, bool):
+            return want == found
         case Decimal():
             exact = isinstance(want, int | Decimal | str) and not isinstance(want, bool)
             return exact and _decimal(want).as_tuple() == found.as_tuple()
