@@ -30,12 +30,10 @@ class Side:
     columns: tuple[SqlColumn, ...]
 
 
-def named_items(
-    items: Iterable[Item], sides: Sequence[Side], scope: Visible, *, rowkey: bool = False
-) -> list[NamedItem]:
+def named_items(items: Iterable[Item], sides: Sequence[Side], scope: Visible, *, rowkey: str = "") -> list[NamedItem]:
     """Return the items with * spelled out, each under its name. Raises SqlError for a name that is given twice.
 
-    rowkey: whether * begins with ROWKEY, the key of a join that no column is.
+    rowkey: the name of a join's key that no column is; * begins with it.
     """
     found: list[NamedItem] = []
     clashing = _clashing(sides)
@@ -45,7 +43,7 @@ def named_items(
     for item in items:
         if item.expression is None:
             if rowkey and item.of is None:
-                found.append(NamedItem("ROWKEY", t.Name("ROWKEY", at=item.at)))
+                found.append(NamedItem(rowkey, t.Name(rowkey, at=item.at)))
             found += _every(item, sides)
         elif isinstance(item.expression, t.FieldOf) and item.expression.name is None:
             of = item.expression.of

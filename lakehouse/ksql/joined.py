@@ -197,12 +197,20 @@ def _name_key(so_far: Joining, join: JoinClause, key: Sql, mine: t.Expr, theirs:
             shown = f"{side.of}.{side.name}" if side.of else side.name
             keys.append(JoinKey(text, key if join.how == absent_in else so_far.scope.sql(side), shown))
     keys += [JoinKey(one.by, key, one.shown) for one in before if one.by not in {of.by for of in keys}]
-    so_far.rowkey = join.how == "outer" or not keys
+    so_far.pseudo = [one for one in so_far.pseudo if one.name != so_far.rowkey]
+    so_far.rowkey = _rowkey(so_far) if join.how == "outer" or not keys else ""
     if so_far.rowkey:
-        so_far.pseudo = [one for one in so_far.pseudo if one.name != "ROWKEY"] + [Seen("ROWKEY", "", key)]
-        so_far.keys = [JoinKey(key.text, key, "ROWKEY")]
+        so_far.pseudo = [*so_far.pseudo, Seen(so_far.rowkey, "", key)]
+        so_far.keys = [JoinKey(key.text, key, so_far.rowkey)]
     else:
         so_far.keys = [*keys, JoinKey(key.text, key, key.text)]
+
+
+def _rowkey(so_far: Joining) -> str:
+    """The name of a key that no column is: ROWKEY, with a number where a column has that name."""
+    taken = {column.name for side in so_far.sides for column in side.columns}
+    names = ("ROWKEY", *(f"ROWKEY_{number}" for number in range(1, len(taken) + 1)))
+    return next(name for name in names if name not in taken)
 
 
 def _on_key(join: JoinClause, scope: Visible, right: Entry) -> tuple[Sql, t.Expr, t.Expr]:

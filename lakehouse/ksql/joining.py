@@ -28,8 +28,8 @@ class JoinKey:
 class Joined:
     """What FROM means: the node, its sides, the columns, the key's names.
 
-    keys: the ways to select the key of a join; none if it is `key`. is_table: the node holds rows. rowkey: the key is
-    no column of a source, and is called ROWKEY.
+    keys: the ways to select the key of a join; none if it is `key`. is_table: the node holds rows. rowkey: the
+    name of a key that is no column of a source: ROWKEY, or ROWKEY_1 beside a column of that name.
     """
 
     node: Stream | Table
@@ -38,7 +38,7 @@ class Joined:
     key: tuple[str, ...]
     keys: tuple[JoinKey, ...] = ()
     is_table: bool = False
-    rowkey: bool = False
+    rowkey: str = ""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class Joining:
     is_table: bool
     keys: list[JoinKey] = field(default_factory=list)
     equal: set[str] = field(default_factory=set)
-    rowkey: bool = False
+    rowkey: str = ""
 
     @property
     def scope(self) -> Visible:

@@ -30,13 +30,13 @@ def as_written(of: Relational) -> Stream:
 
 
 def widened(made: Relational, columns: tuple[SqlColumn, ...]) -> Relational:
-    """Return what INSERT INTO writes: numbers as the sink's wider ones, where the columns are its columns otherwise."""
+    """Return what INSERT INTO writes: numbers as the sink's wider ones, texts as its moments, where the columns are its
+    columns otherwise."""
     pairs = list(zip(made.columns, columns, strict=False))
     narrow = {
         one.name: other
         for one, other in pairs
-        if one.kind != other.kind and not other.is_key and one.kind.is_number and other.kind.is_number
-        and k.common([one.kind, other.kind]) == other.kind
+        if one.kind != other.kind and not other.is_key and _widens(one.kind, other.kind)
     }  # fmt: skip
     if not narrow or [one.name for one, _ in pairs] != [other.name for _, other in pairs]:
         return made
@@ -44,6 +44,16 @@ def widened(made: Relational, columns: tuple[SqlColumn, ...]) -> Relational:
     casts = {name: cast(column(name, one.kind), narrow[name].kind, 0).text for one in made.columns
              if (name := one.name) in narrow}  # fmt: skip
     return Relational(made.node.with_columns(**casts), tuple(narrow.get(one.name, one) for one in made.columns))
+
+
+def _widens(of: Kind, to: Kind) -> bool:
+    """Whether INSERT INTO casts a type to another: a whole number also to a DECIMAL into which not every one fits."""
+    if of.name == to.name == "DECIMAL":
+        (precision, scale), (wide, to_scale) = of.digits, to.digits
+        return scale <= to_scale and precision - scale <= wide - to_scale
+    if of.is_number and to.is_number:
+        return k.NUMBERS.index(of.name) < k.NUMBERS.index(to.name)
+    return of == k.STRING and to.name in k.MOMENTS
 
 
 def sink_of(of: Stream | Changes, entry: Entry) -> Sink:
