@@ -15,7 +15,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from lakehouse.formats.json_text import timestamp_text
+from lakehouse.formats.json_text import decimal_text, timestamp_text
 from lakehouse.formats.text_value import from_text
 from lakehouse.formats.unfit import Unfit, clipped, utf8
 from lakehouse.plan.schema import Column
@@ -82,7 +82,7 @@ def _field(value: Any) -> str:
         case float():
             return java_double(value)
         case Decimal():
-            return format(value, "f")
+            return decimal_text(value)
         case datetime():
             return timestamp_text(value)
         case date():

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from lakehouse.formats.unfit import Unfit
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import EPOCH, Column, base_type, parse_type
 
@@ -59,7 +60,12 @@ def moments(row: Mapping[str, Any] | None, columns: tuple[Column, ...]) -> dict[
     if row is None:
         return None
     kinds = {column.name: column.type for column in columns if column.name not in WINDOW_COLUMNS}
-    return {name: _moment(parse_type(kinds[name]))(value) if name in kinds else value for name, value in row.items()}
+    try:
+        return {
+            name: _moment(parse_type(kinds[name]))(value) if name in kinds else value for name, value in row.items()
+        }
+    except OverflowError as error:
+        raise Unfit("expected a time within the years 1 to 9999, found a number beyond them") from error
 
 
 def _moment(kind: exp.DataType) -> Callable[[Any], Any]:

@@ -1,8 +1,8 @@
 """JSON text: parsed strictly, without losing anything that has a meaning, and written compactly.
 
-A parsed object is `Members`, its fields in order with duplicates. Numbers with a point or an exponent are
-`Decimal`, so that no digit is lost before the column's type is known; a `float` is one of NaN, Infinity and
--Infinity, which are not JSON, but which Python's own encoder and others write, and Spark reads.
+A parsed object is `Members`, its fields in order with duplicates. A number is a `JsonNumber`, its text, so that nothing
+is lost, or computed, before the column's type is known; a `float` is one of NaN, Infinity and -Infinity, which are not
+JSON, but which Python's own encoder and others write, and Spark reads.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import Any
 
-from lakehouse.formats.unfit import Unfit, clipped
+from lakehouse.formats.unfit import Unfit, check_length, clipped
 from lakehouse.semantics.java_double import java_double
 
 BLANKS = " \t\r\n"
-# The same limits as in Jackson, Spark's JSON parser.
-_NUMBER_LENGTH_MAX = 1000
-_DEPTH_MAX = 1000
+_DEPTH_MAX = 1000  # the same limit as in Jackson, Spark's JSON parser
 # Python's parser uses one of Python's frames per level, and may itself be called from deep down.
 _FRAMES = 20 * _DEPTH_MAX
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
@@ -36,23 +34,23 @@ class Members(tuple[tuple[str, Any], ...]):
     __slots__ = ()
 
 
+class JsonNumber(str):
+    """A number as it is written in JSON. It is no text: `isinstance(value, str)` must be asked after this."""
+
+    __slots__ = ()
+
+
 CONSTANTS = {None: "null", True: "true", False: "false"}
 ESCAPE = re.compile(r"\\(u[0-9a-f]{4}|.)")
 BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")
 
 
-def _sized(text: str) -> str:
-    if len(text) > _NUMBER_LENGTH_MAX:
-        raise Unfit(f"a number of {len(text)} characters; {_NUMBER_LENGTH_MAX} are allowed")
-    return text
+def _number(text: str) -> JsonNumber:
+    check_length(text)
+    return JsonNumber(text)
 
 
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=Members,
-    parse_int=lambda text: int(_sized(text)),
-    parse_float=lambda text: Decimal(_sized(text)),
-    parse_constant=float,
-)
+_DECODER = json.JSONDecoder(object_pairs_hook=Members, parse_int=_number, parse_float=_number, parse_constant=float)
 
 
 def parse(text: str) -> Any:
@@ -91,8 +89,6 @@ def _decoded(stripped: str) -> tuple[Any, int]:
         raise
     except json.JSONDecodeError as error:
         raise Unfit(f"expected JSON: {error.msg} at character {error.pos}") from error
-    except (ValueError, ArithmeticError) as error:
-        raise Unfit(f"expected JSON: {clipped(str(error))}") from error
 
 
 def _check_depth(text: str) -> None:
@@ -143,19 +139,25 @@ def _first_without_comma(pairs: list[Any]) -> list[Any]:
 
 
 def _scalar(value: Any) -> str:
-    if isinstance(value, Decimal | float):
-        # A number too large for a double is "Infinity" with the quotes, even as the whole text of a string column.
-        text = java_double(float(value))
-        return text if text[-1].isdigit() else f'"{text}"'
-    return _quoted(value) if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, JsonNumber):
+        return value
+    if isinstance(value, float):
+        return f'"{java_double(value)}"'  # what is not finite has quotes, even as the whole text of a string column
+    return _quoted(value) if isinstance(value, str) else CONSTANTS[value]
 
 
 def _quoted(text: str) -> str:
-    """Return a string as Java writes it: escapes in capitals, and two of them for a character beyond 16 bits."""
-    written = encode_basestring(text if text.isascii() else no_surrogates(text))
+    """Return a string as Java writes it: escapes in capitals, and two of them for a character beyond 16 bits.
+
+    Half of a surrogate pair, which has no UTF-8, is an escape, too.
+    """
+    written = encode_basestring(text)
     if "\\" in written:
         written = ESCAPE.sub(lambda found: "\\u" + found[1][1:].upper() if found[1][0] == "u" else found[0], written)
-    return written if written.isascii() else BEYOND_16_BITS.sub(lambda found: _pair(found[0]), written)
+    if written.isascii():
+        return written
+    written = _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04X}", written)
+    return BEYOND_16_BITS.sub(lambda found: _pair(found[0]), written)
 
 
 def _pair(character: str) -> str:
@@ -180,7 +182,7 @@ def write(value: Any) -> str:
         case float():
             return repr(value) if abs(value) < float("inf") else f'"{java_double(value)}"'
         case Decimal():
-            return format(value, "f")
+            return decimal_text(value)
         case datetime():
             return f'"{timestamp_text(value)}"'
         case date():
@@ -192,6 +194,11 @@ def write(value: Any) -> str:
         case list() | tuple():
             return "[" + ",".join(map(write, value)) + "]"
     raise TypeError(f"{value!r} has no JSON form")
+
+
+def decimal_text(value: Decimal) -> str:
+    """Return a decimal with all its digits; with an exponent, if it would have hundreds of zeros."""
+    return format(value, "f") if abs(value.adjusted()) < 100 else str(value)
 
 
 def timestamp_text(value: datetime) -> str:

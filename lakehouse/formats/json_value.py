@@ -9,7 +9,7 @@ records; this is the same in Python, for the model and for the records that Spar
 | integers    | JSON integers in the type's range; not 1.0, not "1", not true                                |
 | double      | numbers; NaN, Infinity and -Infinity, in quotes or bare                                      |
 | decimal     | numbers, also as text, rounded half up to the scale; too many digits are unfit               |
-| string      | texts; true and numbers as text (1.50 is "1.5", as in Java); objects as their JSON           |
+| string      | texts; true and objects as their JSON, without blanks; numbers as they are written: 1.50     |
 | timestamp   | ISO text, in UTC unless it names a zone; an integer means epoch *seconds*                    |
 | date        | ISO text                                                                                     |
 | binary      | base64 text                                                                                  |
@@ -21,21 +21,21 @@ As ksqlDB reads JSON ("any case") names are not case-sensitive, a number may sta
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import lru_cache
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from sqlglot import exp
 
-from lakehouse.formats.json_text import Members, no_surrogates, parse, parse_value, write, write_parsed
+from lakehouse.formats.json_text import JsonNumber, Members, no_surrogates, parse, parse_value, write, write_parsed
 from lakehouse.formats.text_value import (
     INTEGER_BITS,
     NOT_FINITE,
     decimal_parts,
-    fit_decimal,
     float32,
     integer_in_range,
     parse_binary,
@@ -43,14 +43,16 @@ from lakehouse.formats.text_value import (
     parse_decimal,
     parse_timestamp,
 )
-from lakehouse.formats.unfit import Unfit, expected, utf8
+from lakehouse.formats.unfit import Unfit, check_length, expected, utf8
 from lakehouse.plan.schema import Column, base_type, parse_type
+from lakehouse.semantics.number_text import NUMBER, exact, whole_part
 
 UPPER = str.maketrans(ascii_lowercase, ascii_uppercase)
 
 JsonReader = Callable[[Any], Any]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_WHOLE = re.compile(r"[+-]?[0-9]+")
 
 
 def decode(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
@@ -153,53 +155,47 @@ def _nested(tree: exp.DataType, base: str, kind: str, any_case: bool) -> JsonRea
     if base == "array":
         return lambda value: [None if item is None else inner[0](item) for item in _list(value, kind)]
     # The names in a JSON object are texts, so the key of a map is a string, whatever its declared type.
-    return lambda value: {n: None if v is None else inner[1](v) for n, v in _members(value, kind)}
+    return lambda value: {no_surrogates(n): None if v is None else inner[1](v) for n, v in _members(value, kind)}
 
 
 def _unquoted(value: Any, *, whole: bool) -> Any:
     """A number that stands in quotes, or is to be cut off, as a number; anything else as it is."""
-    if isinstance(value, str) and value not in NOT_FINITE:
-        try:
-            number = Decimal(value)
-        except InvalidOperation:
+    if not isinstance(value, str) or value in NOT_FINITE:
+        return value
+    if not isinstance(value, JsonNumber):
+        text = value if whole else value.strip()
+        if not (_WHOLE if whole else NUMBER).fullmatch(text):
             return value
-        if not number.is_finite() or (whole and not _is_whole_text(value)):
-            return value
-        return int(number) if whole else number
-    return int(value) if whole and isinstance(value, Decimal) else value
-
-
-def _is_whole_text(value: str) -> bool:
-    return value.removeprefix("-").removeprefix("+").isdecimal()
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | Decimal) and not isinstance(value, bool)
+        check_length(text)
+        value = JsonNumber(text)
+    if whole and not _WHOLE.fullmatch(value):
+        cut = whole_part(exact(value))
+        return value if cut is None else JsonNumber(cut)
+    return value
 
 
 def _integer(value: Any, kind: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
+    if not isinstance(value, JsonNumber) or not _WHOLE.fullmatch(value):
         raise expected(kind, _shown(value))
-    return integer_in_range(value, kind)
+    return integer_in_range(int(value), kind)
 
 
 def _double(value: Any, kind: str) -> float:
+    if isinstance(value, JsonNumber | float):
+        number = float(value)  # infinite beyond the largest double
+        return (
+            0.0 if not number and isinstance(value, JsonNumber) and _WHOLE.fullmatch(value) else number
+        )  # -0 is whole
     if isinstance(value, str) and value in NOT_FINITE:
         return NOT_FINITE[value]
-    if not (_is_number(value) or isinstance(value, float)):
-        raise expected(kind, _shown(value))
-    try:
-        return float(value)
-    except OverflowError:  # an integer beyond the largest double, which is infinite, as with a decimal point
-        return float("inf") if value > 0 else float("-inf")
+    raise expected(kind, _shown(value))
 
 
 def _decimal(value: Any, precision: int, scale: int) -> Decimal:
-    if isinstance(value, str):  # Spark drops the commas of "1,234.50"
-        return parse_decimal(value.replace(",", ""), precision, scale)
-    if not _is_number(value):
+    if not isinstance(value, str):
         raise expected(f"decimal({precision}, {scale})", _shown(value))
-    return fit_decimal(Decimal(value), precision, scale)
+    # In a text, Spark drops the commas of "1,234.50".
+    return parse_decimal(value if isinstance(value, JsonNumber) else value.replace(",", ""), precision, scale)
 
 
 def _boolean(value: Any) -> bool:
@@ -213,16 +209,16 @@ def _string(value: Any) -> str:
 
 
 def _timestamp(value: Any) -> datetime:
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, JsonNumber) and _WHOLE.fullmatch(value):
         try:
-            return _EPOCH + timedelta(seconds=value)
+            return _EPOCH + timedelta(seconds=int(value))
         except OverflowError as error:
             raise expected("timestamp (an integer is epoch seconds)", _shown(value)) from error
     return parse_timestamp(_text(value, "timestamp"))
 
 
 def _text(value: Any, kind: str) -> str:
-    if not isinstance(value, str):
+    if not isinstance(value, str) or isinstance(value, JsonNumber):
         raise expected(kind, _shown(value))
     return value
 
@@ -240,6 +236,4 @@ def _list(value: Any, kind: str) -> list[Any]:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, str):
-        return repr(value)
-    return str(value) if isinstance(value, Decimal) else write_parsed(value)
+    return repr(value) if isinstance(value, str) and not isinstance(value, JsonNumber) else write_parsed(value)

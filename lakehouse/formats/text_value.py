@@ -1,8 +1,9 @@
 """Values written as text: numbers, dates, timestamps and binaries in JSON strings and delimited fields.
 
 Dates and timestamps are read as in Spark (its cast from string): ISO, with or without a zone, which is UTC by
-default; "2013", "2013-6" and "2013-6-1 9" are moments too, and a zone is allowed only after seconds. Texts that
-depend on today ("12:30") are refused, and so are years that Python does not have; it has 1 to 9999.
+default; "2013", "2013-6" and "2013-6-1 9" are moments too. So are ISO 8601's other forms that programs write, see
+`lakehouse.semantics.iso_text`. Texts that depend on today ("12:30") are refused, and so are years that Python does not
+have; it has 1 to 9999.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import binascii
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from decimal import ROUND_HALF_UP, Decimal, DecimalException, localcontext
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from functools import lru_cache
 from struct import pack, unpack
 from typing import Any
@@ -20,8 +21,10 @@ from zoneinfo import ZoneInfo
 
 from sqlglot import exp
 
-from lakehouse.formats.unfit import Unfit, expected
+from lakehouse.formats.unfit import Unfit, check_length, expected
 from lakehouse.plan.schema import base_type, parse_type
+from lakehouse.semantics import iso_text
+from lakehouse.semantics.number_text import NUMBER, exact
 
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 NOT_FINITE = {"NaN": float("nan")}
@@ -29,7 +32,6 @@ NOT_FINITE |= {name: float("inf") for name in ("Infinity", "+Infinity", "+INF")}
 NOT_FINITE |= {name: float("-inf") for name in ("-Infinity", "-INF")}
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,100}")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _DATE = re.compile(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[T ].*)?)?)?", re.DOTALL)
 _MOMENT = re.compile(
     r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
@@ -79,27 +81,33 @@ def fit_decimal(value: Decimal, precision: int, scale: int) -> Decimal:
 
 def parse_decimal(text: str, precision: int, scale: int) -> Decimal:
     """Return a number's text as a decimal of that type."""
-    if not _NUMBER.fullmatch(text):
+    if not NUMBER.fullmatch(text):
         raise expected(f"decimal({precision}, {scale})", repr(text))
-    try:
-        return fit_decimal(Decimal(text), precision, scale)
-    except DecimalException as error:
-        raise expected(f"decimal({precision}, {scale})", repr(text)) from error
+    check_length(text)
+    return fit_decimal(exact(text), precision, scale)
 
 
 def parse_timestamp(text: str) -> datetime:
     """Return the moment in an ISO text, in UTC. Digits after the microseconds are cut off."""
-    found = _MOMENT.fullmatch(text.strip())
+    found = _moment(text.strip()) or _moment(iso_text.plain(text))
     if found is None:
         raise expected("timestamp", repr(text))
+    return found
+
+
+def _moment(text: str) -> datetime | None:
+    """The moment in a text as Spark reads it; None if there is none."""
+    found = _MOMENT.fullmatch(text)
+    if found is None:
+        return None
     year, month, day = (int(part or 1) for part in found.group(1, 2, 3))
     hour, minute, second = (int(part or 0) for part in found.group(4, 5, 6))
     micros = int((found[7] or "")[:6].ljust(6, "0"))
     try:
         zone = _zone(found[8].strip()) if found[8] else UTC
         return datetime(year, month, day, hour, minute, second, micros, tzinfo=zone).astimezone(UTC)
-    except (ValueError, OverflowError, KeyError, OSError) as error:
-        raise expected("timestamp", repr(text)) from error
+    except (ValueError, OverflowError, KeyError, OSError):
+        return None
 
 
 @lru_cache(maxsize=1024)
@@ -118,7 +126,7 @@ def _zone(name: str) -> tzinfo:
 
 def parse_date(text: str) -> date:
     """Return the date in an ISO text; for a timestamp's text, the date as written."""
-    found = _DATE.fullmatch(text.strip())
+    found = _DATE.fullmatch(text.strip()) or _DATE.fullmatch(iso_text.plain(text))
     if found is None:
         raise expected("date", repr(text))
     year, month, day = found.groups()
@@ -175,8 +183,9 @@ def _double(text: str, kind: str) -> float:
     stripped = text.strip()
     if stripped in NOT_FINITE:
         return NOT_FINITE[stripped]
-    if not _NUMBER.fullmatch(stripped):
+    if not NUMBER.fullmatch(stripped):
         raise expected(kind, repr(text))
+    check_length(stripped)
     return float(stripped)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from lakehouse.semantics.number_text import LENGTH_MAX, digits
+
 # The part of a reason that differs from record to record: without it, the same fault of many records has one reason.
 FOUND = r"(?s)(, found |; found | at character ).*"
 
@@ -18,6 +20,12 @@ def clipped(text: str, length_max: int = 80) -> str:
 def expected(kind: str, found: str) -> Unfit:
     """Return the error for a value that is not of its type; `found` is the value as a reader would recognize it."""
     return Unfit(f"expected {kind}, found {clipped(found)}")
+
+
+def check_length(number: str) -> None:
+    """Raise Unfit for a number's text that is too long: a record may have megabytes of digits."""
+    if len(number) > LENGTH_MAX and digits(number) > LENGTH_MAX:
+        raise Unfit(f"a number of {digits(number)} digits; {LENGTH_MAX} are allowed")
 
 
 def utf8(data: bytes) -> str:

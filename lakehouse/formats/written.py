@@ -56,9 +56,9 @@ def key_bytes(source: Source, key: Any, window: Mapping[str, int] | None = None)
         own = key_bytes(replace(source, key=source.key[:-2], key_format=format), key)
         return windowed_key.with_window(own or b"", kind, Span(int(window["start"]), int(window["end"])))
     if source.key_format == "none":
-        return key.encode("utf-8") if isinstance(key, str) else write(key).encode("utf-8")
+        return _utf8(key if isinstance(key, str) else write(key))
     if delimiter(source.key_format) and isinstance(key, str):
-        return key.encode("utf-8")
+        return _utf8(key)
     columns = source.key
     if len(columns) == 1:
         key = {columns[0].name: key}
@@ -77,10 +77,17 @@ def value_bytes(source: Source, value: Any) -> bytes | None:
         except (TypeError, ValueError) as error:
             raise Unfit(str(error)) from error
     if delimiter(source.value_format) and not isinstance(value, Mapping):
-        return str(value).encode("utf-8")
+        return _utf8(str(value))
     if source.value_format == "kafka" and not isinstance(value, Mapping):
         value = {source.value[0].name: value}
     return _encoded(source.value_format, source.value, value)
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise Unfit(f"found {clipped(ascii(text))}: half of a surrogate pair is no text in UTF-8") from error
 
 
 def _encoded(format: str, columns: tuple[Column, ...], row: Any) -> bytes | None:

@@ -18,10 +18,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from lakehouse.errors import KafkaUnavailable, LakehouseError
 from lakehouse.kafka.options import for_librdkafka, refused
 from lakehouse.kafka.topics import Cluster
+from lakehouse.semantics import iso_text
 
 DELIVERY_TIMEOUT_SECONDS = 60.0
 _ONE_AT_A_TIME = threading.Lock()
-_DECODER = json.JSONDecoder()
+# What is in a value is only passed over: of a number that has any length its text. A timestamp has few digits.
+_DECODER = json.JSONDecoder(parse_int=lambda text: int(text) if len(text) < 30 else text, parse_float=str)
 # A string in JSON, which is kept, or the blanks between its parts.
 _BLANKS = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 
@@ -166,7 +168,7 @@ def parse_lines(lines: Iterable[str], format: Literal["json", "tsv"]) -> Iterato
 
 def _from_json(line: str) -> ProducerRecord:
     try:
-        found = json.loads(line)
+        found = _DECODER.decode(line)
     except json.JSONDecodeError as error:
         raise ValueError(
             f'found text that is not JSON ({error.msg} at column {error.colno}); expected {{"key": ..., "value": ...}}'
@@ -248,7 +250,7 @@ def _timestamp(value: object) -> int | None:
         if value.strip().lstrip("-").isdigit():
             return int(value)
         try:
-            moment = datetime.fromisoformat(value.strip())
+            moment = datetime.fromisoformat(iso_text.plain(value))
         except ValueError:
             pass
         else:

@@ -10,10 +10,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from lakehouse.model.scalar import BLANKS, DOUBLE_TEXT
+from lakehouse.model.scalar import BLANKS
+from lakehouse.semantics.number_text import LENGTH_MAX, NUMBER, exact
 
 # More digits than any product of two decimals has; a quotient is rounded far behind the digits that Spark keeps.
 _DIGITS = Context(prec=120, rounding=ROUND_HALF_UP)
+_WIDEST = 38
+_WIDE = Context(prec=2 * LENGTH_MAX)
 
 
 def exactly(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -33,15 +36,21 @@ def to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
 
     def cast(value: Any) -> Decimal | None:
         if isinstance(value, str):
-            if not DOUBLE_TEXT.fullmatch(value.strip(BLANKS)):
+            if len(value) > LENGTH_MAX or not NUMBER.fullmatch(value.strip(BLANKS)):
                 return None
-            value = value.strip(BLANKS)
+            value = exact(value.strip(BLANKS))
+            _, digits, exponent = value.as_tuple()
+            if len(digits) + int(exponent) > _WIDEST:  # Spark looks at no zeros: 0e40 does not fit either
+                return None
         if isinstance(value, float):
             if not math.isfinite(value):
                 return None
             value = repr(value)
-        with localcontext(_DIGITS):
-            made = Decimal(value).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+        number = Decimal(value)
+        if number and number.adjusted() > precision:
+            return None  # before rounding, which writes its digits out
+        with localcontext(_WIDE):
+            made = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
         return made if made.adjusted() < precision - scale or not made else None
 
     return cast

@@ -40,7 +40,7 @@ def evaluate(item: Expression, values: ColumnValues) -> Any:
     """Return an expression's value over columns by lower-case name; NeedsSpark if Python can't tell."""
     try:
         return _compiled(item.text)(values)
-    except (TypeError, ValueError, OverflowError) as error:  # arguments that Spark casts, other forms of a function
+    except (TypeError, ValueError, ArithmeticError) as error:  # arguments that Spark casts, other forms of a function
         raise NeedsSpark(f"{item.text}: the model can't compute it ({error}); run this on Spark.") from error
 
 

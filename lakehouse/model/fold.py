@@ -16,7 +16,7 @@ from lakehouse.plan.operator import Aggregate, Expire, Final, Fold, Latest, Late
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.clock import Clock
-from lakehouse.semantics.moment import milliseconds, moment
+from lakehouse.semantics.moment import microseconds, milliseconds, moment
 from lakehouse.semantics.operators.cell import Arrival, Cell, Cells
 from lakehouse.semantics.operators.undo import same_change
 from lakehouse.semantics.position import Position
@@ -89,14 +89,14 @@ def _latest_by(fold: LatestBy, given: Given, made: Made) -> Iterator[Change]:
             continue
         order = evaluate(fold.order, event.values)
         if isinstance(order, datetime):
-            order = milliseconds(order)
-        elif order is None and fold.is_time:
-            order = event.timestamp
+            order = microseconds(order)
+        elif fold.is_time:
+            order = (event.timestamp if order is None else order) * 1000
         if order is not None and fold.remembers is not None:
             # Markers expire by the watermark: a partition that lags behind it must not bring deleted rows back.
-            judged = given.judged
-            now = judged[event.position] if judged is not None else _horizon(clock, event, order, given.table.lag)
-            order = order if order > now - fold.remembers else None
+            judged, time = given.judged, order // 1000
+            now = judged[event.position] if judged is not None else _horizon(clock, event, time, given.table.lag)
+            order = order if time > now - fold.remembers else None
         if order is None:
             made.late.append(Late(event.record.identity, event.position, None))
         elif given.counts(event) and (change.key not in orders or orders[change.key] <= order):

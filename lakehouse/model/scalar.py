@@ -10,17 +10,20 @@ import math
 import operator
 import re
 from collections.abc import Callable, Sequence
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import date, datetime, timedelta
+from decimal import Decimal, localcontext
+from struct import pack, unpack
 from typing import Any, TypeVar
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.semantics.java_double import java_double
+from lakehouse.semantics.moment import EPOCH
+from lakehouse.semantics.number_text import DIGITS_MAX, NUMBER
+from lakehouse.semantics.years import LAST_MS, in_range
 
 T = TypeVar("T")
 _NUMBER = (int, float, Decimal)
 _INTEGER_TEXT = re.compile(r"(?P<sign>[+-]?)(?=\.?[0-9])(?P<whole>[0-9]*)(?:\.[0-9]*)?")
-DOUBLE_TEXT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 BLANKS = "".join(map(chr, range(33)))  # the characters that Spark trims from a text before a cast
 _INT, _BIGINT = 32, 64
 
@@ -41,27 +44,48 @@ def to_string(value: Any) -> str:
 
 
 def _to_integer(bits: int) -> Callable[[Any], int | None]:
+    """A cast to an integer of so many bits: the fraction is cut off; null for what does not fit, and for NaN."""
+
     def cast(value: Any) -> int | None:
         limit = 1 << (bits - 1)
-        if isinstance(value, str):
-            text = value.strip(BLANKS)
-            found = _INTEGER_TEXT.fullmatch(text)
-            whole = int(found["sign"] + (found["whole"] or "0")) if found else None
-            return whole if whole is not None and -limit <= whole < limit else None
-        if isinstance(value, int):
-            return (value + limit) % (2 * limit) - limit  # cut off, as in Java
-        if isinstance(value, float):
-            return 0 if math.isnan(value) else int(max(-limit, min(limit - 1, value)))
-        raise NeedsSpark(f"the model does not cast {value!r} to an integer; run this on Spark.")
+        whole = _whole(value)
+        return whole if whole is not None and -limit <= whole < limit else None
 
     return cast
+
+
+def _whole(value: Any) -> int | None:
+    match value:
+        case str():
+            found = _INTEGER_TEXT.fullmatch(value.strip(BLANKS))
+            digits = (found["whole"].lstrip("0") or "0") if found else ""
+            return int(found["sign"] + digits) if found and len(digits) < DIGITS_MAX else None
+        case int() | Decimal():
+            return int(value)
+        case float():
+            return int(value) if math.isfinite(value) else None
+        case datetime():
+            return (value - EPOCH) // timedelta(seconds=1)
+    raise NeedsSpark(f"the model does not cast {value!r} to an integer; run this on Spark.")
+
+
+def _to_float(value: Any) -> float | None:
+    number = _to_double(value)
+    if number is None:
+        return None
+    try:
+        return float(unpack("<f", pack("<f", number))[0])
+    except OverflowError:  # a FLOAT has infinities for what is too large
+        return math.copysign(math.inf, number)
 
 
 def _to_double(value: Any) -> float | None:
     if isinstance(value, int | float | Decimal):
         return float(value)
+    if isinstance(value, datetime):
+        return (value - EPOCH) // timedelta(microseconds=1) / 1_000_000
     text = str(value).strip(BLANKS)
-    if DOUBLE_TEXT.fullmatch(text):
+    if NUMBER.fullmatch(text):
         return float(text)
     if text in ("NaN", "Infinity", "-Infinity"):
         return float(text)
@@ -91,7 +115,18 @@ def _to_timestamp(value: Any) -> datetime | None:
         return value
     if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?", value):
         return _or_null(datetime.fromisoformat, f"{value}+00:00")
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        return _from_seconds(value)
     raise NeedsSpark(f"the model does not cast {value!r} to a timestamp; run this on Spark.")
+
+
+def _from_seconds(value: float | Decimal) -> datetime | None:
+    """The time so many seconds after 1970, microseconds cut off; null outside the years 1 to 9999, and for NaN."""
+    if not -LAST_MS <= value <= LAST_MS:  # nor is NaN
+        return None
+    with localcontext(prec=100):
+        micros = int(value * 1_000_000)
+    return EPOCH + timedelta(microseconds=micros) if in_range(micros // 1000) else None
 
 
 def _or_null(read: Callable[[str], T], value: str) -> T | None:
@@ -104,7 +139,8 @@ def _or_null(read: Callable[[str], T], value: str) -> T | None:
 
 CASTS: dict[str, Callable[[Any], Any]] = {
     "date": _to_date, "timestamp": _to_timestamp, "boolean": _to_boolean,
-    "string": to_string, "int": _to_integer(_INT), "bigint": _to_integer(_BIGINT), "double": _to_double,
+    "string": to_string, "double": _to_double, "float": _to_float,
+    "tinyint": _to_integer(8), "smallint": _to_integer(16), "int": _to_integer(_INT), "bigint": _to_integer(_BIGINT),
 }  # fmt: skip
 
 

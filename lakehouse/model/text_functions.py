@@ -155,25 +155,42 @@ def _at_path(text: str, path: str) -> str | None:
     steps = list(_STEP.finditer(path, 1))
     if not path.startswith("$") or "".join(step[0] for step in steps) != path[1:] or "*" in path:
         raise NeedsSpark(f"the model does not read the path {path!r}; run this on Spark.")
-    value = _json(text)
+    value = _json(text.replace(_MARK, _MARK * 2), _marked)
     for step in steps:
         if step[4] is None:
             value = value.get(step[1] or step[2] or step[3]) if isinstance(value, dict) else None
         else:
             place = int(step[4])
             value = value[place] if isinstance(value, list) and place < len(value) else None
-    if value is None or isinstance(value, str):
-        return value
-    shown = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    if "." in shown or "\\u" in shown or "e" in shown.replace("true", "").replace("false", ""):
+    if value is None:
+        return None
+    shown = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    if not isinstance(value, str) and "\\u" in shown:
         raise NeedsSpark("the model does not write this JSON as Spark does; run this on Spark.")
+    for pattern, new in _UNMARKED:
+        shown = re.sub(pattern, new, shown)
     return shown
 
 
-def _json(text: str) -> Any:
-    """What a text that is JSON holds, None for one that is not; NeedsSpark where Spark's reader may go on."""
+_MARK = "\x7f"
+_UNMARKED = ((f"^{_MARK}(?=[0-9-])", ""), (f'"{_MARK}([0-9-][^"]*)"', r"\1"), (_MARK * 2, _MARK))
+
+
+def _marked(number: str) -> str:
+    """A number of a JSON text, which is written again as it was."""
+    return _MARK + number
+
+
+def _json(text: str, number: Callable[[str], Any] | None = None) -> Any:
+    """What a text that is JSON holds, None for one that is not; NeedsSpark where Spark's reader may go on.
+
+    number: what a number's text becomes; a number if left out.
+    """
+    whole = number or _whole
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_int=_whole, parse_constant=_no_number)
+        return json.loads(
+            text, object_pairs_hook=_object, parse_int=whole, parse_float=number, parse_constant=_no_number
+        )
     except ValueError as error:
         if text.lstrip()[:1] in ("{", "[", '"', "'") or any(map(str.isdigit, text)):
             # It stops after the first value, and takes single quotes and more.

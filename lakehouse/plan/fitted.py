@@ -89,14 +89,18 @@ def _double(value: Any, base: str) -> float:
 def _decimal(value: Any, precision: int, scale: int) -> Decimal:
     """An exact decimal of this scale; further digits are not rounded silently."""
     sign, digits, exponent = Decimal(_of_type(value, (int, Decimal))).as_tuple()
+    if digits == (0,) and isinstance(exponent, int):
+        return Decimal((0, (0,), -scale))
     zeros = int(exponent) + scale if isinstance(exponent, int) else -1
-    if zeros < 0 or len(digits) + zeros > max(precision, zeros + 1):
-        raise ValueError(f"found {value!r}")
+    if zeros < 0 or len(digits) + zeros > precision:
+        raise ValueError(f"found {value!r:.100}")
     return Decimal((sign, (*digits, *(0,) * zeros), -scale))
 
 
 def _plain(value: Any, base: str) -> Any:
     value = _of_type(value, PLAIN[base])
+    if base == "string":
+        value.encode("utf-8")  # half of a surrogate pair has no bytes: a ValueError
     if base == "timestamp":
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     if base == "date" and isinstance(value, datetime):

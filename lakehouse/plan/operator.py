@@ -136,7 +136,8 @@ class LatestBy(Latest):
         return [f"latest value per key by {self.order}; a null value deletes"]
 
     def fingerprint(self) -> tuple[Json, Json]:
-        return {"order_by": sql(self.order)}, {"retention": self.remembers}
+        unit = {"order_unit": "microseconds"} if self.is_time else {}
+        return {"order_by": sql(self.order), **unit}, {"retention": self.remembers}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal
 
 from lakehouse.errors import ConfigError
+from lakehouse.semantics import iso_text
 from lakehouse.semantics.years import in_range
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,6 +39,11 @@ def moment(ms: int) -> datetime:
 def milliseconds(time: Any) -> int:
     """Return a timestamp as milliseconds since the epoch; microseconds are cut off, since Kafka has none."""
     return int((time - EPOCH) // timedelta(milliseconds=1))
+
+
+def microseconds(time: Any) -> int:
+    """Return a timestamp as microseconds since the epoch: all that it has."""
+    return int((time - EPOCH) // timedelta(microseconds=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +166,7 @@ def time_ms(time: str | datetime | date, what: str = "at") -> int:
     """
     if isinstance(time, str):
         try:
-            time = datetime.fromisoformat(time.strip())
+            time = datetime.fromisoformat(iso_text.plain(time))
         except ValueError:
             raise ConfigError(f"{what} {time!r}: expected a time such as 2013-06-01T18:00Z, or a date.") from None
     elif not isinstance(time, datetime):

@@ -10,6 +10,7 @@ Spark reads a text with a time and no day as a moment of today ("12:30"), by the
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, cast
 
@@ -20,6 +21,7 @@ from pyspark.sql import functions as F
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.refused.spark_functions import names
 from lakehouse.spark import element_values
+from lakehouse.spark.guard import cast_values, json_numbers
 from lakehouse.spark.refused_values import refused
 
 # What does not raise itself; its arguments may. These are names of Spark's classes, and of its functions.
@@ -80,6 +82,12 @@ def _guarded(tree: Any) -> Any:
     if kind in LEAVES:
         return tree
     children = _children(tree)
+    if name in cast_values.FUNCTIONS and len(children) == 1:
+        return _guarded(_filled(f"cast(`0` AS {name})", children))
+    if kind == "Cast":
+        return _cast(tree, children[0])
+    if name == "get_json_object" and len(children) == 2:
+        return _exact(json_numbers.AT_PATH, children)
     if name == "map" and all(map(_is_value, children)):
         # The options of a function, which Spark takes only as they are written; values can't raise.
         return tree
@@ -87,9 +95,7 @@ def _guarded(tree: Any) -> Any:
         # Spark moves a part of this function's replacement out of a TryEval around it.
         return _guarded(_filled("nullif(regexp_extract(`0`, `1`, 0), '')", children))
     made = [_guarded(child) for child in children]
-    if kind == "Cast" and tree.dataType().typeName().startswith("timestamp"):
-        made = [_whole_moment(made[0])]
-    elif name in ("element_at", "try_element_at") and made[-1].getClass().getSimpleName() != "Literal":
+    if name in ("element_at", "try_element_at") and made[-1].getClass().getSimpleName() != "Literal":
         # The smallest INT passes Spark's check of the index: it reads outside the array, and the JVM crashes (SIGSEGV).
         made[-1] = _filled(f"if(cast(`0` AS string) = '{-(2**31)}', null, `0`)", [made[-1]])
     elif name == "get_json_object" and len(made) == 2:
@@ -101,7 +107,7 @@ def _guarded(tree: Any) -> Any:
     if len(made) > 2 and element_values.may_double(name, children[2]):
         made[2] = _measured(made[2], element_values.KEPT)
     if any(new is not old for new, old in zip(made, children, strict=True)):
-        tree = tree.withNewChildren(_jvm().PythonUtils.toSeq(made))
+        tree = _with_children(tree, made)
     if kind in HARMLESS or (kind == "UnresolvedFunction" and name in HARMLESS_FUNCTIONS):
         return tree
     by_interval = name == "sequence" and _is_interval(made[-1])
@@ -112,6 +118,67 @@ def _guarded(tree: Any) -> Any:
     conditions.append(refused(name or kind, [_text(child) for child in made], by_interval=by_interval))
     condition = " OR ".join(filter(None, conditions))
     return _unless(condition, tree, made, measured) if condition else _tried(tree)
+
+
+def _cast(tree: Any, child: Any) -> Any:
+    """A cast that is null for what its type can't hold."""
+    kind = str(tree.dataType().sql()).lower()
+    elements = cast_values.of_elements(kind)
+    if elements is not None and _names(child)[0] != "Literal" and not _is_of_variant(child):  # NULL is no array
+        return _tried(_with_children(tree, [_guarded(_filled(elements, [child]))]))
+    made, condition = _guarded(child), cast_values.does_not_fit(kind)
+    if kind.startswith("timestamp"):
+        made = _whole_moment(made)
+    if kind == "string" and _names(child)[0] != "Literal":
+        return _once(made, lambda value: _filled(cast_values.TEXT, [value, _with_children(tree, [value])]))
+    tries = str(tree.evalMode()) == "TRY" and not kind.startswith("decimal")
+    if condition is None or tries or _is_short_literal(child):
+        made = _with_children(tree, [made])
+        return made if _names(child)[0] == "Literal" else _tried(made)  # the cast of a VARIANT may raise
+
+    def fitting(value: Any) -> Any:
+        cast = _with_children(tree, [value])
+        if (text := cast_values.shorter(kind)) is not None:
+            of_text = _with_children(tree, [_filled(text, [value])])
+            cast = _filled("if(typeof(`0`) = 'string', `1`, `2`)", [value, of_text, cast])
+        return _filled("if(coalesce(`0`, true), null, `1`)", [_tried(_filled(condition, [value])), _tried(cast)])
+
+    # What reads moments looks for what guards a text right below a cast.
+    return fitting(made) if kind.startswith("timestamp") else _once(made, fitting)
+
+
+def _once(value: Any, form: Callable[[Any], Any]) -> Any:
+    """What a form makes of a value that it uses several times, with the value computed once."""
+    if _names(value)[0] in LEAVES:
+        return form(value)
+    bound = _bound(1)[0]
+    return _filled(f"element_at(transform(array(named_struct('a0', `1`)), {BOUND} -> `0`), 1)", [form(bound), value])
+
+
+def _is_short_literal(tree: Any) -> bool:
+    """Whether a tree is a literal that fits wherever its cast is not null: a null, a small number, a short text."""
+    if _names(tree)[0] != "Literal":
+        return False
+    value = tree.value()
+    if isinstance(value, int):
+        return -128 <= value <= 127
+    return value is None or (tree.dataType().typeName() == "string" and len(str(value)) < 10)
+
+
+def _is_of_variant(tree: Any) -> bool:
+    """Whether a tree may give a VARIANT, which is cast as a whole: `transform` does not take it."""
+    name = _names(tree)[1]
+    return "parse_json" in name or "variant" in name or any(map(_is_of_variant, _children(tree)))
+
+
+def _with_children(tree: Any, children: list[Any]) -> Any:
+    return tree.withNewChildren(_jvm().PythonUtils.toSeq(children))
+
+
+def _exact(form: str, children: list[Any]) -> Any:
+    """A function of a JSON text, with its numbers as they are written."""
+    text, how = map(_guarded, children)
+    return _once(text, lambda one: _tried(_filled(form, [one, how])))
 
 
 def _is_value(tree: Any) -> bool:
@@ -137,7 +204,7 @@ def _unless(condition: str, tree: Any, children: list[Any], more: list[Any]) -> 
     ]
     bound = dict(zip(computed, _bound(len(computed)), strict=True))
     values = [bound.get(place, child) for place, child in enumerate(children)]
-    tree = tree.withNewChildren(_jvm().PythonUtils.toSeq(values))
+    tree = _with_children(tree, values)
     # Spark moves a TryEval around an IF into its branches: the condition needs its own.
     made = _filled("if(coalesce(`0`, true), null, `1`)", [_tried(_filled(condition, [*values, *more])), _tried(tree)])
     if not computed:

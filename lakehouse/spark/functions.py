@@ -92,7 +92,9 @@ def mapped(step: Map) -> Callable[[Column], Column]:
         values = values if isinstance(values, pa.Array) else pa.array(values, type=arrow)
         if len(values) != len(batch):
             raise ValueError(f"{len(values)} values for {len(batch)} records")
-        return values.cast(arrow)
+        made = values.cast(arrow)
+        made.validate(full=True)  # texts of bytes that are no UTF-8 would go on as they are
+        return made
 
     def one(record: pa.Array) -> pa.Array:
         try:

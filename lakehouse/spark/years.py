@@ -1,23 +1,38 @@
 """The years 1 to 9999 on Spark, whose own times go further: see `lakehouse.semantics.years`.
 
-A time outside of them makes a record's bytes unfit; an expression that gives one has failed, and is null.
+A time outside of them makes a record's bytes unfit; an expression that gives one has failed, and is null. So has one
+that gives a text of bytes which are no UTF-8.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, DateType, MapType, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DateType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from lakehouse.plan.expression import Expression
 from lakehouse.semantics.years import FIRST_MS, LAST_MS
 from lakehouse.spark.expressions import column_of
 
 Test = Callable[[Column, DataType], Column]
+
+# What makes bytes: they become a text also where nothing says so, upper(unhex('ff')), and are not UTF-8 then.
+BYTES = re.compile("binary|hex|encode|base64|aes", re.IGNORECASE)
 
 BOUNDS: dict[type[DataType], tuple[str, str]] = {
     TimestampType: ("timestamp'0001-01-01 00:00:00Z'", "timestamp'9999-12-31 23:59:59.999999Z'"),
@@ -37,7 +52,17 @@ def computed(rows: DataFrame, expressions: Sequence[Expression]) -> list[Column]
     if all(item.is_column for item in expressions):
         return made
     kinds = rows.select(*[column.alias(f"_{number}") for number, column in enumerate(made)]).schema
-    return [known(column, field.dataType) for column, field in zip(made, kinds, strict=True)]
+    has_bytes = any("binary" in kind for _, kind in rows.dtypes)
+    valid = [
+        F.try_validate_utf8(column) if is_text(field) and (has_bytes or BYTES.search(item.text)) else column
+        for item, column, field in zip(expressions, made, kinds, strict=True)
+    ]
+    return [known(column, field.dataType) for column, field in zip(valid, kinds, strict=True)]
+
+
+def is_text(field: StructField) -> bool:
+    """Say whether a column is a text."""
+    return isinstance(field.dataType, StringType)
 
 
 def known(value: Column, kind: DataType) -> Column:

@@ -9,6 +9,7 @@ import pytest
 
 from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.encode import encode_value
+from lakehouse.formats.unfit import Unfit
 from lakehouse.plan.schema import Column
 
 MOMENT, DAY = datetime(1969, 12, 31, 23, 59, 59, 500_000, UTC), date(1970, 1, 4)
@@ -42,6 +43,12 @@ def test_other_formats_have_numbers_too_and_a_tombstone_stays_one() -> None:
     assert decode_columns("delimited|+epoch", columns, b"-500|3") == {"a": MOMENT, "b": DAY}
     assert encode_value("json+epoch", columns, None) is None
     assert decode_columns("json+epoch", columns, None) is None
+
+
+@pytest.mark.parametrize(("kind", "text"), [("timestamp", b"9223372036854775807"), ("date", b"2147483647")])
+def test_a_number_beyond_the_calendar_does_not_fit(kind: str, text: bytes) -> None:
+    with pytest.raises(Unfit, match="years 1 to 9999"):
+        decode_columns("delimited+epoch", (Column("x", kind),), text)
 
 
 def test_the_bounds_of_a_window_stay_text() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
@@ -38,6 +39,7 @@ def test_a_key(source, key, data):
     [
         (JSON, {"s": "x", "more": [1]}, b'{"s":"x","more":[1]}'),
         (JSON, "no object", b'"no object"'),
+        (JSON, {"s": "\ud800", "m": Decimal("1e999999999")}, b'{"s":"\\uD800","m":1E+999999999}'),
         (CSV, "x,1", b"x,1"),
         (CSV, {"s": "a,b"}, b'"a,b",'),
         (LONG, b"\xff", b"\xff"),
@@ -58,6 +60,7 @@ def test_a_value(source, value, data):
         (LONG, True, "expected bigint"),
         (LONG, 1 << 70, "can't be written"),
         (JSON, "x", "expected an object of a, b"),
+        (CSV, "a\ud800", "half of a surrogate pair"),
         (JSON, {"a": "x", "c": 1}, "found 'c', expected a, b"),
     ],
 )

@@ -18,6 +18,7 @@ FITS: list[tuple[str, Any, Any]] = [
     ("float", 0.1, 0.10000000149011612),
     ("decimal(4, 2)", 3, Decimal("3.00")), ("decimal(4, 2)", Decimal("99.99"), Decimal("99.99")),
     ("decimal(38, 0)", Decimal("9" * 38), Decimal("9" * 38)), ("decimal(2, 2)", 0, Decimal("0.00")),
+    ("decimal(2, 2)", Decimal("0e999999999"), Decimal("0.00")), ("decimal(2, 2)", Decimal("0.05"), Decimal("0.05")),
     ("string", "a", "a"), ("boolean", True, True), ("binary", bytearray(b"a"), b"a"),
     ("date", date(2020, 1, 1), date(2020, 1, 1)),
     ("timestamp", datetime(2020, 1, 1, 12), MOMENT),
@@ -31,7 +32,9 @@ UNFIT: list[tuple[str, Any]] = [
     ("decimal(4, 2)", Decimal("NaN")), ("string", 1), ("boolean", 1), ("date", MOMENT),
     ("timestamp", date(2020, 1, 1)),
     ("array<int>", "ab"), ("map<string, int>", {None: 1}), ("struct<n: bigint>", [1]),
-    ("struct<n: bigint>", {"n": "x"}),
+    ("struct<n: bigint>", {"n": "x"}), ("string", "a\ud800"), ("map<string, int>", {"\udc00": 1}),
+    ("array<struct<s: string>>", [{"s": "\udfff"}]), ("decimal(38, 2)", Decimal("1e50")),
+    ("decimal(38, 2)", Decimal("1e999999999")), ("decimal(4, 2)", Decimal("1e-999999999")),
 ]  # fmt: skip
 
 

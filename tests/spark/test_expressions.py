@@ -45,6 +45,11 @@ RAISING: dict[str, Any] = {
     "try_to_timestamp(if(z = 1, '2020-01-01', '12:30')) IS NULL": False,
     "timestampadd(HOUR, 1, if(z = 1, '2020-01-01', '12:30')) IS NULL": False,
     "timestampdiff(HOUR, if(z = 1, '2020-01-01', '12:30'), at)": 0,
+    "cast(unhex(if(z = 1, '41', 'ff')) AS string)": "A", "upper(unhex(if(z = 1, '61', 'ff')))": "A",
+    "cast(parse_json(if(z = 1, '1', '\"a\"')) AS double)": 1.0, "cast(parse_json('[3000000000]') AS array<int>)": None,
+    "cast(array(n * 2000000000L, 7L) AS array<int>)[0]": None,
+    "cast(concat(z, 'e-999999999') AS decimal(5, 2)) = 0": True,
+    "from_json(concat('{\"a\":', z, 'e-999999999}'), 'a decimal(5, 2)').a": None, "cast(z * 1e20 AS timestamp)": None,
 }  # fmt: skip
 GOOD = {
     "n": 2,

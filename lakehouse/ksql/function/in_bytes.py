@@ -91,7 +91,12 @@ def _digits(size: int, of: Sql, order: Sql | None = None) -> str:
 
 
 def _int_from_bytes(*given: Sql) -> str:
-    return f"cast(cast(conv({_digits(4, *given)}, 16, 10) AS bigint) AS int)"
+    # As 8 bytes, with the sign in all of the upper ones.
+    def signed(digits: str) -> str:
+        upper = f"CASE WHEN {digits} >= '8' THEN 'FFFFFFFF' ELSE '' END"
+        return f"cast(conv(concat({upper}, {digits}), 16, -10) AS int)"
+
+    return let(_digits(4, *given), "_ordered", signed)
 
 
 def _bigint_from_bytes(*given: Sql) -> str:

@@ -95,6 +95,9 @@ def _content(was: Json, now: Json) -> Iterator[Verdict]:
     for part in ("having", "order_by"):
         if was[part] != now[part]:
             yield _differs("refold", part, _sql(was[part]), _sql(now[part]), REFOLD)
+    unit, other = (of.get("order_unit", "milliseconds") for of in (was, now))
+    if unit != other and was["order_by"] == now["order_by"]:
+        yield _differs("refold", "the times of order_by", unit, other, REFOLD)
     if was["emit"] != now["emit"]:
         yield _differs("refold", "emit", was["emit"], now["emit"], REFOLD)
 

@@ -86,7 +86,7 @@ def read(path: Path) -> Scenario:
     """Return the scenario in a file; ConfigError if it is not one, or needs what does not exist yet."""
     try:
         content = json.loads(path.read_text("utf-8"), parse_float=Decimal)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ArithmeticError, RecursionError) as error:
         raise ConfigError(f"{path}: can't be read as a scenario: {error}") from error
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected a JSON object, found {type(content).__name__}.")

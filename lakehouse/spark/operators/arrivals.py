@@ -3,7 +3,7 @@
 _in_<name>    an aggregation's input
 _part, _time  the partition that they came from, and the time in milliseconds that its clock takes from them
 _horizon, _watermark, _tail   see `lakehouse.spark.operators.clock`; only where the table has a clock
-_order        `order_by`: the order in milliseconds, or the number
+_order        `order_by`: the time in microseconds since 1970, or the number
 """
 
 from __future__ import annotations
@@ -109,14 +109,16 @@ def _ordered(fold: LatestBy, table: Table, forms: list[Form], rows: DataFrame, p
     names = [column.name for column in table.stream.columns]
     rows = rows.where(~F.col("_null_key"))
     (order,) = computed(rows, [fold.order])
+    time = order
     if dict(rows.select(order.alias("o")).dtypes)["o"] == "timestamp":
-        order = F.unix_millis(order)
+        order, time = F.unix_micros(order), F.unix_millis(order)
+    elif fold.is_time:
+        order = order * 1000
     if fold.is_time:  # a null value has no columns to take the order from: it keeps the record's own time
-        order = F.coalesce(order, F.col("rowtime"))
-    order = order.cast("bigint")
+        order, time = F.coalesce(order, F.col("rowtime") * 1000), F.coalesce(time, F.col("rowtime"))
     return rows.select(
-        *names, "_tombstone", "rowtime", "_position", order.alias("_order"),
-        _part(), order.alias("_time"),
+        *names, "_tombstone", "rowtime", "_position", order.cast("bigint").alias("_order"),
+        _part(), time.cast("bigint").alias("_time"),
     )  # fmt: skip
 
 
@@ -162,5 +164,5 @@ def _disorder(fold: LatestBy) -> Column:
     """The records that can't be taken in: they have no order, or are older than what is remembered."""
     late = F.col("_order").isNull()
     if fold.remembers is not None:
-        late = late | F.coalesce(F.col("_order") <= F.col("_horizon") - fold.remembers, F.lit(False))
+        late = late | F.coalesce(F.col("_time") <= F.col("_horizon") - fold.remembers, F.lit(False))
     return late

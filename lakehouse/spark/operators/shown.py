@@ -64,7 +64,8 @@ def leaving(table: Table, watermark: int | None, emitted: int | None) -> Column 
         return None if emitted is None else ended(emitted - _needed(table))
     fold = table.fold
     if isinstance(fold, LatestBy) and fold.remembers is not None and watermark is not None:
-        return F.col("_deleted") & (F.col("_order") <= watermark - fold.remembers)
+        # As late records are judged, in milliseconds: microseconds are cut off.
+        return F.col("_deleted") & (F.col("_order") < (watermark - fold.remembers + 1) * 1000)
     return expired(table, watermark)
 
 

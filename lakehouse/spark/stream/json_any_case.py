@@ -28,10 +28,12 @@ def json_any_case(
     columns: Iterable[PlanColumn],
     from_json: Callable[[Column], Column],
     in_python: Callable[[Column], Column],
+    own: Column,
 ) -> Column:
     """Return the struct of a text's fields, with `_corrupt` not null for a text that does not fit.
 
-    from_json: reads a text under the columns' own names; in_python: reads one in any case, with `_unfit`.
+    from_json: reads a text under the columns' own names; in_python: reads one in any case, with `_unfit`. own: whether
+    a text is for Python in any case.
     """
     columns = list(columns)
     names = "|".join(sorted({name for column in columns for name in _names(column)}))
@@ -39,11 +41,26 @@ def json_any_case(
     renamed = text
     for column in columns:
         renamed = F.regexp_replace(renamed, f"{BEFORE}(?i:{column.name}){AFTER}", f'"{column.name}"')
-    quick = from_json(F.when(other, renamed).otherwise(text))
-    unclear = (other & text.rlike(NESTED)) | text.contains(ESCAPED)
+    unclear = own | (other & text.rlike(NESTED)) | text.contains(ESCAPED)
     if loose := _loose_numbers(columns):
         unclear |= text.rlike(loose)
     slow = F.coalesce(unclear, F.lit(False))
+    return quick_or_careful(F.when(other, renamed).otherwise(text), text, columns, from_json, in_python, slow)
+
+
+def quick_or_careful(
+    named: Column,
+    text: Column,
+    columns: Iterable[PlanColumn],
+    from_json: Callable[[Column], Column],
+    in_python: Callable[[Column], Column],
+    slow: Column,
+) -> Column:
+    """Return the struct of a text's fields: of from_json or, where it is `slow`, of Python, which alone sees it then.
+
+    named: the text with the columns' own names.
+    """
+    quick = from_json(F.when(~slow, named))
     careful = in_python(F.when(slow, text.cast("binary")))
     corrupt = F.when(slow, careful["_unfit"]).otherwise(
         F.when(quick.isNull(), F.lit("no object")).otherwise(quick["_corrupt"])

@@ -1,7 +1,7 @@
 """A key or a value in JSON on Spark: the fast form of `lakehouse.formats.json_value`. A property test holds them equal.
 
 Timestamps are read as text where that can be, and judged alone: looking for what is no moment in the whole record takes
-longer than reading the record.
+longer than reading the record. What from_json does not read as the rule does: `lakehouse.spark.stream.json_written`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, TimestampType
 
-from lakehouse.spark.stream.json_any_case import json_any_case
+from lakehouse.spark.stream import json_written
+from lakehouse.spark.stream.json_any_case import json_any_case, quick_or_careful
 from lakehouse.spark.stream.part import Part, in_python
 from lakehouse.spark.years import any_time, has_time, outside
 
@@ -46,7 +47,12 @@ class JsonPart(Part):
             return F.from_json(text, schema, OPTIONS)
 
         text = self._said
-        return json_any_case(text, self.columns, from_json, in_python(self)) if self._is_any_case else from_json(text)
+        if self._is_flat:
+            return from_json(json_written.without_large_exponents(text, self.type))
+        own = json_written.in_own_form(text, self.type)
+        if self._is_any_case:
+            return json_any_case(text, self.columns, from_json, in_python(self), own)
+        return quick_or_careful(text, text, self.columns, from_json, in_python(self), own)
 
     @property
     def missing(self) -> Column:
@@ -62,15 +68,25 @@ class JsonPart(Part):
 
     @property
     def apart(self) -> dict[str, Column]:
-        """The moments that are read as text. A number is read once more, as epoch seconds: the text does not tell
-        whether it stood in quotes, where it is no moment."""
+        """The moments that are read as text, and texts as they are written.
+
+        A moment that looks like a number is read once more, as epoch seconds if it did not stand in quotes. A text
+        that may have other numbers than the record is read once more, too.
+        """
         made = {}
-        for moment in self._moments:
+        for moment, kind in self._moments.items():
             found = self.struct[moment]
             number = ~found.contains(":") & found.rlike(NUMBER)  # most moments have one, and are no number
-            kind = StructType([StructField(moment, TimestampType())])
-            seconds = F.from_json(F.when(number, self.text), kind, OPTIONS)[moment]
-            made[self._place(moment)] = F.when(number, seconds).otherwise(found.try_cast("timestamp"))
+            typed = StructType([StructField(moment, kind)])
+            seconds = F.from_json(F.when(number, self.text), typed, OPTIONS)[moment]
+            read = json_written.moment(found, kind.simpleString())
+            quoted = json_written.in_quotes(F.when(number, self.text), moment)
+            made[self._place(moment)] = F.when(number & ~quoted, seconds).otherwise(read)
+        for name in self._texts:
+            found, one = self.struct[name], StructType([StructField(name, StringType())])
+            changed = json_written.is_changed(self.text, found, self.type)
+            again = F.from_json(F.when(changed, json_written.marked(self.text)), one, OPTIONS)[name]
+            made[self._place(name)] = F.when(changed, json_written.unmarked(again)).otherwise(found)
         return made
 
     @property
@@ -78,29 +94,39 @@ class JsonPart(Part):
         unfit = super().unfit | self.struct.isNull() | self.struct["_corrupt"].isNotNull()
         others = StructType([field for field in self.type if field.name not in self._moments])
         if has_time(others):
-            unfit = unfit | outside(self.struct, others) | _no_moment(self.text, others)
-        for moment in self._moments:
+            # What was not read by from_json was judged by the rule itself.
+            quick = F.when(~json_written.in_own_form(self.text, self.type), self.text)
+            unfit = unfit | outside(self.struct, others) | _no_moment(quick, others)
+        for moment, kind in self._moments.items():
             found, said = self.column(moment), self.struct[moment]
-            is_moment = found.isNotNull() & ~said.rlike(NO_MOMENT) & ~outside(found, TimestampType())
+            is_moment = found.isNotNull() & ~said.rlike(NO_MOMENT) & ~outside(found, kind)
             unfit = unfit | (said.isNotNull() & ~is_moment)
         return unfit
 
     def column(self, name: str) -> Column:
-        return F.col(self._place(name)) if name in self._moments else super().column(name)
+        return F.col(self._place(name)) if name in self._moments or name in self._texts else super().column(name)
 
     @property
     def _is_any_case(self) -> bool:
         return self.format == "json_any_case"
 
     @cached_property
-    def _moments(self) -> tuple[str, ...]:
-        """The timestamps that are read as text: none if there are some deeper in the columns, too."""
-        plain = tuple(field.name for field in self.type if isinstance(field.dataType, TimestampType))
-        nested = (f.dataType for f in self.type if isinstance(f.dataType, ArrayType | MapType | StructType))
-        return () if self._is_any_case or any(map(has_time, nested)) else plain
+    def _is_flat(self) -> bool:
+        """Whether Spark reads all records; else Python reads those with values in a form of their own."""
+        return not self._is_any_case and json_written.is_flat(self.type)
 
-    def _place(self, moment: str) -> str:
-        return f"_{self.name}_time_{moment}"
+    @cached_property
+    def _moments(self) -> dict[str, DataType]:
+        """The timestamps and dates that are read as text."""
+        return {field.name: field.dataType for field in self.type if self._is_flat and has_time(field.dataType)}
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        """The texts that may have to be read once more."""
+        return [field.name for field in self.type if self._is_flat and isinstance(field.dataType, StringType)]
+
+    def _place(self, name: str) -> str:
+        return f"_{self.name}_read_{name}"
 
     @property
     def _said(self) -> Column:

@@ -10,7 +10,7 @@ If a table keeps more than its visible rows (open windows of final results, grou
 deletes), the rows are kept in a separate table, the state, below the lake's folder `state`; a state of `order_by`
 has these, too:
 
-    _order        the order of the row's record (for a timestamp: milliseconds since the epoch)
+    _order        the order of the row's record (for a timestamp: microseconds since the epoch)
     _deleted      true for a marker: the record was a delete
 """
 

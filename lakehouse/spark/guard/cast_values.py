@@ -1,0 +1,76 @@
+"""Casts to a type that can't hold the value: null, like everything that fails.
+
+With ANSI mode off Spark's own casts of numbers wrap around, as Java's do: 2147483648 as an INT is -2147483648, a DOUBLE
+of 3e9 is 2147483647, NaN is 0. `try_cast` would give null, but it reads texts otherwise ('1.5' is no INT for it), and
+knows fewer types. So the cast stays, and a condition over its argument stands before it. Trees have no types when they
+are guarded (`lakehouse.spark.expressions`): what depends on the argument's type asks `typeof`, which Spark answers
+before it computes anything.
+
+A text that is cast to a DECIMAL may have any exponent: Java would write 1e-999999999 out, digit by digit.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lakehouse.formats.text_value import INTEGER_BITS
+from lakehouse.semantics.number_text import EXPONENT_MAX, LENGTH_MAX
+from lakehouse.semantics.years import FIRST_MS, LAST_MS
+
+# Functions that are casts.
+FUNCTIONS = (*INTEGER_BITS, "decimal", "string", "timestamp")
+
+# The cast `1` of `0` to a text: Spark takes any bytes for one, and whoever reads those as UTF-8 fails.
+TEXT = "if(typeof(`0`) = 'binary', try_validate_utf8(`1`), `1`)"
+
+_WHOLE, _TEXT = "cast(`0` AS bigint)", "cast(`0` AS string)"
+# A cast to BIGINT cuts a fraction off. One that wraps around is 2**63 away at least from the number as a double, which
+# is exact within 1024 there. What is no number as a text (true, a timestamp, an interval) always fits a BIGINT.
+_WRAPS = f"abs(cast({_WHOLE} AS double) - coalesce(cast({_TEXT} AS double), cast({_WHOLE} AS double))) > 4096D"
+# All doubles that are larger become the largest BIGINT, which is no double; all that are smaller the smallest, which is
+# one: in the words of this Java, of an earlier one, and as a FLOAT.
+_SMALLEST = "cast('-9223372036854775808' AS bigint)"
+_ITSELF = "('-9.223372036854776E18', '-9.223372036854775808E18', '-9.223372E18')"
+_CUT_OFF = (
+    f"({_TEXT} = 'NaN' OR {_WHOLE} = 9223372036854775807 OR ({_WHOLE} = {_SMALLEST} AND {_TEXT} NOT IN {_ITSELF}))"
+)
+
+
+def does_not_fit(kind: str) -> str | None:
+    """Return the condition, over the argument `0`, under which a cast to a type must be null; None if it never must.
+
+    Where it is null, the cast is null. kind: the type as Spark writes it, in lower case.
+    """
+    base = re.split(r"[(<]", kind)[0]
+    if base in INTEGER_BITS:
+        limit = 1 << (INTEGER_BITS[base] - 1)
+        within = f" OR {_WHOLE} NOT BETWEEN {-limit} AND {limit - 1}" if base != "bigint" else ""
+        return f"if(typeof(`0`) IN ('float', 'double'), {_CUT_OFF}, {_WRAPS}){within}"
+    if base == "timestamp":  # of a number of seconds
+        seconds = f"cast({_TEXT} AS double) NOT BETWEEN {FIRST_MS // 1000} AND {LAST_MS // 1000 + 1}"
+        return f"typeof(`0`) <> 'string' AND coalesce({seconds}, false)"
+    if base == "decimal":
+        return f"typeof(`0`) = 'string' AND length({_TEXT}) > {LENGTH_MAX}"
+    return None
+
+
+def shorter(kind: str) -> str | None:
+    """Return the text that is cast in place of an argument `0` that is one; None where that is cast as it is."""
+    exponent = "([eE][+-]?)0*[1-9][0-9]{4,}"
+    return f"regexp_replace({_TEXT}, '{exponent}', '$1{EXPONENT_MAX}')" if kind.startswith("decimal") else None
+
+
+def of_elements(kind: str) -> str | None:
+    """Return the cast of an array or a map `0`, element by element; None where all elements fit."""
+    base, _, inner = kind.removesuffix(">").partition("<")
+    item = f"_lakehouse_cast_{len(kind)}"  # a type inside of another one is shorter: the names differ
+    if base == "array" and _may_fail(inner):
+        return f"transform(`0`, {item} -> cast({item} AS {inner}))"
+    key, _, value = inner.partition(", ")
+    if base == "map" and "<" not in key and _may_fail(value):
+        return f"transform_values(`0`, ({item}_key, {item}) -> cast({item} AS {value}))"
+    return None
+
+
+def _may_fail(kind: str) -> bool:
+    return does_not_fit(kind) is not None or of_elements(kind) is not None

@@ -1,0 +1,36 @@
+"""Numbers in a JSON text as they are written, where Spark would write them through a double: 1.50 as 1.5.
+
+In a copy of the text they are put into quotes, behind a mark; from what was read of it the marks are taken out again.
+A mark that stands in the text itself is doubled before.
+"""
+
+from __future__ import annotations
+
+MARK = "\x7f"
+# A number that Spark writes otherwise.
+OTHER = "(?:-?[0-9]+[.eE]|-0)"
+# \G: from the end of the number before. Texts are passed over as a whole.
+_NUMBERS = r'\G((?:[^"0-9-]++|-(?![0-9])|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+)(-?[0-9]+(?:[.][0-9]+)?(?:[eE][+-]?[0-9]+)?)'
+# An escape that stands for the mark, and no backslash before its letters.
+_ESCAPED = r"((?<!\\)(?:\\\\)*)\\u007[fF]"
+# Replacements, one after the other: pattern and text.
+MARKED = ((_ESCAPED, f"$1{MARK}"), (MARK, MARK * 2), (_NUMBERS, f'$1"{MARK}$2"'))
+UNMARKED = ((f"^{MARK}([0-9-].*)$", "$1"), (f'"{MARK}([0-9-][^"]*)"', "$1"), (MARK * 2, MARK))
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _replaced(text: str, replacements: tuple[tuple[str, str], ...]) -> str:
+    for pattern, new in replacements:
+        text = f"regexp_replace({text}, {_literal(pattern)}, {_literal(new)})"
+    return text
+
+
+_TEXT = "cast(`0` AS string)"
+_BEFORE = r"(?:^|[:,\[])\s*"
+_HAS_OTHER = f"{_TEXT} RLIKE {_literal(_BEFORE + OTHER)}"
+_EXACT = _replaced(f"get_json_object({_replaced(_TEXT, MARKED)}, `1`)", UNMARKED)
+# The call, over a JSON text `0` and a path `1`; its value has the numbers of the text.
+AT_PATH = f"if({_HAS_OTHER}, {_EXACT}, get_json_object(`0`, `1`))"
