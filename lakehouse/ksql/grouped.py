@@ -50,11 +50,12 @@ def grouped(stream: Stream, scope: Visible, items: list[NamedItem], query: Query
     window = query.window
     if window is None and query.emit == "FINAL":
         raise SqlError("EMIT FINAL is only supported for windowed tables: add a WINDOW", query.at)
-    if _computes(items, query):
+    values = [item for item in items if not any(item is key for key, _ in keys)]
+    # A group of a table's rows stays when its rows are gone: what is computed of its key must not come from a row.
+    of_key = stream.undoes and not all(_is_aggregate(item.expression) for item in values)
+    if of_key or _computes(items, query):
         return _computed(stream, scope, keys, items, query, name)
-    for item in items:
-        if any(item is key for key, _ in keys):
-            continue
+    for item in values:
         aggregation, kind = _item(item, scope, by, query)
         made[item.name] = aggregation
         columns.append(SqlColumn(item.name, kind))

@@ -42,6 +42,9 @@ def folded(rule: Rule, values: list[Any]) -> Any:
         (CollectSet(), [2, None, 2, 1, None], [2, None, 1]),
         (CollectSet(2), [2, 2, None, 1], [2, None]),
         (CountDistinct(), [2, None, 2, 1], 2),
+        (CollectSet(), [{"x": 1, "y": 2}, {"y": 2, "x": 1}, {"x": 2, "y": 1}], [{"x": 1, "y": 2}, {"x": 2, "y": 1}]),
+        (CollectSet(), [[{1: {"a": 0, "b": 1}}], [{1: {"b": 1, "a": 0}}], []], [[{1: {"a": 0, "b": 1}}], []]),
+        (CountDistinct(), [{"x": NAN, "y": 2}, {"y": 2, "x": NAN}, {"x": 2}, {}], 3),
         (TopK(2), [1, None, 3, 2, 3], [3, 3]),
         (TopK(2, distinct=True), [1, None, 3, 2, 3], [3, 2]),
         (

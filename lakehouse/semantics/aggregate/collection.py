@@ -18,9 +18,9 @@ Kept = Sequence[Any]
 
 
 def frozen(value: Any) -> Any:
-    """Return a value in a form that can be compared and hashed: structs and arrays become tuples."""
+    """Return a value in a form that can be compared and hashed. Maps are equal whatever the order of their entries."""
     if isinstance(value, dict):
-        return tuple((name, frozen(item)) for name, item in value.items())
+        return frozenset((frozen(name), frozen(item)) for name, item in value.items())
     if isinstance(value, list | tuple):
         return tuple(frozen(item) for item in value)
     return "NaN" if isinstance(value, float) and value != value else value

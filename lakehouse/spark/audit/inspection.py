@@ -82,7 +82,7 @@ def _bytes(lake: OpenLake, place: TablePlace) -> Iterator[Finding]:
     """Every page of every column is read, and its checksum compared."""
     try:
         rows = lake.read(place.path)
-        rows.select(F.max(F.xxhash64(image(None, rows.columns)))).collect()
+        rows.select(F.max(F.xxhash64(image(rows, rows.columns)))).collect()
     except (PySparkException, Py4JJavaError) as error:
         yield Finding(f"reading every page, with checksums: {cause(str(error))}")
 

@@ -34,7 +34,7 @@ def _having(operator: Having, table: Table, changes: DataFrame) -> DataFrame:
 def _suppressed(operator: Suppress, table: Table, changes: DataFrame) -> DataFrame:
     """Leave out the changes that change no visible column."""
     values = [name for name in changes.columns if not name.startswith("_") and name not in table.key]
-    changes = changes.withColumn("_image", F.when(~F.col("_tombstone"), image(None, values)))
+    changes = changes.withColumn("_image", F.when(~F.col("_tombstone"), image(changes, values)))
     same = F.col("_image").eqNullSafe(_before(table, F.col("_image"), changes))
     return (
         changes.withColumn("_same", same).where(~F.col("_same") | F.col("_position").isNull()).drop("_image", "_same")

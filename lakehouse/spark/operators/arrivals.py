@@ -93,7 +93,7 @@ def _inputs(
     values = [pick(form).alias(f"_in_{form.name}") for form in forms]
     time = [_part(), F.col("rowtime").alias("_time")]
     # The row's key as a text tells the rows of a group apart.
-    row = [image(None, table.stream.key).alias("_row"), F.col(UNDO)] if table.stream.undoes else []
+    row = [image(rows, table.stream.key).alias("_row"), F.col(UNDO)] if table.stream.undoes else []
     return rows.select(*keys, *values, "rowtime", "_position", *time, *row)
 
 

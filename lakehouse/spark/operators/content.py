@@ -9,6 +9,7 @@ from decimal import Decimal
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from lakehouse.semantics.difference import Difference, Unlike
 
@@ -34,7 +35,7 @@ class Content:
 def content(frame: DataFrame) -> Content:
     """Return the content of a table: of the visible columns only."""
     names = sorted(_seen(frame.columns))
-    row = frame.select(F.xxhash64(image(None, names)).cast("decimal(38, 0)").alias("h"))
+    row = frame.select(F.xxhash64(image(frame, names)).cast("decimal(38, 0)").alias("h"))
     found = row.agg(F.count(F.lit(1)), F.coalesce(F.sum("h"), F.lit(0))).first()
     assert found is not None
     return Content(found[0], int(found[1]))
@@ -52,7 +53,7 @@ def difference(key: tuple[str, ...], before: DataFrame, after: DataFrame, limit:
     left = both.groupBy(*_columns(key), "_row").agg(F.sum("_n").alias("_n")).where("_n <> 0")
     one = [F.max(F.when(F.col("_n") * sign > 0, F.col("_row"))).alias(side) for side, sign in SIDES]
     # The key as a text, since a missing row has none.
-    unlike = left.groupBy(*_columns(key)).agg(*one).select(image(None, key).alias("key"), "before", "after").persist()
+    unlike = left.groupBy(*_columns(key)).agg(*one).select(image(left, key).alias("key"), "before", "after").persist()
     try:
         added, removed = F.col("before").isNull(), F.col("after").isNull()
         counts = unlike.agg(F.count_if(added), F.count_if(removed), F.count_if(~added & ~removed)).first()
@@ -78,13 +79,44 @@ def _unlike(key: tuple[str, ...], sides: list[list[str]], row: Row) -> Unlike:
 def _images(key: tuple[str, ...], frame: DataFrame, names: list[str], count: int) -> DataFrame:
     """The key of each row, all of it as one text, and a number."""
     whole = frame.withColumns({name: F.lit(None) for name in names if name not in frame.columns})
-    return whole.select(*_columns(key), image(None, names).alias("_row"), F.lit(count).alias("_n"))
+    return whole.select(*_columns(key), image(whole, names).alias("_row"), F.lit(count).alias("_n"))
 
 
-def image(side: str | None, names: Iterable[str]) -> Column:
-    """Return the columns as one text: maps can't be compared."""
-    columns = [F.col(f"{side}.`{name}`" if side else f"`{name}`") for name in names]
+def image(rows: DataFrame, names: Iterable[str], side: str | None = None) -> Column:
+    """Return columns of the rows as one text: maps can't be compared. The order of a map's entries makes no difference.
+
+    side: the rows' name, where others stand beside them.
+    """
+    kinds = {field.name: field.dataType for field in rows.schema}
+    columns = [
+        _ordered(F.col(f"{side}.`{name}`" if side else f"`{name}`"), kinds[name]).alias(name) for name in names
+    ]
     return F.to_json(F.struct(*columns), AS_TEXT)
+
+
+def _ordered(value: Column, kind: DataType) -> Column:
+    """The value, with the entries of each map in it in the order of their keys."""
+    if not _has_map(kind):
+        return value
+    if isinstance(kind, ArrayType):
+        return F.transform(value, lambda item: _ordered(item, kind.elementType))
+    if isinstance(kind, MapType):
+        entries = F.transform_values(value, lambda _, item: _ordered(item, kind.valueType))
+        return F.map_from_entries(F.array_sort(F.map_entries(entries), _by_key))
+    assert isinstance(kind, StructType)
+    fields = [_ordered(value.getField(field.name), field.dataType).alias(field.name) for field in kind]
+    return F.when(value.isNotNull(), F.struct(*fields))
+
+
+def _has_map(kind: DataType) -> bool:
+    if isinstance(kind, ArrayType):
+        return _has_map(kind.elementType)
+    return isinstance(kind, MapType) or (isinstance(kind, StructType) and any(_has_map(f.dataType) for f in kind))
+
+
+def _by_key(one: Column, other: Column) -> Column:
+    before, after = one["key"] < other["key"], one["key"] > other["key"]
+    return F.when(before, F.lit(-1)).when(after, F.lit(1)).otherwise(F.lit(0))
 
 
 def _columns(names: Iterable[str]) -> list[Column]:

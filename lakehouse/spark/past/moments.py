@@ -117,7 +117,7 @@ class Past:
         # For `latest` the position shows which record a row comes from.
         left_out = key if isinstance(self._table.fold, Latest) else (*key, "_position")
         values = [name for name in after.columns if name not in left_out]
-        images = [image(side, values) for side in ("a", "b")]
+        images = [image(rows, values, side) for side, rows in (("a", after), ("b", before))]
         both = after.alias("a").join(before.alias("b"), same_key(key, "a", "b"), "left")
         changed = both.where(F.col("b._event_time").isNull() | ~images[0].eqNullSafe(images[1])).select("a.*")
         # To publish a delete, or to read it as a record, a time is needed: the row's own.
