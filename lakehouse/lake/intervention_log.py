@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.lake import reader
@@ -12,6 +13,24 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.sql import engine, literal
 
 ROWS_A_BATCH = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """An intervention in a table, as the log has it."""
+
+    at: int
+    id: str
+    kind: str
+    details: Mapping[str, Any]
+
+
+def by_table(layout: Layout) -> dict[str, list[Logged]]:
+    """Return the interventions in each table, in order."""
+    tables: dict[str, list[Logged]] = {}
+    for row in sorted(logged(layout), key=lambda row: row["at"]):
+        tables.setdefault(row["table"], []).append(Logged(row["at"], row["id"], row["kind"], row["details"]))
+    return tables
 
 
 def logged(layout: Layout, table: str | None = None, limit: int | None = None) -> Iterator[dict[str, Any]]:

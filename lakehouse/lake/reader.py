@@ -286,8 +286,8 @@ def quarantined(layout: Layout, streams: Iterable[str]) -> dict[str, int]:
     return _counted({name: layout.quarantine(name) for name in streams})
 
 
-def late(layout: Layout, tables: Iterable[str]) -> dict[str, int]:
-    """Return the number of late records by table; 0 for a table without any."""
+def late_rows(layout: Layout, tables: Iterable[str]) -> dict[str, int]:
+    """Return the number of rows by table in what came too late for it; 0 for a table without any."""
     known = set(names(layout, "late"))
     tables = list(tables)
     return dict.fromkeys(tables, 0) | _counted({name: layout.late(name) for name in tables if name in known})

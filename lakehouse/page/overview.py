@@ -8,6 +8,7 @@ from lakehouse.lake import reader
 from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
+from lakehouse.lake.record import late_records
 from lakehouse.lake.record.quarantine import still_open
 from lakehouse.lake.sql import literal
 from lakehouse.page.applications import Application, TableOf
@@ -20,7 +21,7 @@ def overview(app: Application) -> dict[str, Any]:
     covers = reader.bronze_covers(layout)
     known = set(reader.names(layout, "quarantine"))
     bad = still_open(layout, [name for name in app.streams if name in known])
-    late = reader.late(layout, [table.name for table in app.tables])
+    late = late_records.counts(layout, [table.name for table in app.tables])
     return {
         "name": app.name,
         "lake": layout.root,

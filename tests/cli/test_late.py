@@ -6,7 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
+
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.record.late_records import SCHEMA
 
 from .written import WrittenLake
 
@@ -106,3 +111,36 @@ def test_the_other_commands_read_late_and_state_tables(lake, lakehouse):
     assert [commit["tick"] for commit in lines(lakehouse("log", "late.hourly", "--json").out)] == [3, 2, 1]
     assert [commit["tick"] for commit in lines(lakehouse("log", "state.hourly", "--json").out)] == [None, 3]
     assert len(lines(lakehouse("log", "bronze.clicks", "--json").out)) == 3
+
+
+def decide(root: Path, at: int, kind: str, *records: tuple[int, int, int], **details: Any) -> None:
+    """Write an intervention in hourly, and the tick, partition and offset of its records."""
+    layout, id_ = Layout(str(root)), f"i{at}"
+    log = {"at": at, "id": id_, "table": "hourly", "kind": kind, "reason": "", "details": json.dumps(details)}
+    write_deltalake(layout.interventions, pa.Table.from_pylist([log]), mode="append")
+    columns = {"id": pa.string(), **dict(zip(SCHEMA.names, SCHEMA.types, strict=True))}
+    places = [
+        {"id": id_, "tick": record[0], "topic": "clicks", "partition": record[1], "offset": record[2], "ordinals": []}
+        for record in records
+    ]
+    table = pa.Table.from_pylist(places, pa.schema(columns))
+    write_deltalake(layout.intervention_records, table, mode="append")
+
+
+def test_what_a_correction_took_in_is_late_no_more_unless_it_is_reverted(lake, folder, lakehouse):
+    def late() -> tuple[list[str], int]:
+        values = [record["value"] for record in lines(lakehouse("late", "hourly", "--json").out)]
+        [table] = json.loads(lakehouse("status", "--json").out)["tables"]
+        return values, table["late"]
+
+    assert late() == (["c4", "base64:/wA=", "c1"], 3)
+    decide(folder / "lake", 4, "late", (2, 1, 1), (3, 1, 2))
+    assert late() == (["c1"], 1)
+    assert [r["value"] for r in lines(lakehouse("late", "hourly", "--limit", "1", "--json").out)] == ["c1"]
+    decide(folder / "lake", 5, "late", (1, 0, 1))
+    assert late() == ([], 0)
+    assert lakehouse("late", "hourly").out == "No record came too late for hourly.\n"
+    decide(folder / "lake", 6, "revert", tick=4)
+    assert late() == (["c1"], 1)
+    decide(folder / "lake", 7, "revert", tick=3)
+    assert late() == (["c4", "base64:/wA=", "c1"], 3)

@@ -130,6 +130,7 @@ def retention_without_an_order() -> lh.App:
 def retention_of_a_sequence() -> lh.App:
     return lh.app(readings.latest("never", order_by="seq", retention="1 day"))
 
+
 _LABELS = lh.stream("labels", key="id string", schema="m map<string, map<string, int>>")
 maps = lh.app(
     _LABELS.group_by("id").agg(n=lh.count_distinct("m"), ms=lh.collect_set("m")).table("sets"),

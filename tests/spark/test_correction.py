@@ -106,6 +106,41 @@ def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: 
 
 
 @pytest.mark.slow
+def test_a_correction_that_was_reverted_can_be_made_again(spark: SparkSession, tmp_path: Path) -> None:
+    """What it took in is late again, also for the next correction, until it is asked for once more."""
+    from lakehouse.lake.layout import Layout
+    from lakehouse.lake.moment.cut import Cut
+    from lakehouse.lake.record import late_records
+    from lakehouse.run.repair.backfill import revert
+    from lakehouse.run.repair.correct import correct
+    from lakehouse.run.scenario.replay import write_bronze
+    from lakehouse.spark.silver.query import Silver
+
+    layout, app = Layout(str(tmp_path / "lake")), lh.app(COUNTS, SESSIONS)
+    lake = OpenLake(spark, layout)
+    write_bronze(lake, app, history())
+    with Silver(lake, app, lambda tick, records: None) as silver:
+        silver.catch_up()
+
+    def counted(table: lh.Table) -> tuple[list[int], int]:
+        """The counts of the rows, and how many late records there are."""
+        return [row[2] for row in rows(lake.read(layout.silver(table.name)))], late_records.counts(
+            layout, [table.name]
+        )[table.name]
+
+    for table in (COUNTS, SESSIONS):
+        assert counted(table) == ([2, 1, 1], 3)
+        assert correct(lake.open(table), app, key="a").records == 2
+        assert counted(table) == ([4, 1, 1], 1)
+        revert(lake.open(table), app, Cut(2))
+        assert counted(table) == ([2, 1, 1], 3)
+        assert correct(lake.open(table), app, key="b").records == 1
+        assert counted(table) == ([2, 1, 2], 2), "of another key, and what was reverted stays so"
+        assert correct(lake.open(table), app).records == 2
+        assert counted(table) == ([4, 1, 2], 0)
+
+
+@pytest.mark.slow
 def test_keyed_tables_and_final_results_are_refolded_too(spark: SparkSession, tmp_path: Path) -> None:
     """`busy` has HAVING n > 3: its window never qualified, and now does."""
     from lakehouse.lake.layout import Layout

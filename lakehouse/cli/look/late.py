@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 # Every column that tells rows apart, so that the same rows are chosen each time.
 ORDER = 'ORDER BY tick DESC, topic, "partition", "offset" DESC, ordinals DESC, window_start DESC'
-NEWEST = 'SELECT * FROM late."{table}" WHERE tick BETWEEN {first} AND {last} {order} {limit}'
+NEWEST = """
+    SELECT * FROM late."{table}" ANTI JOIN taken_in USING ({place})
+    WHERE tick BETWEEN {first} AND {last} {order} {limit}
+"""
 COUNTS = 'SELECT tick, count(*) FROM late."{table}" GROUP BY tick ORDER BY tick DESC'
 TICKS = "SELECT topic, min(tick), max(tick) FROM ({newest}) GROUP BY topic"
 # So many records are read at once, with their bytes; more where one tick has more.
@@ -41,7 +44,7 @@ def late(
 ) -> None:
     """Show the records that came too late for a table, the newest first: key, window, place, value.
 
-    A record that was late for several windows is there once for each.
+    A record that was late for several windows is there once for each. Those that `repair correct` took in are not.
 
     Example: lakehouse look late hourly --limit 20
     """
@@ -70,19 +73,25 @@ def records(layout: Layout, table: str, limit: int | None) -> Iterator[dict[str,
     """
     from lakehouse.lake import reader
     from lakehouse.lake.earlier import check_late
+    from lakehouse.lake.record import late_records
 
     reader.facts(layout, "silver", table)
     if table not in reader.names(layout, "late"):
         return
     check_late(reader.dataset(layout.late(table)).schema.names, table)
     lake, left = reader.connect(layout), limit
+    lake.register("taken_in", late_records.taken_in(layout, table))
+    place = late_records.columns()
     for first, last in _ticks(lake.execute(COUNTS.format(table=table)).fetchall()):
         if left == 0:
             return
         newest = NEWEST.format(
-            table=table, first=first, last=last, order=ORDER, limit="" if left is None else f"LIMIT {left}"
-        )
+            table=table, first=first, last=last, order=ORDER, place=place,
+            limit="" if left is None else f"LIMIT {left}",
+        )  # fmt: skip
         ticks = lake.execute(TICKS.format(newest=newest)).fetchall()
+        if not ticks:
+            continue
         parts = [RECORDS.format(newest=newest, topic=topic, first=begin, last=end) for topic, begin, end in ticks]
         rows = lake.sql(f"SELECT * FROM ({' UNION ALL '.join(parts)}) {ORDER}").to_arrow_table().to_pylist()
         yield from ({**row, "key": json_text.loads(row["key"])} for row in rows)

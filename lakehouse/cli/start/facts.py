@@ -13,7 +13,7 @@ from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
 from lakehouse.lake.moment.subject import Reads, reads_of
-from lakehouse.lake.record import quarantine
+from lakehouse.lake.record import late_records, quarantine
 from lakehouse.settings.config import Settings
 
 KAFKA_PATIENCE_SECONDS = 5.0
@@ -63,7 +63,7 @@ def tables(layout: Layout, covers: dict[str, Any]) -> list[dict[str, Any]]:
     """
     found = []
     names = reader.names(layout, "silver")
-    too_late, functions, decided = reader.late(layout, names), failed.by_table(layout), interventions(layout)
+    too_late, functions, decided = late_records.counts(layout, names), failed.by_table(layout), interventions(layout)
     for name in names:
         facts = asdict(reader.facts(layout, "silver", name))
         reads = reads_of(reader.properties(layout, name)) or Reads(frozenset())

@@ -5,8 +5,6 @@ A record is fixed while every table that its fix concerns has the fix; a revert 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -20,14 +18,6 @@ from lakehouse.semantics.epoch import EVER
 SCHEMA = pa.schema(
     {"topic_id": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "fixed_at": pa.int64()}
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Logged:
-    at: int
-    id: str
-    kind: str
-    details: Mapping[str, Any]
 
 
 def repaired(layout: Layout, stream: str) -> pa.Table:
@@ -50,10 +40,7 @@ def repaired(layout: Layout, stream: str) -> pa.Table:
 
 def _fixes(layout: Layout, stream: str) -> dict[str, int]:
     """The ticks of a stream's fixes that are in effect in all of their tables, by id."""
-    tables: dict[str, list[_Logged]] = {}
-    for row in sorted(intervention_log.logged(layout), key=lambda row: row["at"]):
-        one = _Logged(row["at"], row["id"], row["kind"], row["details"])
-        tables.setdefault(row["table"], []).append(one)
+    tables = intervention_log.by_table(layout)
     mine = {
         one.id: one.at
         for decisions in tables.values()

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakehouse.errors import NotFound, PlanError
+from lakehouse.lake.in_effect import in_effect
 from lakehouse.plan.app import App
 from lakehouse.run.repair.intervene import UNSAID, Why, intervene
+from lakehouse.semantics.epoch import EVER
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.past import refold
@@ -44,7 +46,8 @@ def correct(
     if not opened.lake.exists(opened.late):
         raise NotFound(f"table {table.name!r} has no late records.")
     chosen = late.chosen(opened, key, start, end)
-    earlier = [at for at in interventions.of(opened.lake, table.name) if at.kind == "late"]
+    # A correction that was reverted can be made again.
+    earlier = [at for at in in_effect(interventions.of(opened.lake, table.name), EVER) if at.kind == "late"]
     if (done := interventions.records(opened.lake, earlier)) is not None:
         chosen = chosen.join(done.select(*late.PLACE), list(late.PLACE), "left_anti")
     records = chosen.select(*late.PLACE).distinct().persist()

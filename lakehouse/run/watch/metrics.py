@@ -12,6 +12,7 @@ from lakehouse.lake import reader
 from lakehouse.lake.commit_log import is_table, local_log
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import state_of
+from lakehouse.lake.record import late_records
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.watch.event import JobEvent
@@ -107,7 +108,7 @@ class RunMetrics:
         streams = {source.name for source in self._app.sources} & set(reader.names(self._layout, "quarantine"))
         for stream, records in reader.quarantined(self._layout, streams).items():
             self._quarantined.labels(stream).set(records)
-        for name, records in reader.late(self._layout, [table.name for table in self._app.tables]).items():
+        for name, records in late_records.counts(self._layout, [table.name for table in self._app.tables]).items():
             self._late.labels(name).set(records)
 
     def _wait(self, waiting: Lag) -> None:

@@ -88,9 +88,7 @@ def image(rows: DataFrame, names: Iterable[str], side: str | None = None) -> Col
     side: the rows' name, where others stand beside them.
     """
     kinds = {field.name: field.dataType for field in rows.schema}
-    columns = [
-        _ordered(F.col(f"{side}.`{name}`" if side else f"`{name}`"), kinds[name]).alias(name) for name in names
-    ]
+    columns = [_ordered(F.col(f"{side}.`{name}`" if side else f"`{name}`"), kinds[name]).alias(name) for name in names]
     return F.to_json(F.struct(*columns), AS_TEXT)
 
 

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.errors import NotFound, PlanError
+from lakehouse.lake.in_effect import in_effect
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
@@ -58,7 +59,8 @@ class _Refold:
 
     def __init__(self, opened: OpenTable, forms: list[Form], decisions: list[Decision], at: Decision, cut: Cut) -> None:
         self._opened, self._table, self._forms, self._at, self._cut = opened, opened.table, forms, at, cut
-        self._decisions = [decision for decision in decisions if decision.at <= at.at]
+        # Without those that a revert took back: what they took in must not come back with another intervention.
+        self._decisions = in_effect(decisions, at.at)
         self._input = input_of(opened)
 
     def refolded(self) -> Refolded:
