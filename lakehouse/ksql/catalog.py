@@ -122,6 +122,17 @@ class Catalog:
         written = [of for of in self.declared.values() if queries(of) and of.topic == topic]
         return next((of for of in written if of.name != name), None)
 
+    def reached(self, query: Query) -> set[str]:
+        """Return the names of all that a query reads, directly or through others."""
+        found: set[str] = set()
+        waiting = sources_of(query)
+        while waiting:
+            name = waiting.pop()
+            if name not in found and name in self.declared:
+                found.add(name)
+                waiting += read_by(self.declared[name])
+        return found
+
     def next_query(self, prefix: str, given: str = "") -> str:
         """Return a query's name: the given one, or as ksqlDB counts them: CTAS_VISITS_3."""
         self.queries += 1

@@ -10,17 +10,27 @@ from typing import Any
 
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql import source
-from lakehouse.ksql.catalog import Catalog, Entry, Relational, checked_name, queries, read_by, sources_of
+from lakehouse.ksql.catalog import Catalog, Entry, Relational, checked_name, queries
 from lakehouse.ksql.properties import insert_id, limits, of_query, query_id
 from lakehouse.ksql.query import QueryTarget, compiled
 from lakehouse.ksql.reread import over, reread
-from lakehouse.ksql.sinks import as_written, check_format, check_key, sink_of, widened
+from lakehouse.ksql.sinks import (
+    as_written,
+    check_format,
+    check_key,
+    check_queries,
+    columns_of,
+    fitted,
+    padded,
+    schema_of,
+    sink_of,
+    widened,
+)
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import parse
 from lakehouse.ksql.syntax.texts import Text, placed, texts
 from lakehouse.ksql.values import check_source, expected, record
 from lakehouse.plan.app import App, app
-from lakehouse.plan.expression import name_text
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
 
@@ -70,14 +80,15 @@ class Script:
         match statement:
             case s.CreateSource():
                 if self._is_new(statement):
-                    self._add(over(source.declared(statement, text, self.settings), self.catalog, self.find))
+                    made = over(source.declared(statement, text, self.settings), self.catalog, self.find)
+                    self._add(made, statement.at)
             case s.CreateAs():
                 if self._is_new(statement):
-                    self._add(self._made_of(statement, text))
+                    self._add(self._made_of(statement, text), statement.at)
             case s.InsertSelect():
                 self._insert(statement)
             case s.Alter():
-                self._add(self._altered(statement, text))
+                self._add(self._altered(statement, text), statement.at)
             case s.Drop():
                 self._drop(statement)
             case s.CreateType():
@@ -102,12 +113,13 @@ class Script:
     def app(self) -> App:
         """Return the application of all that is declared. Raises PlanError."""
         parts: list[Table | Sink] = []
-        for of in self.catalog.declared.values():
-            node = self.find(of.name, 0).made.node
+        for name in self.catalog.declared:
+            of = self.find(name, 0)
+            node = of.made.node
             if isinstance(node, Table):
                 parts.append(sink_of(node.changes(), of) if of.query else node)
             elif queries(of):
-                written = self._written(of) if of.query is None else self.find(of.name, 0).made
+                written = self._written(self.catalog.declared[name]) if of.query is None else of.made
                 assert isinstance(written.node, Stream)
                 parts.append(sink_of(as_written(written), of))
         if not parts:
@@ -143,12 +155,13 @@ class Script:
         asked = QueryTarget(of.kind, of.name, 0, of.limits)
         made = (compiled(query, self.find, asked) for query in queries(of))
         first, *others = (
-            one if number == 0 and of.query else widened(one, of.columns) for number, one in enumerate(made)
+            one if number == 0 and of.query else padded(widened(one, of.columns), of.columns)
+            for number, one in enumerate(made)
         )
         if not others:
             return first
         assert isinstance(first.node, Stream)
-        return replace(first, node=first.node.merge(*(_fitted(one, first) for one in others)))
+        return replace(first, node=first.node.merge(*(fitted(one, first) for one in others)))
 
     def _is_new(self, statement: s.CreateSource | s.CreateAs) -> bool:
         """Whether a statement declares something: False if it does not apply to what exists."""
@@ -170,15 +183,25 @@ class Script:
             raise SqlError(f"cannot replace '{name}': it is declared as a SOURCE, which is read-only", at)
         return True
 
-    def _add(self, of: Entry) -> None:
-        if of.name in self.catalog.declared:  # what reads it is compiled again
+    def _add(self, of: Entry, at: int) -> None:
+        known = self.catalog.declared.get(of.name)
+        if known is None:
+            self.catalog.add(of)
+            return
+        # The queries that insert into it go on, and what reads it is compiled again.
+        self._made.clear()
+        self.catalog.add(replace(of, inserts=known.inserts))
+        try:
+            check_queries(self.catalog, self.find, at)
+        except SqlError:
             self._made.clear()
-        self.catalog.add(of)
+            self.catalog.add(known)
+            raise
 
     def _made_of(self, statement: s.CreateAs, text: str) -> Entry:
         checked_name(statement.name, statement.kind.lower(), statement.at)
         query = statement.query
-        if statement.name in self._reached(query):
+        if statement.name in self.catalog.reached(query):
             raise SqlError(f"{statement.name} would be made of itself", query.relation.at)
         first = self.catalog.get(query.relation.name, query.relation.at)
         given = of_query(statement, first.formats, (first.delimiter, first.key_delimiter), self.settings)
@@ -195,17 +218,6 @@ class Script:
             key_delimiter=given.key_delimiter, limits=asked.limits,
         )  # fmt: skip
 
-    def _reached(self, query: s.Query) -> set[str]:
-        """The names of all that a query reads, directly or through others."""
-        found: set[str] = set()
-        waiting = sources_of(query)
-        while waiting:
-            name = waiting.pop()
-            if name not in found and name in self.catalog.declared:
-                found.add(name)
-                waiting += read_by(self.catalog.declared[name])
-        return found
-
     def _insert(self, statement: s.InsertSelect) -> None:
         target = self.catalog.get(statement.target, statement.at)
         if target.kind == "TABLE":
@@ -214,14 +226,14 @@ class Script:
             )
         if target.is_source:
             raise SqlError(f"cannot insert into read-only stream: {target.name}", statement.at)
-        if target.name in self._reached(statement.query):
+        if target.name in self.catalog.reached(statement.query):
             raise SqlError(f"{target.name} would be made of itself", statement.query.relation.at)
         into = QueryTarget("STREAM", target.name, statement.at)
         made = widened(compiled(statement.query, self.find, into), target.columns)
-        if [(c.name, c.kind, c.is_key) for c in made.columns] != [(c.name, c.kind, c.is_key) for c in target.columns]:
+        if columns_of(made) != columns_of(target.made):
             raise SqlError(
-                f"incompatible schema between results and sink. Result schema is {_schema(made)}, but the sink "
-                f"schema is {_schema(target.made)}",
+                f"incompatible schema between results and sink. Result schema is {schema_of(made)}, but the sink "
+                f"schema is {schema_of(target.made)}",
                 statement.query.at,
             )
         name = self.catalog.next_query("INSERTQUERY", insert_id(statement.properties, statement.at))
@@ -268,19 +280,6 @@ def _put(into: dict[str, str], name: str, value: str | None) -> None:
         into.pop(name, None)
     else:
         into[name] = value
-
-
-def _schema(of: Relational) -> str:
-    return ", ".join(f"{c.name} {c.kind}{' KEY' if c.is_key else ''}" for c in of.columns)
-
-
-def _fitted(one: Relational, first: Relational) -> Stream:
-    """A stream with the columns of the first, in their order and under the hidden key's name."""
-    assert isinstance(one.node, Stream)
-    assert isinstance(first.node, Stream)
-    if one.node.key != first.node.key:
-        return one.node.rekey(f"{name_text(one.node.key[0])} AS {first.node.key[0]}").drop(*one.node.key)
-    return one.node
 
 
 def application(text: str) -> App:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.cast import cast
-from lakehouse.ksql.catalog import Entry, Relational, SqlColumn
+from lakehouse.ksql.catalog import Catalog, Entry, Relational, SqlColumn
 from lakehouse.ksql.function.sql import column
 from lakehouse.ksql.moments import has_moment, leaving
+from lakehouse.ksql.query import Find, QueryTarget, compiled
 from lakehouse.ksql.source import KEY_KINDS
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
@@ -54,6 +55,16 @@ def _widens(of: Kind, to: Kind) -> bool:
     if of.is_number and to.is_number:
         return k.NUMBERS.index(of.name) < k.NUMBERS.index(to.name)
     return of == k.STRING and to.name in k.MOMENTS
+
+
+def padded(made: Relational, columns: tuple[SqlColumn, ...]) -> Relational:
+    """Return what a query inserts, with nulls for the columns that its sink got behind the others since."""
+    more = [one for one in columns[len(made.columns) :] if not one.is_key]
+    if not more or made.columns != columns[: len(made.columns)]:
+        return made
+    assert isinstance(made.node, Stream)
+    nulls = {one.name: f"cast(NULL AS {one.kind.spark})" for one in more}
+    return Relational(made.node.with_columns(**nulls), (*made.columns, *more))
 
 
 def sink_of(of: Stream | Changes, entry: Entry) -> Sink:
@@ -103,3 +114,39 @@ def check_key(made: Relational, statement: CreateAs) -> None:
     if made.key and isinstance(format, Value) and str(format.value).upper() == "NONE":
         shown = ", ".join(f"{c.name} {c.kind} KEY" for c in made.columns if c.is_key)
         raise SqlError(f"the 'NONE' format can only be used when no columns are defined. Got: {shown}", format.at)
+
+
+def fitted(one: Relational, first: Relational) -> Stream:
+    """Return a stream with the columns of the first, in their order and under the hidden key's name."""
+    assert isinstance(one.node, Stream)
+    assert isinstance(first.node, Stream)
+    if one.node.key != first.node.key:
+        return one.node.rekey(f"{name_text(one.node.key[0])} AS {first.node.key[0]}").drop(*one.node.key)
+    return one.node
+
+
+def check_queries(catalog: Catalog, find: Find, at: int) -> None:
+    """Raise SqlError if a query does not fit what a statement at a place has replaced in the catalog."""
+    for entry in catalog.declared.values():
+        for name, query in entry.inserts:
+            made = widened(compiled(query, find, QueryTarget("STREAM", entry.name, at)), entry.columns)
+            if columns_of(padded(made, entry.columns)) != columns_of(entry.made):
+                raise SqlError(
+                    f"cannot replace it: query {name} inserts into {entry.name}, and its result schema "
+                    f"{schema_of(made)} does not fit the schema {schema_of(entry.made)}. Keep these columns, and add "
+                    f"new ones behind them; or DROP {entry.kind} {entry.name} first",
+                    at,
+                )
+        if entry.query is not None:
+            made = find(entry.name, at).made
+            check_format(made, entry.formats[1], at, is_wrapped=entry.is_wrapped)
+
+
+def columns_of(of: Relational) -> list[tuple[str, Kind, bool]]:
+    """Return the columns of a stream or a table, as two of them are compared."""
+    return [(column.name, column.kind, column.is_key) for column in of.columns]
+
+
+def schema_of(of: Relational) -> str:
+    """Return the columns as a message shows them."""
+    return ", ".join(f"{c.name} {c.kind}{' KEY' if c.is_key else ''}" for c in of.columns)
