@@ -23,7 +23,7 @@ WORDS = {
     "added": "rows added",
     "removed": "rows removed",
     "changed": "rows changed",
-    "back_to": "undone by a revert to tick",
+    "undone_by": "undone by",
 }
 
 
@@ -170,7 +170,7 @@ class Approval(ApprovalOperator):
         lines = [
             f"* {commands.plain(WORDS.get(name, name))}: **{commands.plain(value, 1000)}**"
             for name, value in {**request, **found}.items()
-            if value is not None and name not in ("event", "plan", "dry_run", "chunk_hours")
+            if value is not None and name not in ("event", "plan", "dry_run", "chunk_hours", "back_to")
         ]
         self.body = "\n".join(lines)
         return super().execute(context)

@@ -60,7 +60,8 @@ def test_the_repair_of_a_wrong_update_is_planned_done_and_listed(spark, folder, 
     one = ("backfill", app, "sums", "--from", "1970-01-01T00:00:02Z", "--to", "1970-01-01T00:00:03Z")
     planned = said(lakehouse(*one, "--plan", "--json").out)
     assert planned == {
-        "table": "sums", "plan": True, "tick": None, "back_to": 4, "records": 4, "added": 0, "removed": 0, "changed": 1,
+        "table": "sums", "plan": True, "tick": None, "back_to": 4, "undone_by": "a revert to tick 4",
+        "records": 4, "added": 0, "removed": 0, "changed": 1,
         "changes": [
             {"change": "changed", "key": {"id": "a"}, "before": {"n": 2, "total": 99}, "after": {"n": 2, "total": 2}}
         ],

@@ -48,9 +48,12 @@ def make(folder: Path, *names: str) -> None:
             make_table(folder / "lake" / "state" / name, table)
 
 
-def make_table(path: Path, table: Table) -> None:
+N = pa.schema({"n": pa.int64()})
+
+
+def make_table(path: Path, table: Table, columns: pa.Schema = N) -> None:
     """deltalake accepts only properties that it knows: others are written into its log afterwards."""
-    write_deltalake(path, pa.table({"n": pa.array([], pa.int64())}))
+    write_deltalake(path, columns.empty_table())
     log = path / "_delta_log" / f"{0:020}.json"
     actions = [json.loads(line) for line in log.read_text().splitlines()]
     for action in actions:
@@ -131,6 +134,43 @@ def test_what_a_run_would_refuse_is_shown_with_the_way_out(lakehouse, folder):
     assert sorted(path.name for path in folder.rglob("*") if path.is_dir() and path.name[0] != "_") == [
         "counts", "hours", "lake", "newest", "silver",
     ]  # fmt: skip
+
+
+GROWN = """
+import lakehouse as lh
+
+orders = lh.stream("orders", key="id string", schema="n {n}, d decimal(10, 2), s struct<x: int, y: array<string>>")
+app = lh.app({table})
+"""
+NEWEST = "orders.latest('newest')"
+KEPT = pa.schema(
+    {
+        "id": pa.string(), "n": pa.int32(), "d": pa.decimal128(10, 2),
+        "s": pa.struct({"x": pa.int32(), "y": pa.list_(pa.string())}), "_position": pa.int64(),
+    }
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("n", "table", "kind", "reason"),
+    [
+        ("int", NEWEST, "same", ""),
+        ("int", "orders.filter('n > 1').latest('newest')", "refold", "filter n > 1"),
+        ("bigint", NEWEST, "new_table", "column n: has another type: found int, declared bigint"),
+        ("int", "orders.drop('n').latest('newest')", "new_table", "column n: is no longer declared"),
+        ("int", "orders.latest('newest', order_by='n')", "new_table", "its state, which people don't see, begins"),
+    ],
+)
+def test_a_backfill_is_promised_only_where_it_can_be_made(lakehouse, folder, n, table, kind, reason):
+    """The rows of a Delta table keep their columns and types: what has others is another table, as backfill says."""
+    (folder / "app.py").write_text(GROWN.format(n="int", table=NEWEST))
+    make_table(folder / "lake" / "silver" / "newest", load_app(str(folder / "app.py")).table("newest"), KEPT)
+    (folder / "app.py").write_text(GROWN.format(n=n, table=table))
+    assert kinds(lakehouse("plan", "app.py", "--json").out) == {"newest": kind}
+    out = lakehouse("plan", "app.py").out
+    assert reason in out
+    assert ("repair backfill newest" in out) == (kind == "refold")
+    assert ("Give the new declaration another table name: it is built from bronze" in out) == (kind == "new_table")
 
 
 def test_the_state_counts_beside_the_visible_table(lakehouse, folder):

@@ -163,12 +163,13 @@ def describe(
     Example: lakehouse look describe visits
     """
     from lakehouse.lake import reader
+    from lakehouse.lake.delta_type import spark_type
 
     layout = layout_of(config, lake)
     layer, name = named(table, layout)
     facts = reader.facts(layout, layer, name)
     opened = reader.open_table(reader.path_of(layout, layer, name), table)
-    columns = [{"name": field.name, "type": _type(field.type)} for field in opened.schema().fields]
+    columns = [{"name": field.name, "type": spark_type(field.type)} for field in opened.schema().fields]
     properties = {
         k: v
         for k, v in sorted(opened.metadata().configuration.items())
@@ -269,16 +270,3 @@ def kept(table: str, layout: Layout, layer: str = "silver") -> str:
     from lakehouse.plan.schema import check_name
 
     return as_kept(layout, layer, check_name(table, "table"))
-
-
-def _type(kind: Any) -> str:
-    """A Delta type as Spark writes it."""
-    inner = getattr(kind, "type", None)
-    match inner:
-        case "array":
-            return f"array<{_type(kind.element_type)}>"
-        case "map":
-            return f"map<{_type(kind.key_type)}, {_type(kind.value_type)}>"
-        case "struct":
-            return f"struct<{', '.join(f'{field.name}: {_type(field.type)}' for field in kind.fields)}>"
-    return {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}.get(str(inner), str(inner))

@@ -87,7 +87,7 @@ def backfill(
         )  # fmt: skip
     below = [item.name for item in application.below(application.table(table))] if done.changed else []
     if json:
-        show.as_json(as_object(table, done, plan=plan) | ({"read_by": below} if below else {}))
+        show.as_json(as_object(application.table(table), done, plan=plan) | ({"read_by": below} if below else {}))
         return
     show.say(f"{done.records:,} records of bronze {'are' if of is not None and plan else 'were'} read.")
     say(app, application.table(table), done)
@@ -134,13 +134,26 @@ def progress(*, as_json: bool) -> Iterator[ShowProgress]:
         yield listen
 
 
-def as_object(table: str, done: Backfilled, *, plan: bool) -> dict[str, Any]:
+def as_object(made: Table, done: Backfilled, *, plan: bool) -> dict[str, Any]:
     """Return what was changed, for programs; of a plan also the first rows that would change, if any are wanted."""
     of = done.differing
     return {
-        "table": table, "plan": plan, "tick": done.tick, "back_to": done.before, "records": done.records,
+        "table": made.name, "plan": plan, "tick": done.tick, "back_to": done.before,
+        "undone_by": undone_by(made, done), "records": done.records,
         **of.counts(), **({"changes": of.changes} if of.changes else {}),
     }  # fmt: skip
+
+
+def undone_by(made: Table, done: Backfilled) -> str:
+    """Say what undoes a change, or would: what `revert` of `lakehouse.run.repair.backfill` refuses is not promised."""
+    from lakehouse.plan.rows import takes_out
+
+    read = f"what it was can still be read, at tick {done.before}, and made a table of its own by a checkout"
+    if done.changed:
+        return f"a backfill with the declaration that it had; {read}"
+    if takes_out(made):
+        return f"a repair of the tables that it is made of; {read}"
+    return f"a revert to tick {done.before}"
 
 
 def say(app: str | None, made: Table, done: Backfilled) -> None:

@@ -62,6 +62,6 @@ def revert(
         reason=why, by=decided_by, dry_run=plan, examples=limit if plan else 0,
     )  # fmt: skip
     if json:
-        show.as_json({"to": str(moment), **as_object(table, done, plan=plan)})
+        show.as_json({"to": str(moment), **as_object(application.table(table), done, plan=plan)})
     else:
         say(app, application.table(table), done)

@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 from lakehouse.errors import PlanError
 from lakehouse.lake import reader
 from lakehouse.lake.commit_log import is_table
+from lakehouse.lake.delta_type import same_type, spark_type
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.layout import misplaced as misplaced_text
 from lakehouse.lake.place import places
@@ -47,7 +48,29 @@ def _change(layout: Layout, table: Table) -> Evolution | None:
     paths = [place.path for place in places(layout, table)]
     known = [path for path in paths if is_table(path)]
     changes = [change_of(DeltaTable(path).metadata().configuration, table) for path in known]
-    return max(changes, key=lambda change: KINDS.index(change.kind), default=None)
+    change = max(changes, key=lambda change: KINDS.index(change.kind), default=None)
+    if change is not None and change.kind == "refold" and (more := _other_columns(layout, table)):
+        return Evolution("new_table", (*change.reasons, *more))
+    return change
+
+
+def _other_columns(layout: Layout, table: Table) -> list[str]:
+    """Why a table's rows can't be swapped for those of its new declaration: its readers would find another table.
+
+    A type that only Spark can tell is left to the backfill (`lakehouse.spark.table.tables.swap_refusal`).
+    """
+    if not is_table(layout.silver(table.name)):
+        return []
+    fields = DeltaTable(layout.silver(table.name)).schema().fields
+    there = {field.name: spark_type(field.type) for field in fields if not field.name.startswith("_")}
+    declared = {column.name: column.type for column in table.columns}
+    found = [f"column {name}: is no longer declared" for name in sorted(there) if name not in declared]
+    for name, kind in declared.items():
+        if kind and name in there and not same_type(kind, there[name]):
+            found.append(f"column {name}: has another type: found {there[name]}, declared {kind}")
+    if is_table(layout.state(table.name)) != (len(places(layout, table)) > 1):
+        found.append("its state, which people don't see, begins or ends to be a table of its own")
+    return found
 
 
 def misplaced(layout: Layout, app: App) -> list[str]:
