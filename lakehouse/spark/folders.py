@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -20,6 +20,12 @@ def exists(spark: SparkSession, path: str) -> bool:
     """Return whether there is such a folder."""
     folder, system = opened(spark, path)
     return bool(system.exists(folder))
+
+
+def are_there(spark: SparkSession, files: Iterable[str]) -> bool:
+    """Return whether all of these files exist: their URIs, as Spark gives them."""
+    jvm: Any = spark._jvm
+    return all(exists(spark, jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file)).toString()) for file in files)
 
 
 def create(spark: SparkSession, path: str) -> None:

@@ -9,15 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import commits
 from lakehouse.lake.moment.commits import Commit
+from lakehouse.lake.moment.files import readable
 from lakehouse.lake.place import TablePlace, bronze_of, places, state_of, visible_of
 from lakehouse.lake.properties import BEGAN, SKIP
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK, Progress
+from lakehouse.spark import folders
 from lakehouse.spark.delta_log import snapshot
 from lakehouse.spark.in_memory import frame_of
 from lakehouse.spark.transaction import exists, log_of, properties, read_progress
@@ -89,6 +92,18 @@ class OpenLake:
         if version is not None:
             return self.fact(Versions).read(self.spark, path, version)
         return self.spark.read.format("delta").load(path)
+
+    def past(self, path: str, version: int) -> DataFrame:
+        """Return the rows of the Delta table at a path, at a version of which files may be gone.
+
+        Raises AnalysisException if Delta's log no longer has the version, or VACUUM removed some of its files.
+        """
+        rows = self.read(path, version)
+        # Without Spark where that can be: it takes milliseconds, and Spark runs queries to list the files.
+        local = "://" not in path
+        if not (readable(path, version) if local else folders.are_there(self.spark, rows.inputFiles())):
+            raise AnalysisException(f"{path}: version {version} lacks some of its files (VACUUM).")
+        return rows
 
     def progress(self, place: TablePlace) -> Progress:
         """Return how far a table is; epoch 0, tick 0 if nothing was ever applied. Its Delta table must exist."""

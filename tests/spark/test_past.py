@@ -172,3 +172,34 @@ def test_a_missing_file_is_noticed(layout: Layout) -> None:
     file.rename(file.with_suffix(".gone"))
     assert not history.readable(2)
     file.with_suffix(".gone").rename(file)
+
+
+@pytest.mark.slow
+def test_bronze_gives_what_a_vacuum_took(spark: SparkSession, tmp_path: Path, layout: Layout) -> None:
+    """A version whose files are gone is in the log still: the rows of its tick are folded from bronze."""
+    from deltalake import DeltaTable
+
+    from lakehouse.spark.past import reading
+
+    there = Layout(str(shutil.copytree(layout.root, tmp_path / "lake")))
+    lake = OpenLake(spark, there)
+    moments = [AtTick(1), AtTick(2), AtTick(3), AtEvent(250), AtOffsets({"events": {0: 9}})]
+
+    def rows(table: Table, at: At) -> list[Any]:
+        shown = [name for name in reading.read(lake.open(table), at).columns if not name.startswith("_")]
+        return sorted(map(tuple, reading.read(lake.open(table), at).select(*shown).collect()))
+
+    before = {(table.name, at): rows(table, at) for table in APP.tables for at in moments}
+    gone = 0
+    for table in APP.tables:
+        for path in (there.silver(table.name), there.state(table.name)):
+            if Path(path).exists():
+                kept = {Path(path, file) for file in DeltaTable(path).file_uris()}
+                old = [file for file in Path(path).glob("*.parquet") if file not in kept]
+                gone += len(old)
+                for file in old:
+                    file.unlink()
+    assert gone
+    for table in APP.tables:
+        for at in moments:
+            assert rows(table, at) == before[table.name, at], f"{table.name} at {at}"

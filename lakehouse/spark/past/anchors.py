@@ -186,13 +186,13 @@ def _version_of(opened: OpenTable, commit: Commit, before: Mapping[str, int] | N
     last = _trusted(commit, (before or {}).get(place.path))
     if last is None:
         return None
-    rows = opened.lake.read(place.path, last)
+    rows = opened.lake.past(place.path, last)
     if not is_final(opened.table):
         return Anchor(tick, rows)
     # The visible table is committed after the state: its commit may not be there yet.
     seen = [c for c in opened.lake.commits(visible, tick, tick) if c.tick == tick]
     last = _trusted(seen[-1], (before or {}).get(visible.path)) if seen else None
-    return None if last is None else Anchor(tick, rows, opened.lake.read(visible.path, last))
+    return None if last is None else Anchor(tick, rows, opened.lake.past(visible.path, last))
 
 
 def _trusted(commit: Commit, before: int | None) -> int | None:

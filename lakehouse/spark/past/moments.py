@@ -132,7 +132,7 @@ class Past:
         for commit in self._lake.commits(place, at.at, at.at):
             if commit.tick == at.at and commit.said.get("operation") == at.kind:
                 try:
-                    return _as(self._lake.read(place.path, commit.version), self._columns)
+                    return _as(self._lake.past(place.path, commit.version), self._columns)
                 except AnalysisException:
                     return None  # Delta no longer has its files
         return None
@@ -175,7 +175,7 @@ class Past:
         if number is None or self._opened.state != self._opened.visible:
             return None
         try:
-            return _as(self._lake.read(self._opened.visible.path, number), self._columns)
+            return _as(self._lake.past(self._opened.visible.path, number), self._columns)
         except AnalysisException:
             return None  # Delta no longer has its files: the tick is folded from bronze
 

@@ -63,10 +63,10 @@ def applied_tick(opened: OpenTable) -> int:
 
 
 def _version(opened: OpenTable, version: int | None) -> DataFrame | None:
-    """A version's rows; None if there is no such version, or Delta's log no longer has it."""
+    """A version's rows; None if there is no such version, or Delta no longer has it whole."""
     if version is None:
         return None
     try:
-        return opened.lake.read(opened.visible.path, version)
+        return opened.lake.past(opened.visible.path, version)
     except AnalysisException:
         return None
