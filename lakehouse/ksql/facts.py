@@ -30,6 +30,12 @@ class Answer:
     is_long: bool = False
 
 
+class Deleted(tuple[object, ...]):
+    """A row of an answer that tells of a delete: its key, and nulls."""
+
+    __slots__ = ()
+
+
 def shown(statement: s.Show, script: Script) -> Answer:
     """Return the answer to SHOW, for all but topics, which Kafka has."""
     declared = [script.find(name, 0) for name in script.catalog.declared]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from lakehouse.cli.sql.answer import print_answer
 from lakehouse.errors import NotFound
+from lakehouse.ksql.facts import Answer, Deleted
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax.parser import parse
 from lakehouse.ksql.syntax.statement import Query
@@ -41,7 +44,44 @@ def test_what_changes_comes_and_a_deleted_row_is_its_key(tmp_path: Path) -> None
         story.visits.commit(9, {"user": "eve", "n": 2, "place": "Rome"}, gone=gone, times=(900, 900))
 
     rows = pushed(tmp_path / "lake", "SELECT * FROM `visits` EMIT CHANGES", write)
-    assert sorted(islice(rows, 2), key=str) == [("ann", None, None), ("eve", 2, "Rome")]
+    found = sorted(islice(rows, 2), key=str)
+    assert found == [("ann", None, None), ("eve", 2, "Rome")]
+    assert [type(row) for row in found] == [Deleted, tuple], "it does not look like a row of nulls"
+
+
+def test_where_judges_a_deleted_row_by_the_values_that_it_had(tmp_path: Path) -> None:
+    story = Story(tmp_path / "lake", feed=True)
+    number = 8
+
+    def write() -> None:
+        nonlocal number
+        number += 1
+        times = (number * 100, number * 100)
+        if number % 2:
+            story.visits.commit(number, {"user": "eve", "n": number, "place": "Rome"}, times=times)
+        else:
+            story.visits.commit(
+                number, {"user": f"x{number}", "n": 0, "place": ""}, gone=[{"user": "eve"}], times=times
+            )
+
+    rows = pushed(tmp_path / "lake", "SELECT `place`, `n` + 1 FROM `visits` WHERE `n` > 8 EMIT CHANGES", write)
+    found = list(islice(rows, 4))
+    assert [(type(row), *row) for row in found] == [
+        (tuple, "Rome", 10), (Deleted, None, None), (tuple, "Rome", 12), (Deleted, None, None),
+    ]  # fmt: skip
+
+
+def test_a_deleted_row_is_marked_on_the_terminal_and_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [("ann", 7), Deleted(("ann", None))]
+    for as_json in (False, True):
+        print_answer(Answer(("ID", "N"), rows, ends=False), as_json=as_json)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].endswith("<TOMBSTONE>")
+    assert "ann" in lines[1]
+    assert "N" not in lines[1].removesuffix("<TOMBSTONE>"), "no null stands for a value"
+    assert [json.loads(line) for line in lines[2:]] == [
+        {"ID": "ann", "N": 7}, {"ID": "ann", "N": None, "tombstone": True},
+    ]  # fmt: skip
 
 
 def test_the_beginning_comes_first_if_asked_for(tmp_path: Path) -> None:

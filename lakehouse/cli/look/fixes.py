@@ -61,13 +61,14 @@ class ReplayRequest:
 def attempt(settings: Settings, tried: Attempt, replay: ReplayRequest | None, limit: int | None, *, json: bool) -> None:
     """Show what a fix makes of records; replay those that fit, if `replay` is given."""
     from lakehouse.lake.layout import Layout
-    from lakehouse.run.repair.fixes import fixed_records, source_of
+    from lakehouse.run.repair.fixes import fixed_records, replay_refusal, source_of
     from lakehouse.run.start.application import find_app
 
     found = find_app(tried.app)
-    how = _how(found, source_of(found.app, tried.stream), tried.fix, tried.edits)
+    source = source_of(found.app, tried.stream)
+    how = _how(found, source, tried.fix, tried.edits)
     made = fixed_records(Layout(settings.lake.path), found.app, tried.stream, tried.choice, how)
-    tick = None
+    tick, refused = None, replay_refusal(found.app, source)
     if replay is not None and made.fixed:
         from lakehouse.run.lake import Lake
 
@@ -78,7 +79,9 @@ def attempt(settings: Settings, tried: Attempt, replay: ReplayRequest | None, li
     if json:
         both: list[Fixed | StillBad] = [*made.fixed, *made.bad]
         for one in sorted(both, key=lambda one: one.was.record.position)[:limit]:
-            show.as_json({**_facts(one), "replayed_at": tick if one in made.fixed else None})
+            fits = one in made.fixed
+            more = {"replay_refused": refused} if fits and refused is not None else {}
+            show.as_json({**_facts(one), "replayed_at": tick if fits else None, **more})
         return
     if made.fixed:
         rows = [(str(one.was.place), one.was.reason, *_before_and_after(one)) for one in made.fixed]
@@ -89,6 +92,8 @@ def attempt(settings: Settings, tried: Attempt, replay: ReplayRequest | None, li
         _table("They still don't fit", ("position", "reason", "key", "value", "new key", "new value"), rows, limit)
     done = "Nothing was changed." if tick is None else f"Those that fit count from tick {tick} on."
     show.say(f"{len(made.fixed):,} records fit now, {len(made.bad):,} still do not. {done}")
+    if made.fixed and refused is not None:
+        show.say(f"They can't be replayed: {refused}")
 
 
 def _how(found: Found, source: Source, fix: str | None, edits: Mapping[str, New]) -> FixFunction:

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 from lakehouse.cli.look.read import ROWS_SHOWN
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.repeating import until_ctrl_c
+from lakehouse.ksql.facts import Answer, Deleted
 
 if TYPE_CHECKING:
-    from lakehouse.ksql.facts import Answer
     from lakehouse.run.sql.session import SqlSession
+
+
+MARK = "tombstone"  # as ksqlDB marks the row of a delete
 
 
 def run(session: SqlSession, text: str, *, as_json: bool = False) -> None:
@@ -39,7 +42,8 @@ def print_answer(answer: Answer, *, as_json: bool) -> None:
 def _as_json(answer: Answer) -> None:
     with nullcontext() if answer.ends else until_ctrl_c():
         for row in answer.rows:
-            show.as_json(dict(zip(answer.names, row, strict=True)))
+            mark = {MARK: True} if isinstance(row, Deleted) else {}
+            show.as_json(dict(zip(answer.names, row, strict=True)) | mark)
     if answer.message:
         show.as_json({"message": answer.message})
 
@@ -47,4 +51,7 @@ def _as_json(answer: Answer) -> None:
 def _lines(answer: Answer) -> None:
     with until_ctrl_c():
         for row in answer.rows:
-            show.say(show.pairs(dict(zip(answer.names, row, strict=True))) or "")
+            shown = dict(zip(answer.names, row, strict=True))
+            if isinstance(row, Deleted):
+                shown = {name: value for name, value in shown.items() if value is not None}
+            show.say(f"{show.pairs(shown) or ''}{f'  <{MARK.upper()}>' * isinstance(row, Deleted)}")

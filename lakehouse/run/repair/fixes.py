@@ -23,6 +23,8 @@ from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import base_type
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.stream_join import meetings
 from lakehouse.semantics.record import Record
 
 # Gives the record with other key or value bytes; bytes alone are the value; None leaves it in the quarantine.
@@ -175,3 +177,22 @@ def _why_bad(source: Source, fixed: list[Record]) -> dict[Any, str]:
             f"not known whether a fixed record fits: {error}"
         ) from error
     return why | {record.identity: reason for record, reason in result.quarantine[source.name]}
+
+
+def replay_refusal(app: App, source: Source) -> str | None:
+    """Say why no record of a stream can count with other bytes in an application's tables; None if they can.
+
+    In a join of streams, a record that counts after all changes what came with other records, of any key.
+    """
+    if not any(source in table.stream.decodes for table in app.tables):
+        return f"no table of the application reads stream {source.name!r}; there is nothing to refold."
+    of = [(f"table {table.name!r}", table.stream) for table in app.tables]
+    of += [(f"topic {sink.topic!r}", sink.of) for sink in app.sinks if isinstance(sink.of, Stream)]
+    for what, stream in of:
+        if any(source in side.decodes for side in meetings(stream)):
+            return (
+                f"stream {source.name!r} is joined with another stream, for {what}: a record that counts after all "
+                "would change what came with other records. Produce the record again, with the right bytes; or let the "
+                "stream's declaration accept it, and backfill the table."
+            )
+    return None

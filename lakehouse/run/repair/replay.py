@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
-from lakehouse.plan.stream import Stream
-from lakehouse.plan.stream_join import meetings
+from lakehouse.run.repair.fixes import replay_refusal
 from lakehouse.run.repair.intervene import UNSAID, Why, intervene
 from lakehouse.semantics.position import Identity
 from lakehouse.spark.bronze import interventions
@@ -44,10 +43,9 @@ def replay(
     in the quarantine, PlanError for one that does not fit with its new bytes either, was fixed before, or came before
     the restore of a table that reads it, and if no table reads the stream.
     """
+    if (refused := replay_refusal(app, source)) is not None:
+        raise PlanError(refused)
     readers = [table.name for table in app.tables if source in table.stream.decodes]
-    if not readers:
-        raise PlanError(f"no table of the application reads stream {source.name!r}; there is nothing to refold.")
-    _refuse_joined(app, source)
     wanted = {Identity(fix.topic_id, fix.partition, fix.offset): fix for fix in fixes}
     rows = fixed.rows(lake, source, list(wanted.values())).persist()
     try:
@@ -77,19 +75,6 @@ def replay(
         rows.unpersist()
     wanted_here = why.wanted("fixed", readers, {"stream": source.name}, number)
     return intervene(lake, app, wanted_here)
-
-
-def _refuse_joined(app: App, source: Source) -> None:
-    """In a join of streams, a record that counts after all changes what came with other records, of any key."""
-    of = [(f"table {table.name!r}", table.stream) for table in app.tables]
-    of += [(f"topic {sink.topic!r}", sink.of) for sink in app.sinks if isinstance(sink.of, Stream)]
-    for what, stream in of:
-        if any(source in side.decodes for side in meetings(stream)):
-            raise PlanError(
-                f"stream {source.name!r} is joined with another stream, for {what}: a record that counts after all "
-                "would change what came with other records. Produce the record again, with the right bytes; or let the "
-                "stream's declaration accept it, and backfill the table."
-            )
 
 
 def _refuse_before_restore(opened: OpenTable, rows: DataFrame) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lakehouse.formats.decode import decode
-from lakehouse.ksql.facts import Answer
+from lakehouse.ksql.facts import Answer, Deleted
 from lakehouse.ksql.function.table import TABLE_FUNCTIONS
 from lakehouse.ksql.properties import limits
 from lakehouse.ksql.query import QueryTarget, beginning, compiled
@@ -75,4 +75,5 @@ def _rows(
             if change.position.tick > seen:
                 key = dict(zip(node.key, change.key or (), strict=False))
                 row = {name.lower(): value for name, value in {**(change.value or {}), **key}.items()}
-                yield tuple(row.get(name.lower()) for name in names)
+                values = tuple(row.get(name.lower()) for name in names)
+                yield Deleted(values) if isinstance(node, Table) and change.value is None else values
