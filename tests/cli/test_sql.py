@@ -65,6 +65,8 @@ def rows(out: str) -> list[dict[str, object]]:
         ),
         ("SELECT name, tags[-1] AS last, ROWTIME AS t FROM visits LIMIT 1", [{"NAME": "ann", "LAST": "b", "T": 0}]),
         ("SELECT name FROM visits WHERE city = 'Oslo'", [{"NAME": "bob"}]),
+        ("SELECT name, EXPLODE(tags) AS tag FROM visits LIMIT 1", [{"NAME": "ann", "TAG": "a"}]),
+        ("SELECT EXPLODE(tags) AS tag FROM visits WHERE name = 'ann'", [{"TAG": "a"}, {"TAG": "b"}]),
         ("SELECT n FROM per_city WHERE city = 'Oslo' AT VERSION 0", [{"N": 1}]),
         ("SELECT n FROM per_city WHERE city = 'Oslo' AT TICK 1", [{"N": 1}]),
     ],

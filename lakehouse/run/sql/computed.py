@@ -1,4 +1,4 @@
-"""Push queries that compute: GROUP BY, windows, joins, PARTITION BY, and streams that join. No JVM.
+"""Queries that compute: GROUP BY, windows, joins, PARTITION BY, and streams that join. No JVM.
 
 The model runs the query over bronze again at each tick, and gives what the tick's records changed: so it holds the
 records of the topics, and a question of too many is refused. Fixes and other interventions are not in it.
@@ -7,7 +7,7 @@ records of the topics, and a question of too many is refused. Fixes and other in
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lakehouse.formats.decode import decode
 from lakehouse.ksql.facts import Answer, Deleted
@@ -16,7 +16,7 @@ from lakehouse.ksql.properties import limits
 from lakehouse.ksql.query import QueryTarget, beginning, compiled
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax.statement import Item, Query
-from lakehouse.ksql.syntax.tree import Call
+from lakehouse.ksql.syntax.tree import Call, Name
 from lakehouse.lake.layout import Layout
 from lakehouse.model import model
 from lakehouse.plan.app import App, app
@@ -32,48 +32,67 @@ KEY = f"{NAME}_KEY"
 def is_computed(query: Query, node: Stream | Table) -> bool:
     """Say whether the rows of a query are more than those of its source, one by one."""
     clauses = (query.joins, query.group_by, query.partition_by, query.having, query.window)
-    expressions = [item.expression for item in query.items if item.expression is not None]
-    calls = [part.name for one in expressions for part in one.walk() if isinstance(part, Call)]
     is_alone = isinstance(node, Table) or records.is_alone(node)
-    return any(clauses) or not is_alone or not TABLE_FUNCTIONS.keys().isdisjoint(calls)
+    return any(clauses) or not is_alone or explodes(query)
+
+
+def explodes(query: Query) -> bool:
+    """Say whether a query gives several rows for one."""
+    expressions = [item.expression for item in query.items if item.expression is not None]
+    calls = {part.name for one in expressions for part in one.walk() if isinstance(part, Call)}
+    return not TABLE_FUNCTIONS.keys().isdisjoint(calls)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A query as the model runs it: its node, the application of it alone, and the names of its columns."""
+
+    node: Stream | Table
+    whole: App
+    names: tuple[str, ...]
+
+    def rows(self, layout: Layout, seen: int, newest: int) -> Iterator[tuple[object, ...]]:
+        """Yield what the ticks (seen, newest] changed."""
+        result = model.run(self.whole, records.held(self.whole.sources, layout, newest), decode)
+        is_table = isinstance(self.node, Table)
+        for change in result.changelogs[self.node.name] if isinstance(self.node, Table) else result.topics[NAME]:
+            if change.position.tick > seen:
+                key = dict(zip(self.node.key, change.key or (), strict=False))
+                row = {name.lower(): value for name, value in {**(change.value or {}), **key}.items()}
+                values = tuple(row.get(name.lower()) for name in self.names)
+                yield Deleted(values) if is_table and change.value is None else values
+
+
+def _asked(query: Query, script: Script) -> _Asked:
+    begin = beginning(query, script.find, NAME)
+    kind = "TABLE" if query.group_by or begin.is_table else "STREAM"
+    asked = QueryTarget(kind, NAME, query.at, limits(script.settings))
+    made = compiled(replace(query, items=(*query.items, *_keys(query, begin.key)), limit=None), script.find, asked)
+    names = tuple(column.name for column in made.columns if not column.name.startswith(KEY))
+    node = made.node
+    return _Asked(node, app(node if isinstance(node, Table) else node.to_topic(NAME)), names)
 
 
 def answer(query: Query, script: Script, layout: Layout, wait: Wait, *, earliest: bool) -> Answer:
     """Return the names and the rows, which come without end. Raises SqlError, NeedsSpark."""
-    begin = beginning(query, script.find, NAME)
-    kind = "TABLE" if query.group_by or begin.is_table else "STREAM"
-    asked = QueryTarget(kind, NAME, query.at, limits(script.settings))
-    made = compiled(replace(query, items=(*query.items, *_keys(query)), limit=None), script.find, asked)
-    names = tuple(column.name for column in made.columns if not column.name.startswith(KEY))
-    node = made.node
-    whole = app(node if isinstance(node, Table) else node.to_topic(NAME))
-    return Answer(names, _rows(whole, node, names, layout, wait, earliest=earliest), ends=False)
+    asked = _asked(query, script)
+    ticks = records.coming(layout, wait, earliest=earliest)
+    coming = (row for seen, newest in ticks for row in asked.rows(layout, seen, newest))
+    return Answer(asked.names, coming, ends=False)
 
 
-def _keys(query: Query) -> list[Item]:
-    """What a query that is kept would have to select: the groups that this one does not show."""
+def so_far(query: Query, script: Script, layout: Layout) -> Answer:
+    """Return the names, and the rows of all records that there are. Raises SqlError, NeedsSpark."""
+    asked = _asked(query, script)
+    return Answer(asked.names, asked.rows(layout, 0, records.last_tick(layout)), is_long=True)
+
+
+def _keys(query: Query, key: tuple[str, ...]) -> list[Item]:
+    """What a query that is kept would have to select: the groups, or the key, that this one does not show."""
     if any(item.expression is None for item in query.items):
         return []
     shown = {item.expression for item in query.items}
-    missing = [one for one in query.group_by if one not in shown]
+    names = {one.name for one in shown if isinstance(one, Name)}
+    own = () if query.joins else tuple(Name(name) for name in key if name not in names)
+    missing = [one for one in query.group_by or query.partition_by or own if one not in shown]
     return [Item(one, alias=f"{KEY}_{number}", at=one.at) for number, one in enumerate(missing)]
-
-
-def _rows(
-    whole: App,
-    node: Stream | Table,
-    names: tuple[str, ...],
-    layout: Layout,
-    wait: Wait,
-    *,
-    earliest: bool,
-) -> Iterator[tuple[object, ...]]:
-    for seen, newest in records.coming(layout, wait, earliest=earliest):
-        result = model.run(whole, records.held(whole.sources, layout, newest), decode)
-        changes = result.changelogs[node.name] if isinstance(node, Table) else result.topics[NAME]
-        for change in changes:
-            if change.position.tick > seen:
-                key = dict(zip(node.key, change.key or (), strict=False))
-                row = {name.lower(): value for name, value in {**(change.value or {}), **key}.items()}
-                values = tuple(row.get(name.lower()) for name in names)
-                yield Deleted(values) if isinstance(node, Table) and change.value is None else values

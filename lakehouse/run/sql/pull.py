@@ -6,7 +6,7 @@ Expressions are evaluated by the model: a function that it does not have needs S
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from lakehouse.lake.moment import rows_at
 from lakehouse.lake.sql import quote
 from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression import Expression
-from lakehouse.run.sql import records
+from lakehouse.run.sql import computed, records
 from lakehouse.semantics.moment import At, moment_of
 
 if TYPE_CHECKING:
@@ -84,6 +84,10 @@ def pull(query: Query, script: Script, layout: Layout, fold: FoldRows | None) ->
     Raises SqlError, NeedsSpark, NotFound for a table that the lake does not have.
     """
     of = script.find(query.relation.name, query.relation.at)
+    if of.kind == "STREAM" and query.emit is None and query.moment is None and computed.explodes(query):
+        reader.local_root(layout)
+        answer = computed.so_far(query, script, layout)
+        return replace(answer, rows=islice(answer.rows, query.limit))
     asked = reading(query, of)
     if query.emit == "FINAL":
         raise SqlError("EMIT FINAL is for a query that is kept: CREATE TABLE ... AS SELECT", query.at)
