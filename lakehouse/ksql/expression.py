@@ -96,8 +96,10 @@ class Visible:
         if not found:
             known = [seen.name for seen in self.columns]
             shown = f"{node.of}.{node.name}" if node.of else node.name
+            is_text = node.of is None and not node.name.isupper()  # such a name was given in double quotes
+            meant = f" A text stands in single quotes: '{node.name}'." if is_text else ""
             raise SqlError(
-                f"column '{shown}' cannot be resolved.{near(node.name, [*known, *self.names])} There are: "
+                f"column '{shown}' cannot be resolved.{near(node.name, [*known, *self.names])}{meant} There are: "
                 f"{', '.join([*known, *self.names])}",
                 node.at,
             )

@@ -8,8 +8,10 @@ from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import BOUNDS, Relational, SqlColumn, bound
 from lakehouse.ksql.coerced import check_key_type
 from lakehouse.ksql.expression import Seen, Visible
-from lakehouse.ksql.function.aggregate import AGGREGATES, AggregateFunction, Option
+from lakehouse.ksql.function.aggregate import AGGREGATES, AggregateFunction, Option, check_taken
+from lakehouse.ksql.function.call import unknown
 from lakehouse.ksql.function.sql import Sql, column
+from lakehouse.ksql.function.table import FUNCTIONS, TABLE_FUNCTIONS
 from lakehouse.ksql.items import NamedItem, aggregates_in
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
@@ -22,11 +24,13 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Emit
 from lakehouse.plan.windows import Declared
 
-ORDERED = ("INTEGER", "BIGINT", "DOUBLE", "DECIMAL", "STRING", "BYTES", "DATE", "TIME", "TIMESTAMP")
-
 
 def grouped(stream: Stream, scope: Visible, items: list[NamedItem], query: Query, name: str) -> Relational:
     """Return the table of a query with GROUP BY. Raises SqlError."""
+    for item in items:
+        for part in item.expression.walk():
+            if isinstance(part, t.Call) and part.name not in {*FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS}:
+                raise SqlError(unknown(part.name), part.at)
     if not any(aggregates_in(item.expression) for item in items) and not (
         query.having is not None and aggregates_in(query.having)
     ):
@@ -229,7 +233,7 @@ def aggregation(call: t.Call, scope: Visible) -> tuple[Aggregation, Kind]:
             if isinstance(one, t.Name) and one.name in BOUNDS and one.name not in known:
                 raise SqlError(f"{one.name} in {call.name}: a window has one. Select it beside the aggregates", one.at)
     given = [scope.sql(one) for one in arguments]
-    _check_taken(record, [of.kind for of in given], call.at)
+    check_taken(record, [of.kind for of in given], call.at)
     made = record.call(given, options)
     if (limit := scope.limits.get(call.name)) is not None:
         made = replace(made, options=(("limit", limit),))
@@ -257,18 +261,6 @@ def _given(call: t.Call, record: AggregateFunction) -> tuple[list[t.Expr], list[
 def _ends_in_option(arguments: list[t.Expr]) -> bool:
     """Say whether the last of several arguments is a literal: a whole number, true or false."""
     return len(arguments) > 1 and isinstance(arguments[-1], t.Value) and isinstance(arguments[-1].value, bool | int)
-
-
-def _check_taken(record: AggregateFunction, kinds: list[Kind], at: int) -> None:
-    checked = kinds if record.takes == "number" else kinds[:1]
-    for kind in checked:
-        right = {
-            "any": True, "number": kind.is_number, "text": kind.name == "STRING", "ordered": kind.name in ORDERED,
-            "array of numbers": kind.name == "ARRAY" and kind.inner[0].is_number,
-        }[record.takes]  # fmt: skip
-        if not right:
-            shown = ", ".join(map(str, kinds))
-            raise SqlError(f"function '{record.name}' does not accept parameters ({shown})", at)
 
 
 def _having(node: t.Expr, aggregated: dict[t.Expr, Sql], columns: list[SqlColumn], *, windowed: bool) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from lakehouse.errors import SqlError
 from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
@@ -160,3 +161,27 @@ _RECORDS = (
     AggregateFunction("STD_DEV_SAMP", "number", ours.variance, _DOUBLE, _SKIPPED + "; it is the variance", "variance"),
 )  # fmt: skip
 AGGREGATES = {record.name: record for record in _RECORDS}
+
+
+# What an aggregate takes, for people.
+TAKES = {
+    "number": "a number: CAST(... AS DOUBLE), or AS DECIMAL(10, 2), of a text that has one",
+    "text": "a text: CAST(... AS VARCHAR)",
+    "ordered": "what has an order: a number, a text, bytes, a date or a time",
+    "array of numbers": "an array of numbers",
+}
+ORDERED = ("INTEGER", "BIGINT", "DOUBLE", "DECIMAL", "STRING", "BYTES", "DATE", "TIME", "TIMESTAMP")
+
+
+def check_taken(record: AggregateFunction, kinds: list[Kind], at: int) -> None:
+    """Raise SqlError for arguments that an aggregate does not take; `at` is the place of its call."""
+    checked = kinds if record.takes == "number" else kinds[:1]
+    for kind in checked:
+        right = {
+            "any": True, "number": kind.is_number, "text": kind.name == "STRING", "ordered": kind.name in ORDERED,
+            "array of numbers": kind.name == "ARRAY" and kind.inner[0].is_number,
+        }[record.takes]  # fmt: skip
+        if not right:
+            shown = ", ".join(map(str, kinds))
+            wanted = TAKES[record.takes]
+            raise SqlError(f"function '{record.name}' does not accept parameters ({shown})", at, expected=wanted)

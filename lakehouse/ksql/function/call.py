@@ -11,6 +11,9 @@ from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.function.table import FUNCTIONS, NOT_HERE, TABLE_FUNCTIONS
 from lakehouse.plan.refused.near import near
 
+# Functions of ksqlDB that without an argument give the time of the day they run; and how a record's time is written.
+NO_CLOCK = {"UNIX_TIMESTAMP": "", "UNIX_DATE": ": UNIX_DATE(FROM_DAYS(CAST(ROWTIME / 86400000 AS INT)))"}
+
 
 def made(name: str, arguments: Sequence[Argument], at: int) -> Sql:
     """Return a call as Spark SQL. Raises SqlError for a function that does not exist, or does not take these types."""
@@ -20,6 +23,9 @@ def made(name: str, arguments: Sequence[Argument], at: int) -> Sql:
     for form in record.forms:
         if form.fits(arguments):
             return form.made(arguments)
+    if not arguments and name in NO_CLOCK:
+        instead = f"use ROWTIME{NO_CLOCK[name]}"
+        raise SqlError(f"{name}() reads a clock, and a replay would give another table: {instead}", at)
     raise SqlError(
         f"function '{name}' does not accept parameters ({', '.join(map(_shown, arguments))})", at,
         expected=" or ".join(f"({', '.join(form.takes)})" for form in record.forms),

@@ -10,6 +10,7 @@ from pathlib import Path
 from lark import Lark, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from lakehouse.errors import SqlError
+from lakehouse.ksql.syntax import likely
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.read_statement import StatementReader
 from lakehouse.ksql.syntax.statement import Statement
@@ -25,7 +26,11 @@ TERMINALS = {
 }  # fmt: skip
 # Statements of ksqlDB that lakehouse does not have, by their first words, and what to use instead.
 REFUSED = {
-    r"CREATE\s+(SOURCE|SINK)\s+CONNECTOR": "connectors belong to Kafka Connect: run it beside, and declare its topics",
+    r"CREATE\s+(SOURCE\s+|SINK\s+)?CONNECTOR": "connectors belong to Kafka Connect: run it beside, and declare its "
+    "topics",
+    r"CREATE\s+(UNIQUE\s+)?INDEX": "tables are Delta tables: `lakehouse repair upkeep` lays their files out",
+    r"CREATE\s+(OR\s+REPLACE\s+)?(MATERIALIZED\s+)?VIEW": "what is kept is a TABLE, and what is not a STREAM: CREATE "
+    "TABLE ... AS SELECT, CREATE STREAM ... AS SELECT",
     r"(DROP|SHOW|LIST|DESCRIBE)\s+CONNECTORS?": "connectors belong to Kafka Connect: ask it, not lakehouse",
     r"ASSERT\s+(NOT\s+EXISTS\s+)?SCHEMA": "there is no schema registry here yet",
     r"SPOOL\b": "send the output to a file: lakehouse sql -f FILE --json > OUTPUT",
@@ -84,7 +89,7 @@ def _unexpected(error: UnexpectedInput, text: str) -> SqlError:
     else:
         names, found = set(), "the end of the statement"
     keywords = [word for name in names if (word := _word(name)).isupper()]
-    meant = near(found, keywords) if found.isidentifier() else ""
+    meant = (near(found, keywords) if found.isidentifier() else "") or likely.meant(text, at, found, set(keywords))
     names -= _names() if "IDENT" in names else set()
     words = sorted({word for name in names if (word := _word(name))}, key=lambda word: (word[0].isupper(), word))
     shown = words[:EXPECTED_MAX] if len(words) <= EXPECTED_MAX else [*words[:EXPECTED_MAX], "..."]

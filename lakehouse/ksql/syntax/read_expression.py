@@ -13,7 +13,7 @@ from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.kind import Kind
-from lakehouse.plan.refused.near import near
+from lakehouse.ksql.syntax.likely import meant_type
 from lakehouse.plan.schema import check_name
 
 BIGINT_MAX = 2**63 - 1
@@ -249,7 +249,7 @@ class ExpressionReader:
             return self.types[word]
         if name not in k.SPARK or name == "NULL":
             known = [*k.SPARK, *k.OTHER_NAMES, "ARRAY", "MAP", "STRUCT", *self.types]
-            raise SqlError(f"unknown type {word}.{near(word, known)}".rstrip("."), at)
+            raise SqlError(f"unknown type {word}.{meant_type(word, known)}".rstrip("."), at, expected=", ".join(known))
         return Kind(name)
 
 

@@ -1,0 +1,52 @@
+"""An error names the word, its place, and what was most likely meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakehouse.errors import LakehouseError
+from lakehouse.ksql.script import Script
+
+STREAM = "CREATE STREAM s (id INT KEY, name VARCHAR, amount INT) WITH (kafka_topic='s', value_format='JSON');"
+BY_ID = "CREATE TABLE t AS SELECT id, {} FROM s GROUP BY id;"
+OF_ALL = "CREATE STREAM t AS SELECT {};"
+OVER = "CREATE STREAM x (id INT KEY, a {}) WITH (kafka_topic='x', value_format='JSON');"
+
+
+@pytest.mark.parametrize(
+    ("statement", "word", "meant"),
+    [
+        (BY_ID.format("COUNTT(*) AS n"), "COUNTT", "Did you mean 'COUNT'?"),
+        (BY_ID.format("SUM(name) AS n"), "SUM", "Expected a number: CAST(... AS DOUBLE)"),
+        (BY_ID.format("AVG(name) AS n"), "AVG", "Expected a number"),
+        (BY_ID.format("COUNT(*) AS n, name"), "name FROM", "Either add the column(s) to the GROUP BY"),
+        (BY_ID.replace("GROUP", "WINDOW HOPPING (SIZE 1 HOUR) GROUP").format("COUNT(*) AS n"), ")", "ADVANCE BY"),
+        (OF_ALL.format("id, UNIX_TIMESTAMP() AS t FROM s"), "UNIX_TIMESTAMP", "use ROWTIME"),
+        (OF_ALL.format("id, UNIX_DATE() AS t FROM s"), "UNIX_DATE", "use ROWTIME"),
+        (OF_ALL.format("id, NOW() AS t FROM s"), "NOW", "use ROWTIME"),
+        (OF_ALL.format("id, amount * FROM s"), "", "The right side is missing between * and FROM"),
+        (OF_ALL.format("id, FROM s"), "", "A column is missing between , and FROM"),
+        (OF_ALL.format("id, name FROM s WERE amount > 1"), "amount > 1", "Did you mean 'WHERE' for WERE?"),
+        (OF_ALL.format("id, name FROM s WHERE amount == 1"), "= 1", "Values are compared with one ="),
+        (OF_ALL.format('id, name FROM s WHERE name = "Rome"'), '"Rome"', "A text stands in single quotes: 'Rome'"),
+        (OF_ALL.format("id, amount FROM s ORDER BY amount"), "BY", "There is no ORDER BY"),
+        (OF_ALL.format("id, name COUNT(amount) FROM s"), "(amount", "A comma is missing before COUNT(...)"),
+        (OF_ALL.format("id, IF(amount > 1, 1, 2) AS x FROM s"), "IF", "use CASE WHEN"),
+        (BY_ID.replace("GROUP BY id", "GROUP BY id HAVING COUNT(*) > 1 WHERE amount > 1").format("COUNT(*)"), "WHERE",
+         "WHERE stands before GROUP BY"),
+        (OVER.format("TEXT"), "", "Did you mean VARCHAR? Expected BOOLEAN"),
+        (OVER.format("FLOAT"), "", "Did you mean DOUBLE?"),
+        (OVER.format("VARCHARR"), "", "Did you mean 'VARCHAR'?"),
+        ("CREATE CONNECTOR c WITH ('a'='b');", "CREATE", "connectors belong to Kafka Connect"),
+        ("CREATE INDEX i ON s(a);", "CREATE", "repair upkeep"),
+        ("CREATE MATERIALIZED VIEW v AS SELECT id FROM s;", "CREATE", "CREATE TABLE ... AS SELECT"),
+    ],
+)  # fmt: skip
+def test_a_wrong_statement_is_told_what_it_means(statement: str, word: str, meant: str) -> None:
+    script = Script()
+    script.run(STREAM)
+    with pytest.raises(LakehouseError) as caught:
+        script.run(statement)
+    assert meant in str(caught.value)
+    *_, shown, arrow = str(caught.value).splitlines()
+    assert not word or shown[arrow.index("^") :].startswith(word)
