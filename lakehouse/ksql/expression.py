@@ -96,12 +96,11 @@ class Visible:
         if not found:
             known = [seen.name for seen in self.columns]
             shown = f"{node.of}.{node.name}" if node.of else node.name
-            is_text = node.of is None and not node.name.isupper()  # such a name was given in double quotes
-            meant = f" A text stands in single quotes: '{node.name}'." if is_text else ""
+            meant = near(node.name, [*known, *self.names])
+            if node.of is None and not node.name.isupper():  # it was given in double quotes
+                meant += f" A text stands in single quotes: '{node.name}'."
             raise SqlError(
-                f"column '{shown}' cannot be resolved.{near(node.name, [*known, *self.names])}{meant} There are: "
-                f"{', '.join([*known, *self.names])}",
-                node.at,
+                f"column '{shown}' cannot be resolved.{meant} There are: {', '.join([*known, *self.names])}", node.at
             )
         if len(found) > 1:
             raise SqlError(
