@@ -94,14 +94,11 @@ class Visible:
                 f"'{node.of}' is not a source of this statement.{near(node.of, {seen.of for seen in every})}", node.at
             )
         if not found:
-            known = [seen.name for seen in self.columns]
-            shown = f"{node.of}.{node.name}" if node.of else node.name
-            meant = near(node.name, [*known, *self.names])
+            known = [*(seen.name for seen in self.columns), *self.names]
+            shown, meant = f"{node.of}.{node.name}" if node.of else node.name, near(node.name, known)
             if node.of is None and not node.name.isupper():  # it was given in double quotes
                 meant += f" A text stands in single quotes: '{node.name}'."
-            raise SqlError(
-                f"column '{shown}' cannot be resolved.{meant} There are: {', '.join([*known, *self.names])}", node.at
-            )
+            raise SqlError(f"column '{shown}' cannot be resolved.{meant} There are: {', '.join(known)}", node.at)
         if len(found) > 1:
             raise SqlError(
                 f"column '{node.name}' is ambiguous. Could be {' or '.join(f'{s.of}.{s.name}' for s in found)}", node.at
