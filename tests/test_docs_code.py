@@ -36,7 +36,8 @@ def shop() -> dict[str, Any]:
     names: dict[str, Any] = {}
     exec(files("shop")["app.py"], names)
     last = names["orders"].latest("last_order")
-    orders = lh.stream("orders", key="id string", schema="zone int, changed_at timestamp, customer string, amount int")
+    schema = "zone int, version int, changed_at timestamp, customer string, amount int"
+    orders = lh.stream("orders", key="id string", schema=schema)
     readings = lh.stream("readings", key="sensor string", schema="room string, celsius double")
     flights = lh.stream("flights", key="id string", schema="origin string, dep_time timestamp", event_time="dep_time")
     return names | {"lh": lh, "last": last, "orders": orders, "readings": readings, "flights": flights}

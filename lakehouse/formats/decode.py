@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lakehouse.formats import delimited, epoch, json_value, primitive
+from lakehouse.formats import delimited, epoch, json_key, json_value, primitive
+from lakehouse.formats.other_format import other_formats
 from lakehouse.formats.unfit import Unfit
 from lakehouse.model.model import Bad, Decoded
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column
 from lakehouse.semantics import windowed_key
+from lakehouse.semantics.key_value import key_value
 from lakehouse.semantics.moment import moment
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.window import Window
@@ -25,17 +27,31 @@ _DECODERS: dict[str, Callable[[bytes, tuple[Column, ...]], dict[str, Any] | None
 
 
 def decode_columns(format: str, columns: tuple[Column, ...], data: bytes | None) -> dict[str, Any] | None:
-    """Return the row in the bytes of a key or a value; None for a null. Raises Unfit, with the reason."""
+    """Return the row in the bytes of a value; None for a null. Raises Unfit, with the reason."""
     if data is None:
         return None
-    format, window = windowed_key.window_of(format)
-    if window is not None:
-        return _windowed(format, window, columns, data)
     format, as_numbers = epoch.plain_format(format)
     if as_numbers:
         return epoch.moments(decode_columns(format, epoch.number_columns(columns), data), columns)
     by = delimited.delimiter(format)
     return _DECODERS[format](data, columns) if by is None else delimited.decode(data, columns, by)
+
+
+def decode_key(format: str, columns: tuple[Column, ...], data: bytes | None) -> dict[str, Any] | None:
+    """Return the row in the bytes of a key; None for a null key. Raises Unfit, with the reason.
+
+    A key is null if it has no bytes, is the literal null, or has no column that is not null: a field that is absent is
+    null, and so is an empty field of a line (docs/rules.md, rule 4).
+    """
+    if data is None:
+        return None
+    format, window = windowed_key.window_of(format)
+    if window is not None:
+        return _windowed(format, window, columns, data)
+    is_one = len(columns) == 1 and format in json_key.FORMATS
+    row = json_key.decode(format, data, columns) if is_one else decode_columns(format, columns, data)
+    is_null = row is None or all(value is None for value in row.values())
+    return None if row is None or is_null else {name: key_value(value) for name, value in row.items()}
 
 
 def _windowed(format: str, window: Window, columns: tuple[Column, ...], data: bytes) -> dict[str, Any] | None:
@@ -48,16 +64,35 @@ def _windowed(format: str, window: Window, columns: tuple[Column, ...], data: by
         bounds = dict(zip((column.name for column in columns[-2:]), map(moment, span), strict=True))
     except OverflowError as error:
         raise Unfit(f"the window from {span.start} to {span.end} is outside of the calendar") from error
-    row = decode_columns(format, columns[:-2], own)
+    row = decode_key(format, columns[:-2], own)
     return None if row is None else row | bounds
+
+
+def part_of(name: str, format: str, columns: tuple[Column, ...], data: bytes | None) -> dict[str, Any] | None:
+    """Return the row in the bytes of a record's "key" or "value", as `decode_key` or `decode_columns` does."""
+    return decode_key(format, columns, data) if name == "key" else decode_columns(format, columns, data)
+
+
+def unfit(name: str, format: str, columns: tuple[Column, ...], data: bytes | None) -> str | None:
+    """Return why the bytes of a record's "key" or "value" do not fit, and of a key which formats would read it.
+
+    None if they fit.
+    """
+    try:
+        part_of(name, format, columns, data)
+    except Unfit as error:
+        hint = other_formats(format, columns, data, decode_key) if name == "key" and data else ""
+        return f"{name}: {error}{hint}"
+    return None
 
 
 def decode(source: Source, record: Record) -> Decoded | Bad:
     """Return a record's key and value as rows, or the reason why they can't be read. The key is read first."""
-    what = "key"
     try:
-        key = decode_columns(source.key_format, source.key, record.key)
-        what = "value"
+        key = decode_key(source.key_format, source.key, record.key)
+    except Unfit:
+        return Bad(str(unfit("key", source.key_format, source.key, record.key)))
+    try:
         return Decoded(key, decode_columns(source.value_format, source.value, record.value))
     except Unfit as error:
-        return Bad(f"{what}: {error}")
+        return Bad(f"value: {error}")

@@ -17,6 +17,7 @@ records; this is the same in Python, for the model and for the records that Spar
 Names are case-sensitive; of a repeated field the last value counts, and both must fit.
 
 As ksqlDB reads JSON ("any case") names are not case-sensitive, a number may stand in quotes, and 1.7 is the integer 1.
+A key of one column may stand without an object around it: `lakehouse.formats.json_key`.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def decode(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
     parsed = parse(utf8(data))
     if parsed is None:
         return None
-    return _object(parsed, {column.name: reader(column.type) for column in columns})
+    return decode_members(parsed, columns, any_case=False)
 
 
 def decode_any_case(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
@@ -68,8 +69,15 @@ def decode_any_case(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] 
     parsed = parse(utf8(data))
     if parsed is None:
         return None
-    names = {column.name.upper(): column.name for column in columns}
-    row = _object(_upper(parsed), {column.name.upper(): reader(column.type, any_case=True) for column in columns})
+    return decode_members(parsed, columns, any_case=True)
+
+
+def decode_members(members: Members, columns: tuple[Column, ...], *, any_case: bool) -> dict[str, Any]:
+    """Return the row in a parsed object. any_case: for fields whose names may be in any case. Raises Unfit."""
+    if not any_case:
+        return _object(members, {column.name: reader(column.type) for column in columns})
+    names = {upper(column.name): column.name for column in columns}
+    row = _object(_upper(members), {upper(column.name): reader(column.type, any_case=True) for column in columns})
     return {names[name]: value for name, value in row.items()}
 
 
@@ -94,9 +102,13 @@ def encode(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
     return write({column.name: row.get(column.name) for column in columns}).encode("utf-8")
 
 
+def upper(name: str) -> str:
+    """Return a name in upper case: of ASCII's letters, as Spark's patterns have it."""
+    return name.translate(UPPER)
+
+
 def _upper(members: Any) -> Any:
-    """The members of an object under their names in upper case: of ASCII's letters, as Spark's patterns have it."""
-    return Members((name.translate(UPPER), value) for name, value in members)
+    return Members((upper(name), value) for name, value in members)
 
 
 def _object(members: Members, readers: dict[str, JsonReader]) -> dict[str, Any]:

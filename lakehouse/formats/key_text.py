@@ -23,6 +23,7 @@ from lakehouse.formats.json_text import write
 from lakehouse.formats.text_value import from_text
 from lakehouse.formats.unfit import Unfit, clipped
 from lakehouse.plan.schema import NESTED_TYPES, Column, base_type
+from lakehouse.semantics.key_value import key_value
 
 SPECIAL = ',"\r\n'  # in a key of several columns, a value with one of these is quoted
 _FIELD = re.compile(r'"((?:[^"]|"")*)"(?=,|\Z)|((?!")[^,]*)', re.DOTALL)
@@ -90,10 +91,10 @@ def _value(text: str, column: Column, field: str | None) -> Any:
         return field
     try:
         if base_type(column.type) not in NESTED_TYPES:
-            return from_text(column.type)(field)
+            return key_value(from_text(column.type)(field))
         json.loads(field)  # the whole text, and nothing after it
         row = json_value.decode(f'{{"{column.name}":{field}}}'.encode(), (column,))
-        return None if row is None else row[column.name]
+        return None if row is None else key_value(row[column.name])
     except (Unfit, ValueError, RecursionError) as error:
         raise ConfigError(f"key {clipped(text)!r}: {column.name}: {error}. {_expected((column,))}") from error
 

@@ -21,7 +21,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from lakehouse.formats.decode import decode_columns
+from lakehouse.formats.decode import decode_columns, part_of
 from lakehouse.formats.delimited import delimiter
 from lakehouse.formats.encode import encode_key
 from lakehouse.formats.json_text import write
@@ -125,9 +125,9 @@ def written_key(source: Source, data: bytes | None) -> Any:
         key = _shown(data, source.key)
     else:
         key = _parsed(data)
-        if key is not None and len(source.key) == 1 and source.key_format != "json_bare":
-            key = key.get(source.key[0].name) if isinstance(key, dict) else None
-    return _same(source.key_format, source.key, data, key_bytes(source, key), key)
+        if isinstance(key, dict) and len(source.key) == 1 and source.key_format != "json_bare":
+            key = key.get(source.key[0].name)
+    return _same("key", source.key_format, source.key, data, key_bytes(source, key), key)
 
 
 def written_value(source: Source, data: bytes | None) -> Any:
@@ -138,7 +138,7 @@ def written_value(source: Source, data: bytes | None) -> Any:
         value: Any = utf8(data)
     else:
         value = _shown(data, source.value) if source.value_format == "kafka" else _parsed(data)
-    return _same(source.value_format, source.value, data, value_bytes(source, value), value)
+    return _same("value", source.value_format, source.value, data, value_bytes(source, value), value)
 
 
 def _shown(data: bytes, columns: tuple[Column, ...]) -> Any:
@@ -154,15 +154,15 @@ def _parsed(data: bytes) -> Any:
         raise Unfit(f"not JSON: {error}") from error
 
 
-def _same(format: str, columns: tuple[Column, ...], data: bytes, again: bytes | None, written: Any) -> Any:
+def _same(part: str, format: str, columns: tuple[Column, ...], data: bytes, again: bytes | None, written: Any) -> Any:
     """Check that the written form is read like the bytes: as the same row, or refused for the same reason."""
-    if _read(format, columns, data) != _read(format, columns, again):
+    if _read(part, format, columns, data) != _read(part, format, columns, again):
         raise Unfit("its text would be read otherwise")
     return written
 
 
-def _read(format: str, columns: tuple[Column, ...], data: bytes | None) -> Any:
+def _read(part: str, format: str, columns: tuple[Column, ...], data: bytes | None) -> Any:
     try:
-        return decode_columns(format, columns, data)
+        return part_of(part, format, columns, data)
     except Unfit as error:
         return str(error)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.catalog import PSEUDO, SqlColumn, checked_name
+from lakehouse.ksql.catalog import BOUNDS, PSEUDO, SqlColumn, checked_name
 from lakehouse.ksql.expression import Visible
 from lakehouse.ksql.function.aggregate import AGGREGATES
 from lakehouse.ksql.function.table import TABLE_FUNCTIONS
@@ -28,6 +28,12 @@ class Side:
 
     alias: str
     columns: tuple[SqlColumn, ...]
+
+    def with_key_last(self) -> Side:
+        """Return what * means where PARTITION BY makes another key: the values, then the key until now, its window."""
+        key = [one for one in self.columns if one.is_key]
+        bounds = [one for one in self.columns if one.name in BOUNDS and not one.is_key]
+        return Side(self.alias, (*(one for one in self.columns if one not in (*key, *bounds)), *key, *bounds))
 
 
 def named_items(items: Iterable[Item], sides: Sequence[Side], scope: Visible, *, rowkey: str = "") -> list[NamedItem]:

@@ -55,7 +55,8 @@ def compiled(query: Query, find: Find, asked: QueryTarget) -> Relational:
     stream = begin.node.rows if isinstance(begin.node, Table) else begin.node
     if query.where is not None:
         stream = stream.filter(begin.scope.predicate(query.where, "WHERE"))
-    items = named_items(_with_keys(query), begin.sides, begin.scope, rowkey=begin.rowkey)
+    sides = [side.with_key_last() for side in begin.sides] if query.partition_by else begin.sides
+    items = named_items(_with_keys(query), sides, begin.scope, rowkey=begin.rowkey)
     stream, scope = exploded(stream, items, begin.scope)
     if query.group_by:
         return grouped(stream, replace(scope, limits=asked.limits), items, query, asked.name)
@@ -174,7 +175,9 @@ def _selected(stream: Stream, scope: Visible, items: list[NamedItem], query: Que
     by = [scope.sql(one) for one in query.partition_by]
     for node, of in zip(query.partition_by, by, strict=True):
         check_key_type(of.kind, "PARTITION BY", node.at)
-    nothing = bool(by) and all(one.kind.is_null for one in by)
+    nothing = any(one.kind.is_null for one in by)
+    if nothing and len(by) > 1:
+        raise SqlError("cannot PARTITION BY multiple columns including NULL", query.partition_by[0].at)
     own = [] if nothing else by if by else [scope.sql(t.Name(name, begin.sides[0].alias)) for name in begin.key]
     key = [JoinKey(one.text, one, one.text) for one in own]
     if not by and begin.keys:

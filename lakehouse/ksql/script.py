@@ -209,7 +209,7 @@ class Script:
         made = compiled(query, self.find, asked)
         given = given.over(len(made.columns) - len(made.key))
         check_format(made, given.value_format, statement.at, is_wrapped=given.is_wrapped is not False)
-        check_key(made, statement)
+        check_key(made, statement, given.key_format)
         prefix = f"C{statement.kind[0]}AS_{statement.name}"
         return Entry(
             statement.kind, statement.name, given.topic, (given.key_format, given.value_format), made, text, query,

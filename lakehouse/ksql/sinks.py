@@ -14,11 +14,12 @@ from lakehouse.ksql.source import KEY_KINDS
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import CreateAs
-from lakehouse.ksql.syntax.tree import Value
 from lakehouse.plan.expression import name_text
 from lakehouse.plan.schema import EPOCH
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Changes, Sink
+
+NESTED = ("ARRAY", "MAP", "STRUCT")
 
 
 def as_written(of: Relational) -> Stream:
@@ -94,7 +95,7 @@ def check_format(made: Relational, format: str, at: int, *, is_wrapped: bool = T
             f"{', '.join(f'{c.name} {c.kind}' for c in values)}. Name another: WITH (VALUE_FORMAT='JSON')",
             at,
         )
-    nested = [c for c in values if c.kind.name in ("ARRAY", "MAP", "STRUCT")]
+    nested = [c for c in values if c.kind.name in NESTED]
     if format == "DELIMITED" and nested:
         raise SqlError(
             f"VALUE_FORMAT='DELIMITED' can't hold {nested[0].name} {nested[0].kind}. Name another: WITH "
@@ -103,17 +104,33 @@ def check_format(made: Relational, format: str, at: int, *, is_wrapped: bool = T
         )
 
 
-def check_key(made: Relational, statement: CreateAs) -> None:
-    """Raise SqlError for KEY_FORMAT='NONE' beside a key, and for another one where there is none."""
-    format = statement.properties.get("KEY_FORMAT")
-    if not made.key and isinstance(format, Value) and str(format.value).upper() != "NONE":
-        raise SqlError("KEY_FORMAT is for a stream with a key, and this one has none. Leave it out", format.at)
+def check_key(made: Relational, statement: CreateAs, format: str) -> None:
+    """Raise SqlError for a key that its format can't hold, and for KEY_FORMAT where there is no key.
+
+    format: as the statement says, or that of what the query reads.
+    """
+    given = statement.properties.get("KEY_FORMAT", statement.properties.get("FORMAT"))
+    at = given.at if given is not None else statement.at
+    if not made.key and "KEY_FORMAT" in statement.properties and format != "NONE":
+        raise SqlError("KEY_FORMAT is for a stream with a key, and this one has none. Leave it out", at)
     wraps = statement.properties.get("WRAP_SINGLE_VALUE")
     if wraps is not None and len(made.columns) - len(made.key) > 1:
         raise SqlError("WRAP_SINGLE_VALUE is for a query that gives one value column", wraps.at)
-    if made.key and isinstance(format, Value) and str(format.value).upper() == "NONE":
-        shown = ", ".join(f"{c.name} {c.kind} KEY" for c in made.columns if c.is_key)
-        raise SqlError(f"the 'NONE' format can only be used when no columns are defined. Got: {shown}", format.at)
+    keys = [c for c in made.columns if c.is_key]
+    if keys and given is not None and format == "NONE":
+        shown = ", ".join(f"{c.name} {c.kind} KEY" for c in keys)
+        raise SqlError(f"the 'NONE' format can only be used when no columns are defined. Got: {shown}", at)
+    _check_nested_key(made, format, at)
+
+
+def _check_nested_key(made: Relational, format: str, at: int) -> None:
+    nested = [c for c in made.columns if c.is_key and c.kind.name in NESTED]
+    if format == "DELIMITED" and nested:
+        raise SqlError(
+            f"KEY_FORMAT='DELIMITED' can't hold the key {nested[0].name} {nested[0].kind}. Name another: WITH "
+            "(KEY_FORMAT='JSON')",
+            at,
+        )
 
 
 def fitted(one: Relational, first: Relational) -> Stream:
@@ -140,6 +157,7 @@ def check_queries(catalog: Catalog, find: Find, at: int) -> None:
         if entry.query is not None:
             made = find(entry.name, at).made
             check_format(made, entry.formats[1], at, is_wrapped=entry.is_wrapped)
+            _check_nested_key(made, entry.formats[0], at)
 
 
 def columns_of(of: Relational) -> list[tuple[str, Kind, bool]]:

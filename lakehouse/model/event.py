@@ -9,6 +9,7 @@ from typing import Any
 from lakehouse.plan.stream import Stream
 from lakehouse.semantics.aggregate.aggregate import sort_key
 from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.key_value import key_value
 from lakehouse.semantics.position import Identity, Position
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.tombstone import Row
@@ -54,7 +55,7 @@ def hashable(value: Any) -> Any:
     """Return a value in a form that can be a dict's key: a struct becomes a tuple of its fields."""
     if isinstance(value, dict):
         return tuple((name, hashable(item)) for name, item in value.items())
-    return tuple(hashable(item) for item in value) if isinstance(value, list) else value
+    return tuple(hashable(item) for item in value) if isinstance(value, list) else key_value(value)
 
 
 def unhashable(value: Any) -> Any:

@@ -20,7 +20,7 @@ from lakehouse.semantics.moment import microseconds, milliseconds, moment
 from lakehouse.semantics.operators.cell import Arrival, Cell, Cells
 from lakehouse.semantics.operators.undo import same_change
 from lakehouse.semantics.position import Position
-from lakehouse.semantics.tombstone import Effect, Row, effect, takes_part_in_aggregates
+from lakehouse.semantics.tombstone import Effect, Row, effect, order_of_newest, takes_part_in_aggregates
 from lakehouse.semantics.window import Span
 
 
@@ -97,6 +97,8 @@ def _latest_by(fold: LatestBy, given: Given, made: Made) -> Iterator[Change]:
             judged, time = given.judged, order // 1000
             now = judged[event.position] if judged is not None else _horizon(clock, event, time, given.table.lag)
             order = order if time > now - fold.remembers else None
+        if fold.is_always_deleted and event.tombstone:
+            order = order_of_newest(orders.get(change.key))
         if order is None:
             made.late.append(Late(event.record.identity, event.position, None))
         elif given.counts(event) and (change.key not in orders or orders[change.key] <= order):

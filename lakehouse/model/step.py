@@ -10,6 +10,7 @@ from lakehouse.model.evaluate import evaluate
 from lakehouse.model.event import Event
 from lakehouse.model.map import mapped
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Step
+from lakehouse.semantics.key_value import key_value
 
 
 @singledispatch
@@ -30,7 +31,12 @@ def _select(step: Select, event: Event) -> list[Event]:
 
 @applied.register
 def _rekey(step: Rekey, event: Event) -> list[Event]:
-    made = {item.name.lower(): evaluate(item.expression, event.values) for item in step.columns}
+    made = {
+        item.name.lower(): None
+        if event.tombstone and step.needs_value(item)
+        else key_value(evaluate(item.expression, event.values))
+        for item in step.columns
+    }
     return [replace(_with(event, made), null_key=all(value is None for value in made.values()))]
 
 

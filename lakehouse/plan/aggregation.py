@@ -8,8 +8,9 @@ from typing import Any
 
 from lakehouse.errors import NeedsSpark, PlanError
 from lakehouse.plan.aggregates import AggregateOptions, Aggregation, as_text
-from lakehouse.plan.expression import Expression, expression, expression_type
+from lakehouse.plan.expression import Expression, Json, expression, expression_type, sql
 from lakehouse.plan.fitted import Fitted
+from lakehouse.plan.function import digest, value_text
 from lakehouse.plan.schema import POSITION_TYPE, Column, base_type, field_types, is_number
 from lakehouse.semantics.aggregate.aggregate import (
     Average,
@@ -219,3 +220,14 @@ def shown_type(item: NamedAggregation, columns: Iterable[Column]) -> str | None:
     """Return the visible type, if it can be told without Spark."""
     kind = expression_type(item.argument, columns) if item.argument is not None else ""
     return None if kind is None else bind(item, kind).shown
+
+
+def aggregation_fingerprint(item: NamedAggregation) -> Json:
+    """Return an aggregation's part of a fingerprint."""
+    options = {
+        name: {"function": digest(value)} if callable(value) else value_text(value)
+        for name, value in item.options
+        if value is not None
+    }
+    argument = sql(item.argument) if item.argument is not None else None
+    return {"kind": item.kind, "argument": argument, "options": options}

@@ -51,6 +51,16 @@ class App(Declaration):
         return tuple(item for item in self.tables if table in item.stream.tables)
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is allowed and rarely meant, as sentences: `plan` and the start of a run tell them."""
+        return tuple(
+            f"table {table.name!r}: {text}"
+            for table in self.tables
+            for operator in table.operators
+            for text in operator.warnings()
+        )
+
+    @property
     def topics(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(source.topic for source in self.sources))
 

@@ -15,19 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
-from lakehouse.plan.aggregation import NamedAggregation, shown_type
+from lakehouse.plan.aggregation import NamedAggregation, aggregation_fingerprint, shown_type
 from lakehouse.plan.expression import Expression, Json, Named, expression, expression_type, sql, sql_of
-from lakehouse.plan.function import digest, value_text
 from lakehouse.plan.schema import Column
+from lakehouse.plan.windows import window_fingerprint
 from lakehouse.semantics.operators.cell import KeyOperator, Plain, Rules, TimeWindows
 from lakehouse.semantics.operators.session import Sessions
 from lakehouse.semantics.operators.sliding import SlidingWindows
 from lakehouse.semantics.window import Hopping, Session, Window
 
 WINDOW_COLUMNS = ("window_start", "window_end")
+Tombstones = Literal["by order", "newest"]
+TOMBSTONES = ("by order", "newest")
 
 
 class Operator:
@@ -53,6 +56,10 @@ class Operator:
 
     def lines(self) -> list[str]:
         """Return the operator as lines of the plan's text."""
+        return []
+
+    def warnings(self) -> list[str]:
+        """Return what is allowed and rarely meant, as sentences."""
         return []
 
     def fingerprint(self) -> tuple[Json, Json]:
@@ -97,17 +104,28 @@ class LatestBy(Latest):
     """The latest value by an order of the records' own: an older record never overwrites a newer one.
 
     A delete leaves a marker. is_time: the order is a time, and the record's time replaces a null. remembers: how
-    long, in milliseconds before the watermark, markers are kept and records taken in; forever if None.
+    long, in milliseconds before the watermark, markers are kept and records taken in; forever if None. tombstones: a
+    null value has its place in the order, which for a number it has not; or it is newer than all records before it.
     """
 
     order: Expression
     is_time: bool = False
     remembers: int | None = None
+    tombstones: Tombstones = "by order"
     keeps_more = leaves_out = True
 
     @classmethod
-    def declared(cls, columns: Iterable[Column], order_by: str, retention: str | None, what: str) -> LatestBy:
-        """Return the operator over a stream's columns. Raises PlanError for an impossible order."""
+    def declared(
+        cls, columns: Iterable[Column], order_by: str | None, retention: str | None, tombstones: Tombstones, what: str
+    ) -> Latest:
+        """Return the operator over a stream's columns; without an order, `Latest`. Raises PlanError for options."""
+        if tombstones not in TOMBSTONES:
+            raise PlanError(f"{what}: tombstones={tombstones!r}; expected {' or '.join(map(repr, TOMBSTONES))}.")
+        if order_by is None:
+            if retention is None and tombstones == "by order":
+                return Latest()
+            given = f"tombstones={tombstones!r}" if retention is None else f"retention={retention!r}"
+            raise PlanError(f"{what}: {given} is for order_by; add order_by, or leave it out.")
         columns = list(columns)
         order = expression(order_by, columns, f"{what}: order_by")
         kind = expression_type(order, columns)
@@ -119,7 +137,12 @@ class LatestBy(Latest):
                 f"{what}: retention={retention!r} is a time, but order_by={order} is a {kind}. Leave one out."
             )
         keep = duration_ms(retention, f"{what}: retention", least=1) if retention is not None else None
-        return cls(order, is_time, keep)
+        return cls(order, is_time, keep, tombstones)
+
+    @property
+    def is_always_deleted(self) -> bool:
+        """Whether a null value deletes the row, whatever its order."""
+        return self.tombstones == "newest"
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -133,11 +156,23 @@ class LatestBy(Latest):
         return 0 if self.has_clock else None
 
     def lines(self) -> list[str]:
-        return [f"latest value per key by {self.order}; a null value deletes"]
+        if self.is_always_deleted:
+            return [f"latest value per key by {self.order}; a null value deletes, whatever came before it"]
+        deletes = "deletes" if self.is_time else "has no order: it is late, and deletes nothing"
+        return [f"latest value per key by {self.order}; a null value {deletes}"]
+
+    def warnings(self) -> list[str]:
+        if self.is_time or self.is_always_deleted:
+            return []
+        return [
+            f"order_by={self.order}: a null value has no such number, so a record with one deletes nothing: it is kept "
+            'as late. With tombstones="newest" it deletes the row.'
+        ]
 
     def fingerprint(self) -> tuple[Json, Json]:
-        unit = {"order_unit": "microseconds"} if self.is_time else {}
-        return {"order_by": sql(self.order), **unit}, {"retention": self.remembers}
+        more: Json = {"order_unit": "microseconds"} if self.is_time else {}
+        more |= {"tombstones": self.tombstones} if self.is_always_deleted else {}
+        return {"order_by": sql(self.order), **more}, {"retention": self.remembers}
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +224,8 @@ class Aggregate(Operator):
         return [*map(str, self.aggregations), f"GROUP BY {', '.join(map(str, self.by))}", *window]
 
     def fingerprint(self) -> tuple[Json, Json]:
-        aggregates = {item.name: _aggregation(item) for item in self.aggregations}
-        return {"group_by": sql_of(self.by), "aggregates": aggregates, "window": _window(self.window)}, {}
+        aggregates = {item.name: aggregation_fingerprint(item) for item in self.aggregations}
+        return {"group_by": sql_of(self.by), "aggregates": aggregates, "window": window_fingerprint(self.window)}, {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,24 +294,3 @@ class Suppress(Operator):
 
 Fold = Latest | LatestBy | Aggregate
 IN_TEXT = (Having, Final, Expire, Suppress)  # the order in which SQL has them
-
-
-def _aggregation(item: NamedAggregation) -> Json:
-    options = {
-        name: {"function": digest(value)} if callable(value) else value_text(value)
-        for name, value in item.options
-        if value is not None
-    }
-    argument = sql(item.argument) if item.argument is not None else None
-    return {"kind": item.kind, "argument": argument, "options": options}
-
-
-def _window(window: Window | None) -> Json | None:
-    match window:
-        case None:
-            return None
-        case Hopping():
-            return {"kind": "hopping", "size": window.size, "advance": window.advance, "grace": window.grace}
-        case Session():
-            return {"kind": "session", "gap": window.gap, "grace": window.grace}
-    return {"kind": "sliding", "difference": window.difference, "grace": window.grace}

@@ -130,9 +130,14 @@ class Select(Step):
 
 @dataclass(frozen=True, slots=True)
 class Rekey(Step):
-    """Make these columns the key; the old key becomes value columns. A record with a null key stays in the stream."""
+    """Make these columns the key; the old key becomes value columns. A record with a null key stays in the stream.
+
+    A null value has no columns: of such a record an expression that reads any is null, whatever default it has; one
+    that reads the key alone, or nothing, has its value (ksqlDB's PARTITION BY). before: the names of the key until now.
+    """
 
     columns: tuple[Named, ...]
+    before: tuple[str, ...]
 
     @classmethod
     def declared(cls, shape: Shape, columns: Sequence[str]) -> tuple[Rekey, Shape]:
@@ -153,11 +158,15 @@ class Rekey(Step):
         rest = [column for column in shape.columns if column.name.lower() not in names]
         if not rest:
             raise PlanError(f"{what}: no value column would be left beside the key.")
-        return cls(items), shape.with_columns((*made, *rest), tuple(item.name for item in items))
+        return cls(items, shape.key), shape.with_columns((*made, *rest), tuple(item.name for item in items))
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
         return tuple(item.expression for item in self.columns)
+
+    def needs_value(self, item: Named) -> bool:
+        """Say whether a new key column is null for a record with a null value: it reads more than the key."""
+        return not read_by([item.expression]) <= {name.lower() for name in self.before}
 
     def fingerprint(self, read: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
         if not keyed:

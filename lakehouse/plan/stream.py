@@ -11,12 +11,14 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.alert import FunctionSink, StreamRecord
 from lakehouse.plan.expression import Expression, Json, expression, expression_type, name_text, named
 from lakehouse.plan.expression import predicate as condition
+from lakehouse.plan.operator import LatestBy, Suppress, Tombstones
 from lakehouse.plan.origin import AsOf, How, HowJoined, Merge, Node, Source, TableJoin
 from lakehouse.plan.refused.near import near
 from lakehouse.plan.refused.steps import Declaration, shown
 from lakehouse.plan.schema import (
     Column,
     check_distinct,
+    check_name,
     check_partitions,
     check_pseudo,
     check_topic,
@@ -25,7 +27,7 @@ from lakehouse.plan.schema import (
 )
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Shape, Step
 from lakehouse.plan.stream_join import Spans, StreamJoin
-from lakehouse.plan.table import Grouped, Sink, Table, latest_table
+from lakehouse.plan.table import Grouped, Sink, Table
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -157,7 +159,7 @@ class Stream(Declaration):
         """Return the stream keyed by these expressions ("city", "upper(city) AS town").
 
         Kafka Streams calls it selectKey, ksqlDB PARTITION BY. A key that is null, or fails, leaves the record in the
-        stream with a null key (rule 4).
+        stream with a null key (rule 4). Of a record with a null value, what reads more than the key is null.
         """
         return self._then(*Rekey.declared(self.shape, columns))
 
@@ -248,21 +250,20 @@ class Stream(Declaration):
         return self.beginning(*wanted)
 
     def latest(
-        self,
-        name: str,
-        *,
-        order_by: str | None = None,
-        retention: str | None = None,
-        suppress: bool = False,
-    ) -> Table:
+        self, name: str, *, order_by: str | None = None, retention: str | None = None,
+        tombstones: Tombstones = "by order", suppress: bool = False,
+    ) -> Table:  # fmt: skip
         """Return the table that holds the latest value of each key: an upsert; a null value deletes.
 
-        order_by: an expression, a timestamp or a bigint: an older record then never overwrites a newer one, and a
-        delete leaves a hidden marker, so that a record older than the delete does not bring the row back. A record
-        whose order is null is kept apart as late; for a timestamp the record's own time is used. retention: forget
-        markers older than this; records older than it are late. suppress: a change that changes nothing is not emitted.
+        order_by: an expression, a timestamp or a bigint: an older record then never overwrites a newer one, nor brings
+        back a row that was deleted since. A record without an order is late; for a timestamp its own time is used.
+        retention: forget deletes older than this; records older than it are late. tombstones="newest": a null value
+        deletes whatever came before it, though it has no number to order by. suppress: emit no change that changes
+        nothing.
         """
-        return latest_table(self, name, order_by, retention, suppress)
+        what = f"table {check_name(name, 'table')!r}"
+        fold = LatestBy.declared(self.columns, order_by, retention, tombstones, what)
+        return Table(name, self, self.key, fold, (Suppress(),) if suppress else ())
 
     def group_by(self, *columns: str) -> Grouped:
         """Return the stream grouped by these expressions, for `agg`. A null in any of them leaves the record out."""

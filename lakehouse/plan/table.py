@@ -19,8 +19,6 @@ from lakehouse.plan.operator import (
     Final,
     Fold,
     Having,
-    Latest,
-    LatestBy,
     Operator,
     Suppress,
 )
@@ -258,18 +256,6 @@ class Table(Rows):
     def to_stream(self) -> Stream:
         """Return the changelog per event as a stream: the row after each change, null for a delete (toStream)."""
         return self.stream.beginning(ChangesOf(self), Shape(f"table {self.name!r}: changes", self.key, self.columns))
-
-
-def latest_table(stream: Stream, name: str, order_by: str | None, retention: str | None, suppress: bool) -> Table:
-    """Return the table of `Stream.latest`."""
-    what = f"table {check_name(name, 'table')!r}"
-    fold: Latest = Latest()
-    if order_by is not None:
-        fold = LatestBy.declared(stream.columns, order_by, retention, what)
-    elif retention is not None:
-        why = "is for the markers of order_by; add order_by, or leave it out."
-        raise PlanError(f"{what}: retention={retention!r} {why}")
-    return Table(name, stream, stream.key, fold, (Suppress(),) if suppress else ())
 
 
 @dataclass(frozen=True, slots=True, repr=False)

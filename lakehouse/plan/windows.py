@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
+from lakehouse.plan.expression import Json
 from lakehouse.semantics.window import Hopping, Session, Sliding, Window, default_grace
 
 WINDOWS_MAX = 100_000  # room for a day of windows, one a second
@@ -59,3 +60,15 @@ def session(gap: str, *, grace: str | None = None) -> Declared:
 
 def _grace(text: str | None, size: int) -> int:
     return default_grace(size) if text is None else duration_ms(text, "grace")
+
+
+def window_fingerprint(window: Window | None) -> Json | None:
+    """Return a window's part of a fingerprint; None for no window."""
+    match window:
+        case None:
+            return None
+        case Hopping():
+            return {"kind": "hopping", "size": window.size, "advance": window.advance, "grace": window.grace}
+        case Session():
+            return {"kind": "session", "gap": window.gap, "grace": window.grace}
+    return {"kind": "sliding", "difference": window.difference, "grace": window.grace}

@@ -17,6 +17,9 @@ from enum import Enum
 
 Row = dict[str, object]
 
+# The order of a delete that is newer than whatever came before it, where nothing did: see `order_of_newest`.
+LEAST_ORDER = -(2**63)
+
 
 class Effect(Enum):
     """The effect of a record on a table that reads its topic as a table."""
@@ -36,6 +39,15 @@ def effect(null_key: bool, value: Row | None) -> Effect:
     if null_key:
         return Effect.IGNORE
     return Effect.DELETE if is_tombstone(value) else Effect.UPSERT
+
+
+def order_of_newest(before: int | None) -> int:
+    """Return the order of a null value that is newer than all before it, by the largest order of its key before it.
+
+    It is the same order, at a later position: so the row goes, and a record that comes later brings it back if its
+    order is the same or larger, as such a record replaces a row.
+    """
+    return LEAST_ORDER if before is None else before
 
 
 def takes_part_in_aggregates(group: tuple[object, ...], value: Row | None) -> bool:

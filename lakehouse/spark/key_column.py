@@ -1,26 +1,65 @@
-"""The rows of one key, as a condition on a Spark frame; its text is that of `lakehouse.formats.key_text`."""
+"""Keys on Spark: values as they stand in one (the rule is `lakehouse.semantics.key_value`), and the rows of one key.
+
+Spark itself takes both zeros for one where it groups and joins, but not where it skips files, and keeps either.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, StructType
 
 from lakehouse.formats.json_text import write
 from lakehouse.formats.key_text import parse_key
+from lakehouse.plan.expression import Expression
 from lakehouse.plan.schema import NESTED_TYPES, Column, base_type
+from lakehouse.spark.years import computed
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def computed_keys(rows: DataFrame, expressions: Sequence[Expression]) -> list[SparkColumn]:
+    """Return the values of expressions over rows, as they stand in a key."""
+    made = computed(rows, expressions)
+    # To ask Spark for types takes time in every batch.
+    if all(item.is_column for item in expressions) and not _has_float(rows.schema):
+        return made
+    kinds = rows.select(*[column.alias(f"_{number}") for number, column in enumerate(made)]).schema
+    return [key_value(column, field.dataType) for column, field in zip(made, kinds, strict=True)]
+
+
+def key_value(value: SparkColumn, kind: DataType) -> SparkColumn:
+    """Return a value as it stands in a key. kind: its type."""
+    if not _has_float(kind):
+        return value
+    match kind:
+        case StructType():
+            fields = [key_value(value.getField(field.name), field.dataType).alias(field.name) for field in kind]
+            return F.when(value.isNotNull(), F.struct(*fields))
+        case ArrayType():
+            return F.transform(value, lambda item: key_value(item, kind.elementType))
+    zero, nan = (F.lit(of).cast(kind) for of in (0.0, float("nan")))
+    return F.when(value == 0, zero).when(F.isnan(value), nan).otherwise(value)
+
+
+def _has_float(kind: DataType) -> bool:
+    match kind:
+        case StructType():
+            return any(_has_float(field.dataType) for field in kind)
+        case ArrayType():
+            return _has_float(kind.elementType)
+    return isinstance(kind, FloatType | DoubleType)
 
 
 def is_key(schema: StructType, names: Iterable[str], text: str, inside: str = "") -> SparkColumn:
     """Return the condition for the rows of one key; its columns lie inside a struct ("_of."), or in the frame itself.
 
-    Raises ConfigError for a text that is no key of this schema.
+    text: see `lakehouse.formats.key_text`. Raises ConfigError for a text that is no key of this schema.
     """
     columns = [Column(name, schema[name].dataType.simpleString()) for name in names]
     condition = F.lit(True)

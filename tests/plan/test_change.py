@@ -85,6 +85,10 @@ CASES: list[tuple[Table, Table, str, str]] = [
     (hourly(), final(), "refold", "emit: found changes, declared final"),
     (orders().latest("t"), orders().latest("t", order_by="at"), "refold", "order_by: found none, declared at"),
     (orders().latest("t", order_by="n"), orders().latest("t", order_by="at"), "refold", "found n, declared at"),
+    (
+        orders().latest("t", order_by="n"), orders().latest("t", order_by="n", tombstones="newest"),
+        "refold", "tombstones: found by order, declared newest",
+    ),
     (orders().latest("t"), orders().select("n").latest("t"), "refold", "columns: found at, n, tags, word, declared n"),
     (orders().latest("t"), orders(f"{SCHEMA}, more int").latest("t"), "refold", "columns: found .* declared at, more"),
     # What it reads.

@@ -97,7 +97,7 @@ def test_every_field_of_a_declaration_has_been_judged() -> None:
     judged = {
         # name: a table of any name; key: of the stream, or of the fold; is_time: of the order's type.
         Table: "name stream key fold behind",
-        Latest: "", LatestBy: "order is_time remembers", Aggregate: "by aggregations window", Final: "idle",
+        Latest: "", LatestBy: "order is_time remembers tombstones", Aggregate: "by aggregations window", Final: "idle",
         Having: "predicate", Expire: "after", Suppress: "", ChangesOf: "table",
         Crossings: "alert table when on",
         TableJoin: "stream table on how prefix as_of broadcast indicator",
@@ -106,7 +106,7 @@ def test_every_field_of_a_declaration_has_been_judged() -> None:
         ForeignKeyJoin: "left right on how prefix indicator",
         Stream: "source key columns steps",
         Source: "name topic key value key_format value_format event_time own_table headers",
-        Merge: "streams", Filter: "predicate", Select: "columns", Rekey: "columns", Explode: "column",
+        Merge: "streams", Filter: "predicate", Select: "columns", Rekey: "columns before", Explode: "column",
         Map: "name type arguments function",
     }  # fmt: skip
     assert {kind: " ".join(field.name for field in fields(kind)) for kind in judged} == judged

@@ -74,7 +74,9 @@ def test_retention_is_as_long_as_a_window_is_needed() -> None:
         (lambda: orders.latest("t", order_by="word"), "order_by=word is a string; expected a timestamp, or a number"),
         (lambda: orders.latest("t", order_by="day"), "order_by=day is a date"),
         (lambda: orders.latest("t", order_by="nowhere"), "'nowhere', which does not exist"),
-        (lambda: orders.latest("t", retention="1 day"), "markers of order_by; add order_by"),
+        (lambda: orders.latest("t", retention="1 day"), "retention='1 day' is for order_by; add order_by"),
+        (lambda: orders.latest("t", tombstones="newest"), "tombstones='newest' is for order_by; add order_by"),
+        (lambda: orders.latest("t", order_by="n", tombstones="last"), "expected 'by order' or 'newest'"),
         (lambda: orders.latest("t", order_by="n", retention="1 day"), "is a time, but order_by=n is a bigint"),
         (lambda: orders.latest("t", order_by="at", retention="0 days"), "expected at least 1 ms"),
     ],
@@ -98,6 +100,16 @@ def test_a_plan_as_text_says_every_option() -> None:
     ]
     ordered = orders.latest("t", order_by="at", retention="1 day")
     assert "  latest value per key by at; a null value deletes" in lh.describe(ordered)
+
+
+def test_an_order_by_a_number_warns_that_a_null_value_deletes_nothing() -> None:
+    by_number, newest = orders.latest("t", order_by="n"), orders.latest("u", order_by="n", tombstones="newest")
+    app = lh.app(by_number, newest, orders.latest("v", order_by="at"), orders.latest("w", order_by="rowtime"))
+    (warning,) = app.warnings
+    assert warning.startswith("table 't': order_by=n: a null value has no such number")
+    assert 'tombstones="newest"' in warning
+    assert "by n; a null value has no order: it is late, and deletes nothing" in lh.describe(by_number)
+    assert "by n; a null value deletes, whatever came before it" in lh.describe(newest)
 
 
 def test_declarations_with_windows_are_values() -> None:

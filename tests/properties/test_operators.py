@@ -61,6 +61,7 @@ STATEFUL = lh.app(
     BY_CITY.agg(n=lh.sum("n")).having("n > 3").table("having", suppress=True),
     EVENTS.latest("by_time", order_by="rowtime", suppress=True),
     EVENTS.latest("by_number", order_by="cast(n AS bigint)"),
+    EVENTS.latest("by_number_or_deleted", order_by="cast(n AS bigint)", tombstones="newest"),
     EVENTS.latest("forgetful", order_by="rowtime", retention="10 milliseconds"),
     EVENTS.explode("tags", "tag").merge(EVENTS.filter("n > 0").with_columns(tag="city")).rekey("tag").latest("tags"),
     EVENTS.explode("tags", "tag").group_by("tag").agg(n=lh.count(), ids=lh.collect_list("id")).table("tagged"),

@@ -12,7 +12,8 @@
 | windowed or not                 | new table: the window's bounds are a part of the key                            |
 | window: kind, size, gap, grace  | refold. A record too late for one window may be in time for the other           |
 | latest, GROUP BY, aggregates    | refold, also for added and removed ones: there are no accumulators for the past |
-| HAVING, EMIT, order_by          | refold: what is visible, or what is kept beside it, differs                     |
+| HAVING, EMIT, order_by,         |                                                                                 |
+| tombstones                      | refold: what is visible, or what is kept beside it, differs                     |
 | topic, formats, event time      | refold: other records, or other times                                           |
 | steps, functions                | refold, if the table reads what they make                                       |
 | a column that is read: its type | refold                                                                          |

@@ -98,6 +98,9 @@ def _content(was: Json, now: Json) -> Iterator[Verdict]:
     unit, other = (of.get("order_unit", "milliseconds") for of in (was, now))
     if unit != other and was["order_by"] == now["order_by"]:
         yield _differs("refold", "the times of order_by", unit, other, REFOLD)
+    before, after = (of.get("tombstones", "by order") for of in (was, now))
+    if before != after:
+        yield _differs("refold", "tombstones", before, after, REFOLD)
     if was["emit"] != now["emit"]:
         yield _differs("refold", "emit", was["emit"], now["emit"], REFOLD)
 

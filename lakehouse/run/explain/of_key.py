@@ -21,7 +21,7 @@ from lakehouse.model.event import hashable, unhashable
 from lakehouse.plan.app import App
 from lakehouse.plan.expression import expression_type
 from lakehouse.plan.origin import Source
-from lakehouse.plan.schema import Column
+from lakehouse.plan.schema import Column, base_type
 from lakehouse.plan.step import Rekey
 from lakehouse.plan.table import Sink, Table
 from lakehouse.run.scenario.compare import keys_of
@@ -88,8 +88,13 @@ def of_key(layout: Layout, own: set[str], table: Table, key: str, listen: Callab
 
 
 def is_keyed_by_topic(table: Table, source: Source) -> bool:
-    """True if a key of the table has the same bytes in every record, so that bronze can be searched for them."""
+    """True if a key of the table has the same bytes in every record, so that bronze can be searched for them.
+
+    The zeros of a double are one key of two bytes.
+    """
     if any(isinstance(step, Rekey) for step in table.stream.steps) or source.key_format != "kafka":
+        return False
+    if base_type(source.key[0].type) == "double":
         return False
     read = [item.expression.text.lower() for item in table.fold.by] or [source.key[0].name.lower()]
     return read == [source.key[0].name.lower()]
@@ -130,7 +135,7 @@ def _reaching(table: Table, chunk: Sequence[Record], key: Sought) -> Iterator[Re
     """Yield the records that reach a key of the table: its stream runs on the model, re-keyed by the table's groups."""
     stream = table.stream
     if table.fold.by:
-        rekey = Rekey(table.fold.by)
+        rekey = Rekey(table.fold.by, stream.key)
         stream = replace(stream, key=keys_of(table).columns, steps=(*stream.steps, rekey))
     found = model.run(App((), (Sink(PROBE, stream, "event"),), stream.sources), chunk, decode)
     places = {

@@ -42,6 +42,7 @@ from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators import keyed
 from lakehouse.spark.operators.aggregates import Form
 from lakehouse.spark.operators.arrivals import judged, null_key, timely
+from lakehouse.spark.operators.newest import deletes_in_order
 from lakehouse.spark.operators.shown import expired, expires
 from lakehouse.spark.past import past, refold
 from lakehouse.spark.past.counts import in_time
@@ -225,7 +226,7 @@ class _Marks:
     def current(self) -> Iterator[DataFrame]:
         """`latest`: the last record of each key, if it is not a delete, and the records that the table's rows show."""
         rows = self._arrived([])
-        rows = timely(self._table, rows)
+        rows = deletes_in_order(self._table, timely(self._table, rows))
         order = F.struct(*[name for name in ("_order", "_position") if name in rows.columns])
         last = rows.groupBy(*self._table.key).agg(F.max(F.struct(order.alias("at"), "_tombstone")).alias("_last"))
         kept = last.where("NOT _last._tombstone").select(F.col("_last.at._position").alias("_position"))

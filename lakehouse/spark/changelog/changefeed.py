@@ -30,6 +30,7 @@ from lakehouse.spark.operators import keyed
 from lakehouse.spark.operators.aggregates import same_key
 from lakehouse.spark.operators.arrivals import timely
 from lakehouse.spark.operators.closing import closings
+from lakehouse.spark.operators.newest import deletes_in_order
 from lakehouse.spark.operators.shown import is_final
 from lakehouse.spark.operators.way import Way, way_of
 from lakehouse.spark.past import counts, past, present
@@ -174,6 +175,7 @@ class _Changes:
         base = self._begun.touched(rows)
         if base is not None:
             rows = rows.unionByName(_as_changes(base, rows), allowMissingColumns=True)
+        rows = deletes_in_order(self._table, rows)
         highest = F.max("_order").over(_running(self._table))
         rows = rows.withColumn("_highest", highest).where(F.col("_order") >= F.col("_highest")).drop("_highest")
         if self._kept:  # a delete is a row, the marker

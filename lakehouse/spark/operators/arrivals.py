@@ -17,8 +17,10 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.operator import WINDOW_COLUMNS, Aggregate, Fold, Latest, LatestBy
 from lakehouse.plan.table import Table
+from lakehouse.semantics.tombstone import LEAST_ORDER
 from lakehouse.semantics.window import Hopping
 from lakehouse.semantics.years import FIRST_MS, LAST_MS
+from lakehouse.spark.key_column import computed_keys
 from lakehouse.spark.operators.aggregates import Form
 from lakehouse.spark.operators.clock import ALWAYS_MS, ClockState, timed
 from lakehouse.spark.operators.content import image
@@ -42,7 +44,7 @@ def null_key(table: Table, rows: DataFrame) -> Column:
 
 
 def _groups(fold: Aggregate, rows: DataFrame) -> list[Column]:
-    return computed(rows, [item.expression for item in fold.by])
+    return computed_keys(rows, [item.expression for item in fold.by])
 
 
 def _any_null(values: list[Column]) -> Column:
@@ -116,6 +118,8 @@ def _ordered(fold: LatestBy, table: Table, forms: list[Form], rows: DataFrame, p
         order = order * 1000
     if fold.is_time:  # a null value has no columns to take the order from: it keeps the record's own time
         order, time = F.coalesce(order, F.col("rowtime") * 1000), F.coalesce(time, F.col("rowtime"))
+    if fold.is_always_deleted:  # see `lakehouse.spark.operators.newest`, which gives it an order
+        order = F.when(F.col("_tombstone"), F.lit(LEAST_ORDER)).otherwise(order)
     return rows.select(
         *names, "_tombstone", "rowtime", "_position", order.cast("bigint").alias("_order"),
         _part(), time.cast("bigint").alias("_time"),
@@ -165,4 +169,4 @@ def _disorder(fold: LatestBy) -> Column:
     late = F.col("_order").isNull()
     if fold.remembers is not None:
         late = late | F.coalesce(F.col("_time") <= F.col("_horizon") - fold.remembers, F.lit(False))
-    return late
+    return late & ~F.col("_tombstone") if fold.is_always_deleted else late

@@ -27,6 +27,7 @@ from lakehouse.spark.operators.arrivals import arrivals, can_be_late, judged, nu
 from lakehouse.spark.operators.bounds import Held, KeyBounds, held
 from lakehouse.spark.operators.clock import ClockState, Ticking, needs_watermark
 from lakehouse.spark.operators.failing import Failing
+from lakehouse.spark.operators.newest import deletes_in_order
 from lakehouse.spark.operators.shown import leaving
 from lakehouse.spark.operators.way import Way, way_of
 from lakehouse.spark.stream.streams import RowCounter
@@ -147,7 +148,8 @@ def _folded(
         frame = _keyed(table, forms, arrived, touched, folded, counting)
     else:
         if can_be_late(table):
-            arrived = judged(table, arrived).observe(late_seen, F.count_if("_late").alias("late"))
+            arrived = deletes_in_order(table, judged(table, arrived), rows() if way is Way.LATEST_BY else None)
+            arrived = arrived.observe(late_seen, F.count_if("_late").alias("late"))
             folded.late_rows = arrived.where("_late").select(*table.key, "_position")
             arrived = arrived.where(~F.col("_late"))
         frame = _in_sql(table, forms, arrived) if way is Way.SQL else _last(table, arrived)
@@ -196,7 +198,7 @@ def rows_after(table: Table, forms: list[Form], rows: DataFrame | None, arrived:
         case Way.LATEST:
             made = _last(table, arrived)
         case Way.LATEST_BY:
-            made = _last(table, timely(table, arrived)).drop("_tombstone")
+            made = _last(table, deletes_in_order(table, timely(table, arrived), rows)).drop("_tombstone")
             return made if rows is None else merge.newest(table, rows, made)
     return merge.overlaid(table, rows, made)
 

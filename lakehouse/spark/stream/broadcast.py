@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.schema import PSEUDO_COLUMNS
+from lakehouse.spark.key_column import computed_keys
 from lakehouse.spark.stream.joined import ORDER, PLACE, Tables
-from lakehouse.spark.years import computed
 
 
 def joined_everywhere(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:
@@ -26,7 +26,7 @@ def joined_everywhere(join: TableJoin, records: DataFrame, tables: Tables) -> Da
     own = [name for name in records.columns if name not in shown]
     on = [f"_on_{number}" for number in range(len(join.table.key))]
     records = records.where(~F.col("_tombstone"))
-    records = records.withColumns(dict(zip(on, computed(records, list(join.on)), strict=True)))
+    records = records.withColumns(dict(zip(on, computed_keys(records, list(join.on)), strict=True)))
     records = records.withColumn("_place", F.struct(*[F.col(f"_position.{name}") for name in PLACE])).alias("r")
     rows = F.broadcast(_lasting(join, tables, on, names)).alias("b")
     place = F.col("r._place")

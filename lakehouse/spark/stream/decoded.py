@@ -11,10 +11,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.plan.origin import JSON_FORMATS, Source
-from lakehouse.plan.schema import HEADERS_TYPE, ORDINALS_TYPE
+from lakehouse.plan.schema import HEADERS_TYPE, NESTED_TYPES, ORDINALS_TYPE, base_type
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.spark.expressions import column_of
 from lakehouse.spark.kafka_times import kafka_said
+from lakehouse.spark.key_column import key_value
+from lakehouse.spark.stream.json_key_part import JsonKeyPart
 from lakehouse.spark.stream.json_part import JsonPart
 from lakehouse.spark.stream.part import Part, in_python
 from lakehouse.spark.years import in_range
@@ -35,7 +37,8 @@ def decoded(source: Source, bronze: DataFrame) -> DataFrame:
     if apart := key.apart | value.apart:
         frame = frame.withColumns(apart)
     frame = frame.withColumns({"_null_key": key.null, "_tombstone": value.null, "_bad": key.bad | value.bad})
-    visible = [part.column(column.name).alias(column.name) for part in parts for column in part.columns]
+    visible = [key_value(key.column(field.name), field.dataType).alias(field.name) for field in key.type]
+    visible += [value.column(column.name).alias(column.name) for column in value.columns]
     if source.headers:
         headers = F.coalesce(F.col("_headers"), F.array().cast(HEADERS_TYPE))
         visible.append(F.when(~F.col("_tombstone"), headers).alias(source.headers))
@@ -60,6 +63,9 @@ def _position() -> Column:
 def _part(name: str, form: str, columns: tuple[PlanColumn, ...]) -> Part:
     if form == "none":
         return _Nothing(name, form, columns)
+    if form == "json" and name == "key" and len(columns) == 1:
+        nested = base_type(columns[0].type) in NESTED_TYPES
+        return _InPython(name, form, columns) if nested else JsonKeyPart(name, form, columns)
     if form in JSON_FORMATS:
         return JsonPart(name, form, columns)
     if form == "kafka" and columns[0].type in ("string", "binary"):

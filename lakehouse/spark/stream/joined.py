@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.schema import ORDINALS_TYPE, PSEUDO_COLUMNS
 from lakehouse.plan.table import Table
+from lakehouse.spark.key_column import computed_keys
 from lakehouse.spark.stream.as_of import found_as_of
 from lakehouse.spark.stream.step import numbered
-from lakehouse.spark.years import computed
 
 # A record's position without its ordinals: a change of a table by the same record comes before it.
 PLACE = ("tick", "order_time", "topic", "partition", "offset")
@@ -66,7 +66,7 @@ def joined(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:
     own = [name for name in records.columns if name not in shown]
     on = [f"_on_{number}" for number in range(len(table.key))]
     records = records.where(~F.col("_tombstone"))
-    records = records.withColumns(dict(zip(on, computed(records, list(join.on)), strict=True)))
+    records = records.withColumns(dict(zip(on, computed_keys(records, list(join.on)), strict=True)))
     no_key = reduce(or_, [F.col(name).isNull() for name in on])
     alone = records.where(no_key) if join.how == "left" else None  # a null equals no key
     records = records.where(~no_key)

@@ -131,7 +131,7 @@ class JsonPart(Part):
     @property
     def _said(self) -> Column:
         """The bytes as text, over bronze's rows."""
-        return F.col(self.name).cast("string")
+        return self.bytes.cast("string")
 
     @property
     def _trimmed(self) -> Column:

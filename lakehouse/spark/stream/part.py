@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import and_
 from typing import Any, cast
 
 import pyarrow as pa
@@ -14,9 +15,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from lakehouse.formats.decode import decode_columns
+from lakehouse.formats.decode import part_of
 from lakehouse.formats.unfit import Unfit
 from lakehouse.plan.schema import Column as PlanColumn
+from lakehouse.semantics.windowed_key import window_of
 from lakehouse.spark.functions import over_arrow
 
 
@@ -38,8 +40,13 @@ class Part(ABC):
     @property
     def kept(self) -> dict[str, Column]:
         """What the frame keeps of bronze's rows, by name."""
-        looked_at = {"read": self.read, "no": self.missing, "broken": self.broken, "raw": F.col(self.name)}
+        looked_at = {"read": self.read, "no": self.missing, "broken": self.broken, "raw": self.bytes}
         return {f"_{what}_{self.name}": column for what, column in looked_at.items()}
+
+    @property
+    def bytes(self) -> Column:
+        """The bytes that are read, over bronze's rows."""
+        return F.col(self.name)
 
     @property
     @abstractmethod
@@ -68,13 +75,21 @@ class Part(ABC):
 
     @property
     def null(self) -> Column:
-        """Whether it is null."""
-        return F.col(f"_no_{self.name}")
+        """Whether it is null. A key is, too, if it fits and has no column that is not null (docs/rules.md, rule 4)."""
+        if self.name != "key":
+            return self._absent
+        own = self.columns[:-2] if window_of(self.format)[1] is not None else self.columns
+        is_empty = reduce(and_, [self.column(column.name).isNull() for column in own])
+        return self._absent | (~self.unfit & is_empty)
 
     @property
     def bad(self) -> Column:
         """Whether it is there, and does not fit."""
-        return ~self.null & self.unfit
+        return ~self._absent & self.unfit
+
+    @property
+    def _absent(self) -> Column:
+        return F.col(f"_no_{self.name}")
 
     def column(self, name: str) -> Column:
         """Return one of the wanted columns."""
@@ -102,13 +117,13 @@ def in_python(part: Part) -> Callable[[Column], Column]:
     """
     result = StructType(list(part.type)).add("_unfit", "string")
     arrow = pa.struct(list(to_arrow_schema(result, timezone="UTC")))
-    name, columns = part.format, part.columns
+    what, name, columns = part.name, part.format, part.columns
 
     def decode(batch: pa.Array) -> pa.Array:
         rows: list[dict[str, Any] | None] = []
         for data in batch.to_pylist():
             try:
-                rows.append(None if data is None else decode_columns(name, columns, data))
+                rows.append(None if data is None else part_of(what, name, columns, data))
             except Unfit as error:
                 rows.append({"_unfit": str(error)})
         return pa.array(rows, type=arrow)

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
+from lakehouse.spark.key_column import computed_keys
 from lakehouse.spark.stream.joined import Tables
 from lakehouse.spark.stream.rows import (
     as_records,
@@ -32,7 +33,6 @@ from lakehouse.spark.stream.rows import (
     with_before,
 )
 from lakehouse.spark.stream.step import UNDO, position
-from lakehouse.spark.years import computed
 
 
 def rows_as_records(origin: RowsOf | RowsJoin | ForeignKeyJoin, tables: Tables) -> DataFrame:
@@ -133,5 +133,5 @@ class _Referring:
         """Moments of left rows with the right key that each refers to."""
         values = [F.col(f"_row.values.`{name}`").alias(name) for name in self._join.left.values]
         flat = rows.select("*", *values)
-        flat = flat.withColumns(dict(zip(self._on, computed(flat, list(self._join.on)), strict=True)))
+        flat = flat.withColumns(dict(zip(self._on, computed_keys(flat, list(self._join.on)), strict=True)))
         return flat.select(*rows.columns, *self._on)

@@ -18,6 +18,7 @@ from lakehouse.plan.schema import ORDINALS_TYPE, PSEUDO_COLUMNS
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Step
 from lakehouse.spark.expressions import column_of
 from lakehouse.spark.functions import mapped, spark_type
+from lakehouse.spark.key_column import computed_keys
 from lakehouse.spark.years import computed, known
 
 OWN_COLUMNS = ("_tombstone", "_null_key", "_position", "_topic_id")
@@ -57,7 +58,10 @@ def _select(step: Select, flow: Flow) -> Flow:
 @applied.register
 def _rekey(step: Rekey, flow: Flow) -> Flow:
     key = tuple(item.name for item in step.columns)
-    frame = flow.frame.withColumns(_named(flow.frame, step.columns))
+    needing = {item.name for item in step.columns if step.needs_value(item)}
+    made = zip(key, computed_keys(flow.frame, step.expressions), strict=True)
+    is_there = ~F.col("_tombstone")
+    frame = flow.frame.withColumns({n: F.when(is_there, of) if n in needing else of for n, of in made})
     frame = frame.withColumn("_null_key", reduce(and_, [F.col(name).isNull() for name in key]))
     return Flow(frame, key, flow.failing)
 

@@ -8,8 +8,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.formats.decode import decode_columns
-from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.decode import unfit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import quarantine_of
 from lakehouse.model.model import EVENT_TIME, time_refusal
@@ -53,14 +52,7 @@ def _reason(source: Source, part: str) -> Callable[[Column], Column]:
     name, columns = (source.key_format, source.key) if part == "key" else (source.value_format, source.value)
 
     def reason(batch: pa.Array) -> pa.Array:
-        found: list[str | None] = []
-        for data in batch.to_pylist():
-            try:
-                decode_columns(name, columns, data)
-                found.append(None)
-            except Unfit as error:
-                found.append(f"{part}: {error}")
-        return pa.array(found, type=pa.string())
+        return pa.array([unfit(part, name, columns, data) for data in batch.to_pylist()], type=pa.string())
 
     return over_arrow(reason, "string")
 

@@ -1,0 +1,32 @@
+"""A key of one column in JSON on Spark: an object with a field of its name, or its value alone.
+
+The fast form of `lakehouse.formats.json_key` for a column that is no struct, array or map. A property test holds them
+equal.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from lakehouse.spark.stream.json_part import JsonPart
+
+# A text in quotes, its escapes taken out, or a word: what can stand in an object and adds nothing to it.
+ONE_VALUE = r'^[ \t\r\n]*(?:"[^"]*"|[^\s"{}\[\],:\\]+)[ \t\r\n]*$'
+
+
+@dataclass(frozen=True)
+class JsonKeyPart(JsonPart):
+    """A key of one column that is a JSON object, or the column's value: that gets an object around it."""
+
+    @property
+    def bytes(self) -> Column:
+        text = super().bytes.cast("string")
+        plain = F.replace(F.replace(text, F.lit("\\\\"), F.lit("")), F.lit('\\"'), F.lit(""))
+        begin = f"{{{json.dumps(self.columns[0].name, ensure_ascii=False)}:"
+        around = F.concat(F.lit(begin), text, F.lit("}")).cast("binary")
+        # Most keys are objects: then nothing else is looked at.
+        return F.when(text.endswith("}"), super().bytes).when(plain.rlike(ONE_VALUE), around).otherwise(super().bytes)
