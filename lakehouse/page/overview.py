@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakehouse.lake import reader
+from lakehouse.lake import null_keys, reader
 from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
@@ -22,6 +22,7 @@ def overview(app: Application) -> dict[str, Any]:
     known = set(reader.names(layout, "quarantine"))
     bad = still_open(layout, [name for name in app.streams if name in known])
     late = late_records.counts(layout, [table.name for table in app.tables])
+    without_key = null_keys.by_table(layout)
     return {
         "name": app.name,
         "lake": layout.root,
@@ -30,11 +31,16 @@ def overview(app: Application) -> dict[str, Any]:
         "edges": [list(edge) for edge in app.edges],
         "topics": {node.name: _topic(layout, node.name) for node in app.nodes if node.kind == "topic"},
         "streams": {name: {"quarantined": bad.get(name, 0)} for name in app.streams},
-        "tables": {table.name: facts(app, table, covers, late[table.name]) for table in app.tables},
+        "tables": {
+            table.name: facts(app, table, covers, late[table.name], without_key.get(table.name, 0))
+            for table in app.tables
+        },
     }
 
 
-def facts(app: Application, table: TableOf, covers: dict[str, Any], late: int) -> dict[str, Any] | None:
+def facts(
+    app: Application, table: TableOf, covers: dict[str, Any], late: int, without_key: int
+) -> dict[str, Any] | None:
     """Return a table's present facts, and how far it is behind bronze: in ticks, and in records of its topics."""
     if not is_table(app.layout.silver(table.name)):
         return None
@@ -52,6 +58,7 @@ def facts(app: Application, table: TableOf, covers: dict[str, Any], late: int) -
         "behind_records": missing,
         "last_commit_ms": found.last_commit_ms,
         "late": late,
+        "null_keys": without_key,
         "key": list(found.key or table.key),
         "windowed": table.windowed,
     }

@@ -97,6 +97,16 @@ def test_a_lake_that_is_not_there_gets_every_table(lakehouse, folder):
     assert not (folder / "lake").exists()
 
 
+def test_the_plan_warns_of_an_order_that_a_delete_has_not(lakehouse, folder):
+    declare(folder)
+    (folder / "app.py").write_text((folder / "app.py").read_text().replace('"newest")', '"newest", order_by="n")'))
+    found = lakehouse("plan", "app.py", "--json")
+    (warning,) = json.loads(found.out)["warnings"]
+    assert found.code == 0
+    assert warning.startswith("table 'newest': order_by=n: a null value has no such number")
+    assert "warning: table 'newest': order_by=n" in lakehouse("plan", "app.py").out
+
+
 def test_the_plan_says_what_the_change_of_each_table_means(lakehouse, folder):
     declare(folder)
     make(folder, "newest", "counts", "hours")

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 import lakehouse as lh
-from lakehouse.cli.start.run_app import as_lines, errors_as_lines, logged
+from lakehouse.cli.start.run_app import as_lines, errors_as_lines, logged, summary
 from lakehouse.errors import ConfigError, LeaseHeld
 from lakehouse.run.watch.event import JobEvent
 from lakehouse.settings.config import Settings, load
@@ -37,6 +37,25 @@ def test_a_run_begins_and_ends_with_a_line(tmp_path: Path, capsys: pytest.Captur
         "info    tick 7: 1,200 records in bronze (0.5 s)",
         "info    done: 1,200 records ingested in 2.5 s; bronze is at tick 7; in the quarantine: readings 1,100",
     ]
+
+
+def test_a_run_warns_at_its_begin_and_says_at_its_end_which_records_had_no_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = lh.app(lh.stream("readings", key="id string", schema="n int").latest("newest", order_by="n"))
+    tables = {"newest": {"rows": 0}, "counts": {"rows": 2}}
+    done = {**DONE, "tables": tables, "null_keys": {"newest": 1_200, "counts": 1}}
+    with logged(settings(tmp_path), app, "here:9092") as lines:
+        lines.done(done)
+    said = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
+    assert said[1].startswith("warning table 'newest': order_by=n: a null value has no such number")
+    assert said[2].endswith("bronze is at tick 7; without a key: newest 1,200, counts 1")
+    assert len(said) == 4
+    assert said[3].startswith("warning newest: 0 rows, 1,200 records without a key: a table needs one. `rekey` gives")
+    summary(done)
+    out = " ".join(capsys.readouterr().out.split())
+    assert "newest: 0 rows, 1,200 records without a key: a table needs one. `rekey` gives one" in out
+    assert "counts: 1 record without a key, left out." in out
 
 
 def test_as_json_every_line_is_an_object_also_the_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,6 +83,23 @@ def test_a_lake_that_is_not_there(folder, lakehouse):
     assert "Late records: 0." in lakehouse("status", "--skew").out
 
 
+def test_records_without_a_key_are_counted_by_table(lake, lakehouse):
+    lake.rows("hourly", 1, ("ann", 0, 10, 1), topic="clicks", said={"records": 7, "null_keys_so_far": 2})
+    lake.rows("hourly", 2, topic="clicks", said={"operation": "open epoch"})
+    lake.rows("calm", 3, topic="clicks", said={"records": 3, "null_keys": 1, "null_keys_so_far": 1_003})
+    lake.rows("whole", 3, topic="clicks", said={"records": 3, "null_keys": 0})
+    found = json.loads(lakehouse("status", "--json").out)
+    assert {t["name"]: t["null_keys"] for t in found["tables"]} == {"calm": 1_003, "hourly": 2, "whole": 0}
+    out = " ".join(lakehouse("status").out.split())
+    assert "calm: 0 rows, 1,003 records without a key: a table needs one. `rekey` gives one, in SQL" in out
+    assert "hourly: 2 records without a key, left out." in out
+    assert "whole:" not in out
+    versions = [json.loads(line) for line in lakehouse("log", "calm", "--json").out.splitlines()]
+    assert [version["null_keys"] for version in versions if version["records"] == 3] == [1]
+    assert "null keys" in lakehouse("log", "calm").out
+    assert "null keys" not in lakehouse("log", "whole").out
+
+
 def test_functions_that_failed_are_shown_escaped(lake, lakehouse):
     failed = {"function": "map price", "records": 3, "first": "clicks/0/4", "error": "ValueError: \x1b[2J"}
     lake.rows("calm", 3, topic="clicks")

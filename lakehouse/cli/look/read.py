@@ -199,7 +199,7 @@ def log(
     lake: LakeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List a table's versions: when, what, which ticks, how many rows.
+    """List a table's versions: when, what, which ticks, how many records, how many of them without a key, and rows.
 
     A start of a writer is an empty version, `open epoch`: --all shows these, too, and so does --json.
 
@@ -216,11 +216,22 @@ def log(
         for version in versions:
             show.as_json(version)
         return
-    columns = ("version", "time", "operation", "ticks", "records", "inserted", "updated", "deleted", "offsets")
+    columns = (
+        "version",
+        "time",
+        "operation",
+        "ticks",
+        "records",
+        "null keys",
+        "inserted",
+        "updated",
+        "deleted",
+        "offsets",
+    )
     rows = [
         (
             v["version"], show.moment(v["time_ms"], "milliseconds"), v["operation"], _ticks(v), v["records"],
-            v["inserted"], v["updated"], v["deleted"], _offsets(v["offsets"]),
+            v["null_keys"] or None, v["inserted"], v["updated"], v["deleted"], _offsets(v["offsets"]),
         )
         for v in versions
     ]  # fmt: skip

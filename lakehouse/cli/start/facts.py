@@ -8,7 +8,7 @@ from typing import Any
 from lakehouse.errors import KafkaUnavailable, NotFound
 from lakehouse.kafka.broker import find
 from lakehouse.kafka.topics import Cluster, TopicFacts
-from lakehouse.lake import failed, reader
+from lakehouse.lake import failed, null_keys, reader
 from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
@@ -58,18 +58,20 @@ def lake(settings: Settings) -> dict[str, Any]:
 
 
 def tables(layout: Layout, covers: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the silver tables, each with the ticks that it is behind bronze, how many records came too late, and the
-    functions that failed on some.
+    """Return the silver tables, each with the ticks that it is behind bronze, how many records came too late, how many
+    had no key, and the functions that failed on some.
     """
     found = []
     names = reader.names(layout, "silver")
     too_late, functions, decided = late_records.counts(layout, names), failed.by_table(layout), interventions(layout)
+    without_key = null_keys.by_table(layout)
     for name in names:
         facts = asdict(reader.facts(layout, "silver", name))
         reads = reads_of(reader.properties(layout, name)) or Reads(frozenset())
         lacks = max(last_of_topics(reads, covers), last_of(decided, name, reads)) > (facts["tick"] or 0)
         facts["behind"] = covers["tick"] - (facts["tick"] or 0) if lacks else 0
         facts["late"] = too_late[name]
+        facts["null_keys"] = without_key[name]
         facts["failed"] = [function.plain() for function in functions[name]]
         found.append(facts)
     return found

@@ -66,7 +66,9 @@ def run_until(
 
 
 def _state(settings: Settings, app: App) -> dict[str, Any]:
-    """The lake after a run, as far as it is known without Spark. quarantined: the records that no replay has fixed."""
+    """The lake after a run, as far as it is known without Spark. quarantined: the records that no replay has fixed;
+    null_keys: those that a table left out for want of a key."""
+    from lakehouse.lake import null_keys
     from lakehouse.lake.record.quarantine import still_open
 
     layout = Layout(settings.lake.path)
@@ -76,11 +78,13 @@ def _state(settings: Settings, app: App) -> dict[str, Any]:
     known = set(reader.names(layout, "silver"))
     facts = {name: reader.facts(layout, "silver", name) for name in names if name in known}
     streams = {source.name for source in app.sources} & set(reader.names(layout, "quarantine"))
+    without_key = null_keys.by_table(layout)
     bad = sorted(stream for stream, records in reader.quarantined(layout, streams).items() if records)
     return {
         "tick": reader.bronze_covers(layout).get("tick", 0),
         "tables": {name: {"rows": f.rows, "version": f.version, "tick": f.tick} for name, f in facts.items()},
         "quarantined": {stream: count for stream, count in still_open(layout, bad).items() if count},
+        "null_keys": {name: without_key[name] for name in facts if without_key.get(name)},
     }
 
 

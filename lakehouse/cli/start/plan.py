@@ -79,6 +79,7 @@ def plan(
         ]
         more: dict[str, object] = {"functions": functions} if functions else {}
         more |= {"lineage": drawing.graph.as_json()} if lineage else {}
+        more |= {"warnings": list(application.warnings)} if application.warnings else {}
         show.as_json({"ok": not (problems or refused), "problems": problems, "tables": found, "sinks": sinks, **more})
     else:
         show.table("Tables", ("table", "its declaration"), [(of.table.name, WORDS[of.kind]) for of in tables])
@@ -92,7 +93,8 @@ def plan(
             if of.change is not None and of.kind == "compatible"
         ]
         reach = [reaches(of.table.name, below[of.table.name]) for of in tables if of.kind == "refold"]
-        for text in (*goes_on, *problems, *refused, *filter(None, reach)):
+        warnings = [f"warning: {text}" for text in application.warnings]
+        for text in (*goes_on, *problems, *refused, *filter(None, reach), *warnings):
             show.say(f"\n{text}")
         if lineage:
             show.say(f"\n{drawing}")

@@ -82,6 +82,8 @@ def _run(settings: Settings, app: str | None, until: Until | None, only: Only | 
                 last = run_until(settings, application, parts, until or STOPPED, lines)
                 lines.done(last)
         else:
+            for text in application.warnings:
+                show.say(f"warning: {text}", stderr=True)
             waiting = waiting_records(settings, application, servers) if "ingest" in parts else 0
             with progress(application, waiting) as listen:
                 last = run_until(settings, application, parts, until or STOPPED, listen)
@@ -119,6 +121,8 @@ def logged(settings: Settings, app: App, servers: str) -> Iterator[Lines]:
         "info", f"run: {', '.join(names['topics'])} of Kafka on {servers} into {settings.lake.path}",
         event="run", kafka=servers, lake=settings.lake.path, **names,
     )  # fmt: skip
+    for text in app.warnings:
+        lines.say("warning", text, event="warning")
     yield lines
 
 
@@ -174,6 +178,8 @@ def _tables_per_record(app: App) -> int:
 
 def summary(done: dict[str, Any]) -> None:
     """Print what a run left behind."""
+    from lakehouse.lake.null_keys import sentence
+
     rows = [(name, of.get("rows"), of.get("version"), of.get("tick")) for name, of in done["tables"].items()]
     show.table("Tables", ("table", "rows", "version", "tick"), rows)
     show.say(
@@ -181,3 +187,5 @@ def summary(done: dict[str, Any]) -> None:
     )
     for stream, records in done.get("quarantined", {}).items():
         show.say(f"In the quarantine, of {stream}: {records:,}. `lakehouse look quarantine {stream}` says why.")
+    for table, records in done.get("null_keys", {}).items():
+        show.say(sentence(table, done["tables"][table].get("rows"), records))

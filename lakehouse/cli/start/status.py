@@ -21,12 +21,13 @@ def status(
     """Show the broker, and the lake: topics, tables, lag, late records, functions that failed, quarantines and gaps.
 
     Lag is how many records Kafka has that bronze does not; behind is how many ticks of bronze a table lacks; late is
-    how many records came too late for it.
+    how many records came too late for it; null keys is how many had no key, so that it left them out.
 
     Example: lakehouse status
     """
     from lakehouse.cli.start import facts
     from lakehouse.lake.layout import Layout
+    from lakehouse.lake.null_keys import sentence
 
     settings = lake_of(config, lake)
     found = facts.lake(settings)
@@ -46,11 +47,9 @@ def status(
         ]
         show.table("Topics", ("topic", "partitions", "rows", "lag", "last commit"), rows)
     if found["tables"]:
-        columns = ("table", "rows", "version", "tick", "behind", "late", "last commit")
-        values = [
-            (t["name"], t["rows"], t["version"], t["tick"], t["behind"], t["late"], show.moment(t["last_commit_ms"]))
-            for t in found["tables"]
-        ]
+        columns = ("table", "rows", "version", "tick", "behind", "late", "null keys", "last commit")
+        counts = ("name", "rows", "version", "tick", "behind", "late", "null_keys")
+        values = [(*(t[name] for name in counts), show.moment(t["last_commit_ms"])) for t in found["tables"]]
         show.table("Tables", columns, values)
     if failed := [(t["name"], *function.values()) for t in found["tables"] for function in t["failed"]]:
         show.table("Functions that failed", ("table", "function", "records", "the first", "its error"), failed)
@@ -59,6 +58,8 @@ def status(
         show.table("Quarantined", ("stream", "records", "open"), [(name, n, still[name]) for name, n in bad.items()])
     if found.get("skew"):
         _skew(found["skew"])
+    for text in filter(None, (sentence(t["name"], t["rows"], t["null_keys"]) for t in found["tables"])):
+        show.say(text)
     late = sum(t["late"] for t in found["tables"])
     show.say(
         f"Quarantined records: {sum(bad.values()):,}, {sum(found['quarantined_open'].values()):,} of them open. "

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from lakehouse.lake.null_keys import sentence
 from lakehouse.run.watch.event import JobEvent, as_event
 from lakehouse.settings.config import Log
 
@@ -40,7 +41,15 @@ class Lines:
         """Write the last line: what the run left behind. last: the "done" event."""
         of = f"{last['rows']:,} records ingested in {last['seconds']:.1f} s; bronze is at tick {last.get('tick', 0):,}"
         bad = ", ".join(f"{stream} {records:,}" for stream, records in last.get("quarantined", {}).items())
-        self._line("info", f"done: {of}" + (f"; in the quarantine: {bad}" if bad else ""), last)
+        without_key = ", ".join(f"{table} {records:,}" for table, records in last.get("null_keys", {}).items())
+        said = [of, *([f"in the quarantine: {bad}"] if bad else [])]
+        self._line(
+            "info", f"done: {'; '.join([*said, *([f'without a key: {without_key}'] if without_key else [])])}", last
+        )
+        for table, records in last.get("null_keys", {}).items():
+            rows = last["tables"][table].get("rows")
+            if rows == 0:
+                self._line("warning", sentence(table, rows, records), {"event": "warning", "table": table})
 
     def _level(self, event: JobEvent) -> str:
         if event.kind == "lag":

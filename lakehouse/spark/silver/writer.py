@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from lakehouse.errors import LeaseHeld, PlanError
+from lakehouse.lake import null_keys
 from lakehouse.lake.failed import FAILED, by_log
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
@@ -81,6 +82,7 @@ class SilverWriter:
             self._clock = past.clock_at(self._opened, self.applied)
             self._through = past.through_at(self._opened, self.applied)
             self._failed = by_log(log_of(self._spark, self._state.path), self._state.name)
+            self._null_keys = null_keys.by_log(log_of(self._spark, self._state.path), self._state.name)
             self._emitted: int | None = None
             self._late_epoch: int | None = None
             if self._state != self._visible:
@@ -162,9 +164,11 @@ class SilverWriter:
         first, last = folded.times or (None, None)
         through = max((time for time in (self._through, last) if time is not None), default=None)
         failed = added(self._failed, folded.failed)
-        said = {**folded.counts(), "times": {"first": first, "last": last, "through": through}, **_failed(failed)}
+        so_far = self._null_keys + folded.null_keys
+        said = {**folded.counts(), "times": {"first": first, "last": last, "through": through}}
+        said |= _so_far(failed, so_far)
         self._commit(self._state, Progress(self._epoch, to), self.applied, said, folded.batch, folded.forms)
-        self._clock, self._through, self._failed = folded.clock, through, failed
+        self._clock, self._through, self._failed, self._null_keys = folded.clock, through, failed, so_far
         self.failed = added(self.failed, folded.failed)
 
     def _commit(
@@ -201,7 +205,7 @@ class SilverWriter:
         said: dict[str, Any] = {"operation": at.kind, "records": 0}
         if at.kind == "swap":
             said[counted.SEEN] = self._bring_along(at, bad)
-        said |= _failed(self._failed)
+        said |= _so_far(self._failed, self._null_keys)
         made = Past(self._opened).changed(at, visible=False)
         batch = held(made, self.table.key)
         try:
@@ -231,6 +235,7 @@ class SilverWriter:
             for source in self.table.stream.decodes if at.details.get("changed") else ():
                 bad.swap(source, made.layout, to)
             self._failed = by_log(log_of(self._spark, made.state.path), made.state.name)
+            self._null_keys = null_keys.by_log(log_of(self._spark, made.state.path), made.state.name)
             return counted.by_commits(self._lake, made.state, to).counts
         finally:
             if made.layout.beside != at.details["beside"]:
@@ -283,9 +288,10 @@ class SilverWriter:
         self._emitted = self._clock.watermark if self._clock is not None else None
 
 
-def _failed(functions: tuple[Failed, ...]) -> dict[str, Any]:
-    """The metadata of a commit about the functions that failed on records, up to it."""
-    return {FAILED: [function.plain() for function in functions]} if functions else {}
+def _so_far(functions: tuple[Failed, ...], without_key: int) -> dict[str, Any]:
+    """The metadata of a commit about functions that failed on records, and records without a key, up to it."""
+    said: dict[str, Any] = {FAILED: [function.plain() for function in functions]} if functions else {}
+    return said | ({null_keys.NULL_KEYS: without_key} if without_key else {})
 
 
 def latest_complete_tick(lake: OpenLake) -> int:

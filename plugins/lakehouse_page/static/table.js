@@ -21,6 +21,7 @@ export function tableFacts(facts, quarantined) {
     ["Behind bronze", behind[0], behind[1], facts.behind_ticks ? "warn" : ""],
     ["Last commit", ago(facts.last_commit_ms), time(facts.last_commit_ms)],
     ["Late records", number(facts.late), "kept aside", facts.late ? "warn" : ""],
+    ["Without a key", number(facts.null_keys), facts.null_keys && facts.rows === 0 ? "a table needs one: rekey gives one" : "left out", facts.null_keys ? "warn" : ""],
     ["Quarantined", number(quarantined), "in its streams", quarantined ? "warn" : ""],
   ];
   return h("dl", { class: "facts" }, all.map(([name, of, more, warn]) => h("div", { class: warn || null }, h("dt", null, name), h("dd", null, of), h("dd", { class: "soft" }, more))));
