@@ -15,12 +15,12 @@ from lakehouse.formats.decode import decode
 from lakehouse.formats.plain import finite
 from lakehouse.model.model import Bad, Decoded
 from lakehouse.semantics.record import Record
+from tests.seeds import seeds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KINDS = ("bigint", "string", "double", "boolean", "decimal(5, 2)", "timestamp", "date", "array<int>", "struct<id: int>")
-NEW_SEED = random.randrange(2**32)
 VALUES = (
     "7", "-0", "0.0", "-0.0", "1.5", "1e3", "NaN", "Infinity", "-Infinity", "true", "null", "[1]", "[]", "{}", '"a"',
     '""', '"7"', '"NaN"', '"1970-01-02T03:04:05Z"', '"1970-01-02"', '"12:30"', '"a\\"b"', '"\\\\"', '"\\u00e9"',
@@ -40,16 +40,14 @@ def key(draw: random.Random) -> bytes:
     return text if draw.random() > 0.03 else text + b"\xff"
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(NEW_SEED, id="new")])
+@pytest.mark.parametrize("seed", seeds(1))
 def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None:
-    """A new seed in every run: pytest shows it, and it replays as [{seed}] in the list above."""
     from pyspark.sql import functions as F
 
     from lakehouse.spark.bronze import bronze
     from lakehouse.spark.changelog import published
     from lakehouse.spark.stream.decoded import decoded
 
-    print(f"seed {seed}")
     draw = random.Random(seed)
     keys = [None, *(key(draw) for _ in range(400)), *(text.encode() for text in VALUES)]
     records = [Record("docs", "id", 0, n, 1, text, b'{"v":1}', 1, 1) for n, text in enumerate(keys)]

@@ -71,6 +71,8 @@ def _run(settings: Settings, app: str | None, until: Until | None, only: Only | 
         if "ingest" in parts:
             topics.check(settings, application, servers)
         if json:
+            for text in application.warnings:
+                show.as_json({"event": "warning", "message": text})
             last = run_until(
                 settings, application, parts, until or STOPPED, lambda event: show.as_json(as_event(event))
             )
