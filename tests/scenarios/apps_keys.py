@@ -48,20 +48,15 @@ zeros = lh.app(
     floats_now.changes().to_topic("floats-now"),
     floats.group_by("k").agg(n=lh.count(), last=lh.latest("v")).table("floats_count"),
     floats_now.group_by("k").agg(n=lh.count()).table("floats_rows"),
-    floats.group_by("k").window(lh.tumbling("10 seconds")).agg(n=lh.count()).table("floats_windows"),
-    floats.latest("floats_by_v", order_by="v"),
     doubles_now.changes().to_topic("doubles-now"),
     doubles.group_by("x").agg(n=lh.count()).table("by_x"),
-    doubles.rekey("x AS z").latest("x_now"),
     doubles.rekey("0 - x AS z").to_topic("doubles-rekeyed"),
-    doubles_now.group_by("x").agg(n=lh.count()).table("x_rows"),
     doubles.group_by("p").agg(n=lh.count()).table("by_p"),
     doubles.group_by("xs").agg(n=lh.collect_list("x")).table("by_xs"),
     doubles.select("x").join(doubles_now, on="x", prefix="found_").to_topic("found"),
     doubles.select("x").join(doubles_now, on="x", prefix="found_", broadcast=True).to_topic("found-everywhere"),
     doubles.rekey("x").join(doubles.rekey("x AS other"), within="1 second", prefix="r_").select("k").to_topic("met"),
     doubles_now.join(doubles_now, on="x", prefix="other_").table("referring"),
-    doubles_now.join(doubles.rekey("x AS z").latest("by_z"), prefix="z_").table("same_key"),
 )
 texts = lh.app(lh.stream("texts", key="k string", schema="v int").latest("texts_now"))
 

@@ -77,8 +77,10 @@ class JsonPart(Part):
         for moment, kind in self._moments.items():
             found = self.struct[moment]
             number = ~found.contains(":") & found.rlike(NUMBER)  # most moments have one, and are no number
-            typed = StructType([StructField(moment, kind)])
-            seconds = F.from_json(F.when(number, self.text), typed, OPTIONS)[moment]
+            typed = StructType([StructField(moment, kind), StructField("_corrupt", StringType())])
+            once_more = F.from_json(F.when(number, self.text), typed, OPTIONS)
+            # Of a field that stands twice, Spark keeps the first value if the last one does not fit.
+            seconds = F.when(once_more["_corrupt"].isNull(), once_more[moment])
             read = json_written.moment(found, kind.simpleString())
             quoted = json_written.in_quotes(F.when(number, self.text), moment)
             made[self._place(moment)] = F.when(number & ~quoted, seconds).otherwise(read)
