@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from lakehouse.errors import NeedsSpark
 from lakehouse.model.scalar import BLANKS
 from lakehouse.semantics.number_text import LENGTH_MAX, NUMBER, exact
 
@@ -36,6 +37,8 @@ def to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
 
     def cast(value: Any) -> Decimal | None:
         if isinstance(value, str):
+            if any(sign.isdigit() and not sign.isascii() for sign in value):
+                raise NeedsSpark(f"the model does not read the digits of {value!r:.60}; run this on Spark.")
             if len(value) > LENGTH_MAX or not NUMBER.fullmatch(value.strip(BLANKS)):
                 return None
             value = exact(value.strip(BLANKS))
@@ -51,6 +54,7 @@ def to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
             return None  # before rounding, which writes its digits out
         with localcontext(_WIDE):
             made = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+        made = made if made else abs(made)
         return made if made.adjusted() < precision - scale or not made else None
 
     return cast

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -13,8 +13,9 @@ from sqlglot import exp
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.decimals import DECIMALS, to_decimal
 from lakehouse.model.function.json_text import Variant, cast_variant
+from lakehouse.model.function.pattern import like
 from lakehouse.model.functions import SAME, STRICT, WITH_NULLS
-from lakehouse.model.logic import ColumnValues, Evaluator, both, either, null_safe, strict
+from lakehouse.model.logic import ColumnValues, Evaluator, as_one_type, both, either, null_safe, strict
 from lakehouse.model.scalar import (
     CASTS,
     TRIED,
@@ -23,7 +24,6 @@ from lakehouse.model.scalar import (
     at_place,
     comparison,
     divide,
-    like,
     modulo,
     negated,
     other_cast,
@@ -33,20 +33,21 @@ from lakehouse.model.scalar import (
 )
 from lakehouse.plan.aggregation import decimal_digits
 from lakehouse.plan.expression import Expression
+from lakehouse.plan.schema import Column
 from lakehouse.plan.written.parse import name_of
 
 
 def evaluate(item: Expression, values: ColumnValues) -> Any:
     """Return an expression's value over columns by lower-case name; NeedsSpark if Python can't tell."""
     try:
-        return _compiled(item.text)(values)
+        return _compiled(item.text, item.types)(values)
     except (TypeError, ValueError, ArithmeticError) as error:  # arguments that Spark casts, other forms of a function
         raise NeedsSpark(f"{item.text}: the model can't compute it ({error}); run this on Spark.") from error
 
 
 @lru_cache(maxsize=4096)
-def _compiled(text: str) -> Evaluator:
-    return _compile(Expression(text).written)
+def _compiled(text: str, types: tuple[Column, ...]) -> Evaluator:
+    return _compile(as_one_type(Expression(text).written, types))
 
 
 def _compile(node: exp.Expression) -> Evaluator:
@@ -127,10 +128,14 @@ def _column(node: exp.Expression) -> Evaluator:
         for item in fields:
             if value is None:
                 return None
-            value = next((v for k, v in value.items() if k.lower() == item.lower()), None)
+            value = [_field(one, item) for one in value] if isinstance(value, list) else _field(value, item)
         return value
 
     return run
+
+
+def _field(of: Mapping[str, Any] | None, name: str) -> Any:
+    return None if of is None else next((v for k, v in of.items() if k.lower() == name.lower()), None)
 
 
 def _literal(node: exp.Expression) -> Evaluator:
@@ -195,6 +200,8 @@ def _cast(node: exp.Expression) -> Evaluator:
         return strict(to_decimal(*decimal_digits(kind)), _exact(node.this))
     if tried and kind in TRIED:
         return strict(TRIED[kind], _compile(node.this))
+    if tried and kind.startswith("array<"):
+        raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
     plain, of_variant = CASTS.get(kind) or other_cast(kind), cast_variant(kind)
     return strict(lambda value: (of_variant if isinstance(value, Variant) else plain)(value), _compile(node.this))
 
@@ -215,6 +222,13 @@ def _trim(node: exp.Expression) -> Evaluator:
     if node.args.get("position") or node.args.get("expression"):
         raise NeedsSpark(f"{node.sql('spark')!r}: the model trims blanks on both sides only; run this on Spark.")
     return strict(lambda text: text.strip(" "), _compile(node.this))
+
+
+def _position(node: exp.Expression) -> Evaluator:
+    if node.args.get("position") is None:
+        return strict(STRICT["position"], _compile(node.args["substr"]), _compile(node.this))
+    parts = [_compile(part) for part in (node.args["substr"], node.this, node.args["position"])]
+    return lambda values: WITH_NULLS["locate"](*(part(values) for part in parts))
 
 
 def _substring(node: exp.Expression) -> Evaluator:
@@ -262,7 +276,7 @@ _BUILDERS: dict[type[exp.Expression], Callable[[exp.Expression], Evaluator]] = {
     exp.Between: _between,
     exp.Cast: _cast,
     exp.TryCast: _cast,  # sqlglot's node for both of Spark's; `safe` is TRY_CAST's
-    exp.StrPosition: lambda node: strict(STRICT["locate"], _compile(node.args["substr"]), _compile(node.this)),
+    exp.StrPosition: _position,
     exp.Trim: _trim,
     exp.RegexpLike: lambda node: strict(STRICT["rlike"], _compile(node.this), _compile(node.expression)),
     exp.Substring: _substring,

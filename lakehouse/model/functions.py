@@ -16,7 +16,7 @@ from typing import Any
 from lakehouse.errors import NeedsSpark
 from lakehouse.model import moment_functions, number_functions, text_functions
 from lakehouse.model.function import json_text, url
-from lakehouse.model.scalar import equal, modulo, negated, to_string
+from lakehouse.model.scalar import equal, modulo, negated, to_string, wrapped
 from lakehouse.semantics.moment import milliseconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -70,10 +70,12 @@ def _forall(items: list[Any], holds: Lambda) -> bool | None:
 def _positive_rest(a: Any, b: Any) -> int | None:
     """Java's rest, once more after adding b where it is negative: below 0 for two negative numbers."""
     rest = modulo(a, b)
-    return rest if rest is None or rest >= 0 else modulo(rest + b, b)
+    return rest if rest is None or rest >= 0 else modulo(wrapped(rest, b, rest + b), b)
 
 
-def _pad(text: str, length: int, fill: str, *, left: bool) -> str:
+def _pad(text: Any, length: int, fill: Any, *, left: bool) -> Any:
+    if isinstance(text, bytes) and length < 0:
+        raise NeedsSpark("bytes of a negative length fail in Spark; run this there.")
     if len(text) >= length or not fill:
         return text[: max(length, 0)]
     more = (fill * length)[: length - len(text)]
@@ -116,7 +118,10 @@ def _ordered(items: list[Any], compare: Lambda | None = None) -> list[Any]:
 
     def key(item: Any) -> Any:
         if isinstance(item, Mapping):
-            return tuple((part is None, _known(part)) for part in item.values() if not isinstance(part, list | Mapping))
+            # Inside of a struct a null comes first.
+            return tuple(
+                (part is not None, _known(part)) for part in item.values() if not isinstance(part, list | Mapping)
+            )
         return _known(item)
 
     known = [item for item in items if item is not None]
@@ -139,8 +144,10 @@ def _contains(items: list[Any], wanted: Any) -> bool | None:
 
 def _extreme(work: Callable[..., Any]) -> Callable[..., Any]:
     def run(*values: Any) -> Any:
-        known = _together(values)
-        return work(known) if known else None
+        known = [value for value in values if value is not None]
+        if known and all(isinstance(value, float) for value in known):
+            return work(known, key=lambda value: (math.isnan(value), value))  # NaN is the largest number
+        return work(_together(known)) if known else None
 
     return run
 
@@ -166,7 +173,9 @@ def _united(*maps: Mapping[Any, Any]) -> dict[Any, Any]:
     return made
 
 
-def _of_pairs(pairs: list[Mapping[str, Any]]) -> dict[Any, Any]:
+def _of_pairs(pairs: list[Mapping[str, Any]]) -> dict[Any, Any] | None:
+    if None in pairs or any(next(iter(pair.values())) is None for pair in pairs):
+        return None
     return _united(*({key: value} for key, value in (pair.values() for pair in pairs)))
 
 
@@ -188,7 +197,7 @@ STRICT: dict[str, Callable[..., Any]] = {
     "length": len,
     "upper": str.upper,
     "lower": str.lower,
-    "abs": lambda value: negated(value) if value < 0 else value,
+    "abs": lambda value: abs(value) if isinstance(value, float) else negated(value) if value < 0 else value,
     **text_functions.STRICT,
     **moment_functions.STRICT,
     **number_functions.STRICT,
@@ -239,7 +248,7 @@ WITH_NULLS: dict[str, Callable[..., Any]] = {
     "nullif": _null_if,
     "greatest": _extreme(max),
     "least": _extreme(min),
-    "map": lambda *parts: dict(zip(parts[::2], parts[1::2], strict=True)),
+    "map": lambda *parts: None if None in parts[::2] else dict(zip(parts[::2], parts[1::2], strict=True)),
     "size": lambda of: -1 if of is None else len(of),
     **text_functions.WITH_NULLS,
     "aggregate": lambda items, start, merge: None if items is None else _reduced(items, start, merge),

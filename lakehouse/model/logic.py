@@ -1,11 +1,16 @@
-"""How values are put together where some are null: three-valued logic, for the model."""
+"""How values of different types, and nulls, are put together: the casts that Spark adds, and three-valued logic."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from sqlglot import exp
+
+from lakehouse.errors import NeedsSpark
 from lakehouse.model.scalar import equal
+from lakehouse.plan.schema import Column
+from lakehouse.plan.written.parse import name_of
 
 ColumnValues = Mapping[str, Any]
 Evaluator = Callable[[ColumnValues], Any]
@@ -49,3 +54,73 @@ def null_safe(left: Evaluator, right: Evaluator) -> Evaluator:
         return a is b if a is None or b is None else equal(a, b)
 
     return run
+
+
+def as_one_type(tree: exp.Expression, columns: Iterable[Column]) -> exp.Expression:
+    """Return a tree with the casts by which Spark gives the branches of a choice one type.
+
+    Raises NeedsSpark where values of different types meet for which the model has no such cast, and for arithmetic in
+    types that are narrower than Python's.
+    """
+    types = {column.name.lower(): column.type.lower() for column in columns}
+    if not types:
+        return tree
+    tree = tree.copy()
+    for node in list(tree.walk()):
+        computes = isinstance(node, _ARITHMETIC) or _is_call(node, ("abs", "negative"))
+        if computes and any(_kind(part, types) in _NARROW for part in node.iter_expressions()):
+            raise NeedsSpark(f"{node.sql('spark')!r} is computed in a narrow type; run this on Spark.")
+        if isinstance(node, exp.Cast) and _kind(node.this, types) == "float" and not node.is_type(*_OF_FLOAT):
+            raise NeedsSpark(f"{node.sql('spark')!r} is of a FLOAT; run this on Spark.")
+        branches = [part for part in _branches(node) if not isinstance(part, exp.Null)]
+        kinds = {_kind(part, types) for part in branches}
+        if len(kinds) < 2 or None in kinds or kinds <= {"tinyint", "smallint", "int", "bigint"}:
+            continue
+        if not kinds <= {"tinyint", "smallint", "int", "bigint", "double"}:
+            shown = ", ".join(sorted(map(str, kinds)))
+            raise NeedsSpark(f"{node.sql('spark')!r} has values of the types {shown}; run this on Spark.")
+        for part in branches:
+            if _kind(part, types) != "double":
+                part.replace(exp.cast(part.copy(), "double"))
+    return tree
+
+
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg)
+_OF_FLOAT = ("double", "bigint", "int")
+_NARROW = ("tinyint", "smallint", "float")
+
+
+def _is_call(node: exp.Expr, names: Iterable[str]) -> bool:
+    return isinstance(node, exp.Anonymous) and name_of(node) in names
+
+
+def _branches(node: exp.Expr) -> list[exp.Expr]:
+    """The values of which an expression gives one, or which it puts into one list."""
+    if isinstance(node, exp.If) and not isinstance(node.parent, exp.Case):
+        return [part for part in (node.args["true"], node.args.get("false")) if part is not None]
+    if isinstance(node, exp.Case):
+        default = node.args.get("default")
+        return [*(branch.args["true"] for branch in node.args["ifs"]), *([default] if default is not None else [])]
+    return list(node.expressions) if _is_call(node, ("array", "coalesce", "greatest", "ifnull", "least", "nvl")) else []
+
+
+def _kind(node: exp.Expr, types: Mapping[str, str]) -> str | None:
+    """The type of a value, where it is plain to see."""
+    match node:
+        case exp.Column() if len(node.parts) == 1:
+            return types.get(node.name.lower())
+        case exp.Paren() | exp.Neg():
+            return _kind(node.this, types)
+        case exp.Boolean():
+            return "boolean"
+        case exp.Cast():
+            return str(node.args["to"].sql("spark")).lower()
+        case exp.Literal():
+            return "string" if node.is_string else _number(node.name)
+    return None
+
+
+def _number(digits: str) -> str:
+    if "e" in digits.lower():
+        return "double"
+    return "decimal" if "." in digits else "int" if int(digits) < 1 << 31 else "bigint"

@@ -45,6 +45,8 @@ def _parts(format: str) -> list[tuple[str, str]]:
         if part is None:
             raise NeedsSpark(f"the model does not read the format {format!r}; run this on Spark.")
         text = part[0]
+        if text in ("[", "]", "{", "}", "#"):
+            raise NeedsSpark(f"the model does not read {text!r} of the format {format!r}; run this on Spark.")
         if part[2]:
             found.append(("letters", text))
         else:
@@ -153,8 +155,13 @@ def _to_utc(moment: datetime, zone: str) -> datetime:
 
 
 def _add_months(day: date, months: int) -> date:
+    day = _day(day)
     year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
     return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
+
+
+def _day(value: date) -> date:
+    return value.date() if isinstance(value, datetime) else value
 
 
 def _to_date(text: Any, format: str | None = None) -> date | None:
@@ -172,5 +179,5 @@ STRICT: dict[str, Callable[..., Any]] = {
     "from_utc_timestamp": _from_utc,
     "to_utc_timestamp": _to_utc,
     "add_months": _add_months,
-    "date_add": lambda day, days: day + timedelta(days=days),
+    "date_add": lambda day, days: _day(day) + timedelta(days=days),
 }

@@ -34,12 +34,15 @@ def _whole(work: Callable[[Any], int], rounding: str) -> Callable[..., Any]:
                 raise NeedsSpark(f"the model does not round {value!r} at a place; run this on Spark.")
             return max(LONG_MIN, min(LONG_MAX, work(value)))  # a BIGINT, cut off as in Java
         at_place = value.scaleb(places).to_integral_value(rounding).scaleb(-places)
-        return at_place.quantize(Decimal(1).scaleb(-max(places, 0)))
+        rounded = at_place.quantize(Decimal(1).scaleb(-max(places, 0)))
+        return rounded if rounded else abs(rounded)
 
     return run
 
 
 def _sign(value: Any) -> float:
+    if isinstance(value, float) and (value == 0 or math.isnan(value)):
+        return value
     return float((value > 0) - (value < 0))
 
 
@@ -55,13 +58,19 @@ def _power(base: float, exponent: float) -> float:
         return -math.inf if base < 0 and exponent % 2 == 1 else math.inf
 
 
+def _ln(value: Any) -> float | None:
+    if isinstance(value, float) and math.isnan(value):
+        return value
+    return math.log(value) if value > 0 else None
+
+
 STRICT: dict[str, Callable[..., Any]] = {
     "sign": _sign,
-    "ln": lambda value: math.log(value) if value > 0 else None,
+    "ln": _ln,
     "asin": _number(math.asin),
     "acos": _number(math.acos),
-    "atan2": lambda a, b: math.atan2(a, b),
-    "cot": lambda value: 1 / math.tan(value) if value else math.inf,
+    "atan2": lambda a, b: math.atan2(a + 0.0, b + 0.0),  # as Spark: there is no -0.0
+    "cot": lambda value: 1 / math.tan(value) if value else math.copysign(math.inf, value),
     "power": _power,
     "sqrt": _number(math.sqrt),
     "exp": _number(math.exp),

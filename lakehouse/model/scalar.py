@@ -26,6 +26,7 @@ _NUMBER = (int, float, Decimal)
 _INTEGER_TEXT = re.compile(r"(?P<sign>[+-]?)(?=\.?[0-9])(?P<whole>[0-9]*)(?:\.[0-9]*)?")
 BLANKS = "".join(map(chr, range(33)))  # the characters that Spark trims from a text before a cast
 _INT, _BIGINT = 32, 64
+_EXACT = 34  # digits of a DECIMAL that Spark negates without rounding it
 
 
 def to_string(value: Any) -> str:
@@ -220,7 +221,7 @@ def arithmetic(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def run(a: Any, b: Any) -> Any:
         kinds = {type(a), type(b)}
         if kinds == {int}:
-            return _wrapped(a, b, work(a, b))
+            return wrapped(a, b, work(a, b))
         if kinds <= {int, float, Decimal} and float in kinds:
             return work(float(a), float(b))
         raise NeedsSpark(f"the model has no arithmetic over {a!r} and {b!r}; run this on Spark.")
@@ -228,7 +229,9 @@ def arithmetic(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return run
 
 
-def _wrapped(a: int, b: int, result: int) -> int:
+def wrapped(a: int, b: int, result: int) -> int:
+    """Return the result of two integers as Java has it; NeedsSpark where it depends on their types."""
+
     def fits(value: int, bits: int) -> bool:
         return -(1 << (bits - 1)) <= value < 1 << (bits - 1)
 
@@ -245,7 +248,9 @@ def negated(value: Any) -> Any:
     """Return -value; the smallest INT and the smallest BIGINT have no such number."""
     if isinstance(value, int) and value in (-(1 << 31), -(1 << 63)):
         raise NeedsSpark(f"the model can't tell whether {value} is INT, and so has no negative, or BIGINT; use Spark.")
-    return -value
+    if isinstance(value, Decimal) and len(value.as_tuple().digits) > _EXACT:
+        raise NeedsSpark(f"Spark rounds {value}, of more than {_EXACT} digits, here; run this on Spark.")
+    return value.copy_negate() if isinstance(value, Decimal) and value else -value
 
 
 def divide(a: Any, b: Any) -> float | None:
@@ -260,20 +265,6 @@ def whole_division(a: Any, b: Any) -> int | None:
     if not (isinstance(a, int) and isinstance(b, int)):
         raise NeedsSpark("the model's div is for integers; run this on Spark.")
     return None if b == 0 else _as_long(abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1))
-
-
-def like(text: str, pattern: str, escape: str = "\\") -> bool:
-    """Return text LIKE pattern: % is any text, _ any character, a sign of escape takes their meaning from them."""
-    parts, rest = [], iter(pattern)
-    for character in rest:
-        if character == escape:
-            following = next(rest, None)
-            if following not in ("%", "_", escape):
-                raise NeedsSpark(f"the pattern {pattern!r} is refused by Spark; run this there.")
-            parts.append(re.escape(following))
-        else:
-            parts.append({"%": ".*", "_": "."}.get(character, re.escape(character)))
-    return re.fullmatch("".join(parts), text, re.DOTALL) is not None
 
 
 def at_place(of: Any, key: Any) -> Any:

@@ -36,11 +36,13 @@ def _replaced(text: str, find: str, by: str) -> str:
     template = re.sub(r"\$(\d)", r"\\g<\1>", by)
     if "$" in template:
         raise NeedsSpark(f"the model does not replace by {by!r}; run this on Spark.")
+    if max(text, default="") > "\uffff" and pattern(find).search(""):
+        raise NeedsSpark("Java finds a pattern of nothing inside of a character, too; run this on Spark.")
     return pattern(find).sub(template, text)
 
 
 def _group(found: re.Match[str], number: int) -> str:
-    if number > found.re.groups:
+    if not 0 <= number <= found.re.groups:
         raise NeedsSpark("a group that a pattern does not have fails in Spark; run this there.")
     return found[number] or ""
 
@@ -82,13 +84,16 @@ def _codec(name: str) -> str:
     return _CODECS[name.upper()]
 
 
-def _decode(data: bytes, *rest: Any) -> str:
-    if len(rest) != 1 or not isinstance(data, bytes):
+def _decode(data: Any, *rest: Any) -> str | None:
+    if len(rest) != 1:
         raise NeedsSpark("the model's decode is of bytes in an encoding; run this on Spark.")
+    (codec,) = rest
+    if data is None or codec is None:
+        return None
     try:
-        return data.decode(_codec(rest[0]))
-    except UnicodeDecodeError as error:
-        raise NeedsSpark(f"the model does not read {data!r} as {rest[0]}; run this on Spark.") from error
+        return str(data.decode(_codec(codec)))
+    except (UnicodeDecodeError, AttributeError) as error:
+        raise NeedsSpark(f"the model does not read {data!r} as {codec}; run this on Spark.") from error
 
 
 def _encode(text: str, codec: str) -> bytes:
@@ -107,10 +112,16 @@ def _unbase64(text: str) -> bytes:
 
 def _conv(text: str, base: int, to: int) -> str:
     """A number in another base: unsigned, or signed for a negative one."""
-    if not text or not text.isalnum():
+    if not text or not all(sign in "0123456789abcdefghijklmnopqrstuvwxyz"[:base] for sign in text.lower()):
         raise NeedsSpark(f"the model does not convert {text!r}; run this on Spark.")
-    value = int(text, base)
-    return str(value - (1 << 64) if to < 0 and value >= 1 << 63 else value)
+    value = min(int(text, base), (1 << 64) - 1)
+    if to < 0 and value >= 1 << 63:
+        value -= 1 << 64
+    digits, rest = "", abs(value)
+    while rest or not digits:
+        rest, digit = divmod(rest, abs(to))
+        digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[digit] + digits
+    return f"-{digits}" if value < 0 else digits
 
 
 def _mask(text: str, upper: str | None = "X", lower: str | None = "x", digit: str | None = "n",
@@ -129,10 +140,18 @@ def _mask(text: str, upper: str | None = "X", lower: str | None = "x", digit: st
 
 
 def _initcap(text: str) -> str:
+    if any(not word[:1].isascii() for word in text.split(" ")):
+        raise NeedsSpark(f"the model does not write {text!r:.60} with a first letter as Java does; run this on Spark.")
     return " ".join(word[:1].upper() + word[1:].lower() for word in text.split(" "))
 
 
-def _locate(part: str, text: str, start: int = 1) -> int:
+def _locate(part: str | None, text: str | None, start: int | None = 1) -> int | None:
+    if start is None:
+        return 0
+    if part is None or text is None:
+        return None
+    if not part:
+        return 1 if start > 0 else 0
     return text.find(part, start - 1) + 1 if start > 0 else 0
 
 
@@ -162,10 +181,12 @@ def _at_path(text: str, path: str) -> str | None:
         else:
             place = int(step[4])
             value = value[place] if isinstance(value, list) and place < len(value) else None
+    if value is None and not steps:
+        raise NeedsSpark("the model does not tell a null from no JSON; run this on Spark.")
     if value is None:
         return None
     shown = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    if not isinstance(value, str) and "\\u" in shown:
+    if not isinstance(value, str) and ("\\u" in shown or max(shown) > "\uffff"):
         raise NeedsSpark("the model does not write this JSON as Spark does; run this on Spark.")
     for pattern, new in _UNMARKED:
         shown = re.sub(pattern, new, shown)
@@ -178,7 +199,7 @@ _UNMARKED = ((f"^{_MARK}(?=[0-9-])", ""), (f'"{_MARK}([0-9-][^"]*)"', r"\1"), (_
 
 def _marked(number: str) -> str:
     """A number of a JSON text, which is written again as it was."""
-    return _MARK + number
+    return _MARK + ("0" if number == "-0" else number)
 
 
 def _json(text: str, number: Callable[[str], Any] | None = None) -> Any:
@@ -220,7 +241,7 @@ STRICT: dict[str, Callable[..., Any]] = {
     "left": lambda text, many: text[: max(many, 0)],
     "right": lambda text, many: text[-many:] if many > 0 else "",
     "initcap": _initcap,
-    "locate": _locate,
+    "position": lambda part, text: text.find(part) + 1,
     "rlike": lambda text, find: pattern(find).search(text) is not None,
     "regexp_replace": _replaced,
     "regexp_extract": _extracted,
@@ -230,7 +251,6 @@ STRICT: dict[str, Callable[..., Any]] = {
     "base64": lambda data: base64.b64encode(data).decode("ascii"),
     "unbase64": _unbase64,
     "encode": _encode,
-    "decode": _decode,
     "conv": _conv,
     "md5": lambda value: hashlib.md5(value.encode() if isinstance(value, str) else value).hexdigest(),
     "get_json_object": _at_path,
@@ -238,6 +258,8 @@ STRICT: dict[str, Callable[..., Any]] = {
     "json_object_keys": _keys,
 }
 WITH_NULLS: dict[str, Callable[..., Any]] = {
+    "locate": _locate,
+    "decode": _decode,
     "mask": lambda text, *masks: None if text is None else _mask(text, *masks),
     "elt": lambda place, *texts: texts[place - 1] if place is not None and 0 < place <= len(texts) else None,
 }

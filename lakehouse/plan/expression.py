@@ -23,7 +23,7 @@ from lakehouse.plan.refused.place import Place, here
 from lakehouse.plan.refused.spark_functions import ALLOWED, WORDS, is_refused, similar
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, base_type, check_name
 from lakehouse.plan.written.canonical import canonical
-from lakehouse.plan.written.parse import parsed
+from lakehouse.plan.written.parse import parsed, where
 
 REFUSED_NODES = (
     exp.Query, exp.Window, exp.AggFunc, exp.Star, exp.Placeholder, exp.Parameter, exp.Command, exp.DDL, exp.DML,
@@ -41,10 +41,12 @@ Json = dict[str, Any]
 class Expression:
     """One Spark SQL expression over a record's columns.
 
-    text: the text for Spark. place: where it was declared, for messages; two expressions of one text are equal.
+    text: the text for Spark. types: of the columns that it reads, as far as they are known. place: where it was
+    declared, for messages; two expressions of one text are equal.
     """
 
     text: str
+    types: tuple[Column, ...] = field(default=(), compare=False, repr=False)
     place: Place | None = field(default_factory=here, compare=False, repr=False)
 
     @property
@@ -102,7 +104,7 @@ def _parse(text: str) -> exp.Expression:
             f"expression {text[:80]!r}... is nested too deeply. Split it into several columns."
         ) from error
     except sqlglot.errors.SqlglotError as error:
-        raise ExpressionError(f"expression {text!r} can't be parsed as Spark SQL{_place(error)}.") from error
+        raise ExpressionError(f"expression {text!r} can't be parsed as Spark SQL{where(error)}.") from error
     select = trees[0] if trees else None
     extra = [
         key for key, value in (select.args if select else {}).items() if value and key not in ("expressions", "kind")
@@ -122,18 +124,7 @@ def _written(text: str) -> exp.Expression:
     try:
         return parsed(text)
     except sqlglot.errors.SqlglotError as error:
-        raise ExpressionError(f"expression {text!r} can't be parsed as Spark SQL{_place(error)}.") from error
-
-
-def _place(error: sqlglot.errors.SqlglotError) -> str:
-    """Return ", at 'word'" for a parser's error, as far as it knows; without its own words, which name its classes."""
-    found = error.errors[0] if isinstance(error, sqlglot.errors.ParseError) and error.errors else {}
-    word = str(found.get("highlight") or "").strip()
-    if word == ")" and str(found.get("description")).startswith("Required keyword"):
-        return f": a function has too few arguments: {found['start_context'].removeprefix('SELECT ')})"
-    if found and not str(found.get("end_context") or "").strip():
-        return f": something is missing after {word!r}, or a parenthesis or a quote is not closed"
-    return f", at {word!r}" if word else ": a parenthesis or a quote is not closed"
+        raise ExpressionError(f"expression {text!r} can't be parsed as Spark SQL{where(error)}.") from error
 
 
 def _not_kept(text: str, part: str) -> ExpressionError:
@@ -193,7 +184,7 @@ def expression(text: str, columns: Iterable[Column], what: str) -> Expression:
     if isinstance(tree, exp.Alias):
         raise ExpressionError(f"{what}: {text!r} names a column with AS, where only a value is expected.")
     _check(tree, columns, what, text)
-    return Expression(text)
+    return Expression(text, _read(text, columns))
 
 
 def predicate(text: str, columns: Iterable[Column], what: str) -> Expression:
@@ -206,13 +197,19 @@ def predicate(text: str, columns: Iterable[Column], what: str) -> Expression:
 
 def named(text: str, columns: Iterable[Column], what: str) -> Named:
     """Return "expression AS name" as a named expression; a plain column keeps its name."""
-    tree = _parsed(text, what)
-    _check(tree, list(columns), what, text)
+    columns, tree = list(columns), _parsed(text, what)
+    _check(tree, columns, what, text)
+    types = _read(text, columns)
     if isinstance(tree, exp.Alias):
-        return Named(check_name(tree.alias, what), Expression(_unnamed(text)))
+        return Named(check_name(tree.alias, what), Expression(_unnamed(text), types))
     if isinstance(tree, exp.Column):
-        return Named(check_name(str(tree.parts[-1].name), what), Expression(text))
+        return Named(check_name(str(tree.parts[-1].name), what), Expression(text, types))
     raise ExpressionError(f"{what}: {text!r} is a column without a name. Write {text + ' AS name'!r}.")
+
+
+def _read(text: str, columns: list[Column]) -> tuple[Column, ...]:
+    read = {root_name(column).lower() for column in _written(text).find_all(exp.Column)}
+    return tuple(column for column in columns if column.name.lower() in read and column.type)
 
 
 def _unnamed(text: str) -> str:
@@ -239,6 +236,10 @@ def expression_type(item: Expression, columns: Iterable[Column]) -> str | None:
     columns = list(columns)
     types = {column.name.lower(): column.type for column in columns} | PSEUDO_COLUMNS
     tree = item.tree
+    if typed.is_told_wrongly(item.written):
+        given = item.written.expressions[:1] if isinstance(item.written, exp.Anonymous) else []
+        of = [expression_type(Expression(part.sql("spark")), columns) for part in given]
+        return typed.corrected(item.written, *of)
     if isinstance(tree, exp.Cast) and not tree.args["to"].args.get("nested"):
         return str(tree.args["to"].sql("spark")).lower()  # whatever is cast
     for column in tree.find_all(exp.Column):
@@ -246,12 +247,14 @@ def expression_type(item: Expression, columns: Iterable[Column]) -> str | None:
             return None
     if isinstance(tree, exp.Column):
         return types[tree.name.lower()]
-    kind = typed.annotated(tree, columns).type
+    kind = None if typed.is_interval(tree, columns) else typed.annotated(tree, columns).type
     if any("." in literal.name for literal in tree.find_all(exp.Literal) if not literal.is_string):
         return None  # 1.5 is a DECIMAL to Spark, a DOUBLE to sqlglot
     if not isinstance(kind, exp.DataType) or kind.this in (exp.DataType.Type.UNKNOWN, exp.DataType.Type.NULL):
         return None
     text = kind.sql("spark").lower()
+    if isinstance(item.written, exp.Substring) and text != "binary":
+        return "string"
     # A width can't be told for computed decimals: sqlglot does not follow Spark's rules for them.
     return None if text.startswith("decimal") else text
 

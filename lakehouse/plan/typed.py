@@ -19,6 +19,7 @@ from sqlglot.typing import EXPRESSION_METADATA
 from lakehouse.errors import ExpressionError
 from lakehouse.plan.refused.spark_functions import names
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column
+from lakehouse.plan.written.parse import name_of
 
 COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|nan|inf|infinity)\s*", re.IGNORECASE)
@@ -95,6 +96,43 @@ _KINDS: Mapping[str, Iterable[object]] = {
     "moment": _MOMENTS,
     "nested": exp.DataType.NESTED_TYPES,
 }
+
+
+# Types of Spark where sqlglot tells another one; "" is a type that depends on more than can be told here.
+_SPARKS = {
+    "array_position": "bigint", "bit_get": "tinyint", "bround": "", "datediff": "int", "date_diff": "int", "day": "int",
+    "getbit": "tinyint", "map_from_arrays": "", "round": "", "timestampdiff": "bigint", "trunc": "date",
+    "try_divide": "", "weekofyear": "int", "year": "int",
+}  # fmt: skip
+
+
+def is_told_wrongly(tree: exp.Expression) -> bool:
+    """Whether sqlglot may tell another type than Spark's for a tree, as it is written."""
+    return any(
+        (isinstance(node, exp.Extract) and node.name.upper() == "SECOND")
+        or (isinstance(node, exp.Anonymous) and name_of(node) in _SPARKS)
+        or (isinstance(node, exp.Anonymous) and name_of(node) == "sequence" and node.find(exp.Interval) is not None)
+        for node in tree.walk()
+    )
+
+
+def corrected(tree: exp.Expression, given: str | None = None) -> str | None:
+    """Return Spark's type for a tree that is such a call; None for one inside of something else. given: its first
+    argument's type."""
+    if not isinstance(tree, exp.Anonymous):
+        return None
+    name = name_of(tree)
+    if name in ("datediff", "date_diff") and len(tree.expressions) == 3:
+        return "bigint"
+    if name in ("round", "bround") and given in ("tinyint", "smallint", "int", "bigint", "float", "double"):
+        return given
+    return _SPARKS.get(name) or None
+
+
+def is_interval(tree: exp.Expression, columns: Iterable[Column]) -> bool:
+    """Whether a tree is the difference of two moments."""
+    of = annotated(tree, columns)
+    return isinstance(of, exp.Sub) and kind_of(of.this) == kind_of(of.expression) == "moment"
 
 
 def check(tree: exp.Expression, columns: Iterable[Column], what: str, text: str) -> None:

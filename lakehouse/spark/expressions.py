@@ -35,7 +35,7 @@ HARMLESS = names(
 )
 HARMLESS_FUNCTIONS = names(
     """
-    abs array coalesce concat contains endswith greatest if ifnull isnotnull isnull least length lower ltrim
+    array coalesce concat contains endswith greatest if ifnull isnotnull isnull least length lower ltrim
     named_struct nullif nvl nvl2 round rtrim size startswith struct substr substring trim upper
     """
 )

@@ -6,6 +6,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import ExpressionError
+from lakehouse.plan.expression import expression, expression_type
 
 SCHEMA = (
     "status string, amount decimal(10, 2), n int, big bigint, x double, flag boolean, day date, at timestamp, "
@@ -125,3 +126,14 @@ def test_functions_are_recognized_by_their_written_names_alone() -> None:
     # A text, a column and a lambda's variable may have the name of a function that is refused.
     stream = lh.stream("t", key="id string", schema="uuid string, now string, rand int")
     stream.filter("uuid = 'uuid()' AND now = 'now' AND rand > 1").select("now", "upper(uuid) AS u")
+
+
+def test_types_are_told_as_spark_has_them() -> None:
+    columns = [*things.columns]
+    told = {
+        "year(at)": "int", "round(x)": "double", "round(big)": "bigint", "trunc(day, 'MM')": "date",
+        "datediff(day, day)": "int", "timestampdiff(HOUR, at, at)": "bigint", "substring(n, 1)": "string",
+        "substring(raw, 1)": "binary", "array_position(tags, 'a')": "bigint", "day - day": None, "at - at": None,
+        "round(amount)": None, "year(at) + 1": None, "extract(HOUR FROM at)": "int", "extract(SECOND FROM at)": None,
+    }  # fmt: skip
+    assert {text: expression_type(expression(text, columns, text), columns) for text in told} == told

@@ -49,9 +49,18 @@ def _not_json(text: str) -> NoReturn:
 
 def _parsed(text: str) -> Any:
     """What a text is as JSON. Raises ValueError for one that is none."""
-    return json.loads(
-        text, object_pairs_hook=_members, parse_int=Number, parse_float=Number, parse_constant=_not_json
-    )  # fmt: skip
+    try:
+        return json.loads(
+            text, object_pairs_hook=_members, parse_int=_whole, parse_float=Number, parse_constant=_not_json
+        )
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data":  # Spark's reader stops after the first value, and may not see it
+            raise NeedsSpark(f"the model does not read {text!r:.60} as JSON; run this on Spark.") from error
+        raise
+
+
+def _whole(digits: str) -> Number:
+    return Number("0" if digits == "-0" else digits)
 
 
 def try_parse_json(text: str) -> Variant | None:
@@ -87,7 +96,8 @@ def _schema(value: Any) -> str:
 def _number_schema(text: str) -> str:
     if text.lstrip("-").isdecimal() and -_LONG <= int(text) < _LONG:
         return "BIGINT"
-    digits = len(text.lstrip("-0").replace(".", ""))
+    whole, _, fraction = text.lstrip("-").partition(".")
+    digits = len((whole + fraction.rstrip("0")).lstrip("0"))
     if _PLAIN.fullmatch(text) and digits <= _DIGITS_MAX:
         scale = len(text.partition(".")[2].rstrip("0"))
         return f"DECIMAL({max(digits, scale, 1)},{scale})"

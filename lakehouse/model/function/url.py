@@ -17,7 +17,7 @@ _URI = re.compile(
 )
 _HOST = re.compile(r"(?:[^@]*@)?(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?\.?)(?::[0-9]*)?")
 _BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
-_REFUSED = re.compile(r'[\x00-\x20<>"{}|\\^`\x7f]')
+_REFUSED = re.compile(r'[\x00-\x20<>"{}|\\^`\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]')
 
 
 def parse_url(url: str, part: str, name: str | None = None) -> str | None:
@@ -27,6 +27,8 @@ def parse_url(url: str, part: str, name: str | None = None) -> str | None:
         return None
     if found["scheme"] is not None and found["authority"] is None and not found["path"].startswith("/"):
         raise NeedsSpark(f"the model does not read {url!r}, which has no host; run this on Spark.")
+    if url.endswith("://"):
+        return None  # Java expects an authority there
     authority = found["authority"]
     host = _HOST.fullmatch(authority) if authority else None
     values: dict[str, str | None] = {

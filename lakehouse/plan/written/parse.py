@@ -54,3 +54,14 @@ def parsed(text: str) -> exp.Expression:
 def name_of(call: exp.Anonymous) -> str:
     """Return a function's name in lower case."""
     return str(call.this).lower()
+
+
+def where(error: sqlglot.errors.SqlglotError) -> str:
+    """Return ", at 'word'" for a parser's error, as far as it knows; without its own words, which name its classes."""
+    found = error.errors[0] if isinstance(error, sqlglot.errors.ParseError) and error.errors else {}
+    word = str(found.get("highlight") or "").strip()
+    if word == ")" and str(found.get("description")).startswith("Required keyword"):
+        return f": a function has too few arguments: {found['start_context'].removeprefix('SELECT ')})"
+    if found and not str(found.get("end_context") or "").strip():
+        return f": something is missing after {word!r}, or a parenthesis or a quote is not closed"
+    return f", at {word!r}" if word else ": a parenthesis or a quote is not closed"
