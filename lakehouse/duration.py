@@ -32,3 +32,13 @@ def duration_ms(text: str, what: str, *, least: int = 0) -> int:
     if total > LONGEST_MS:
         raise PlanError(f"{what}={text!r} is longer than the years 1 to 9999. Choose a shorter one.")
     return total
+
+
+def duration_text(ms: int) -> str:
+    """Return milliseconds as a duration text: "1 day 2 hours"."""
+    parts = []
+    for unit, length in sorted(UNITS_MS.items(), key=lambda item: -item[1]):
+        number, ms = divmod(ms, length)
+        if number:
+            parts.append(f"{number} {unit}{'s' * (number > 1)}")
+    return " ".join(parts) or "0 milliseconds"

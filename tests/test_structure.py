@@ -21,7 +21,7 @@ PROJECT = ROOT.parent
 ROOMS = (
     "errors", "durable", "signals", "markup",
     "semantics/aggregate", "semantics", "semantics/operators", "duration",
-    "plan/refused", "plan/written", "plan", "plan/evolution", "plan/lineage", "model/function", "model",
+    "plan/names", "plan/refused", "plan/written", "plan", "plan/evolution", "plan/lineage", "model/function", "model",
     "ksql/syntax", "ksql/function", "ksql", "formats", "settings", "setup", "kafka",
     "lake", "lake/moment", "lake/record", "lake/row",
     "spark/guard", "spark", "spark/bronze", "spark/stream", "spark/operators", "spark/table", "spark/past",

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from lakehouse.formats import delimited, epoch, json_key, json_value, primitive
+from lakehouse.formats.named import plain_names, renamed
 from lakehouse.formats.other_format import other_formats
 from lakehouse.formats.unfit import Unfit
 from lakehouse.model.model import Bad, Decoded
 from lakehouse.plan.origin import Source
-from lakehouse.plan.schema import Column
+from lakehouse.plan.schema import Column, fields_of
 from lakehouse.semantics import windowed_key
 from lakehouse.semantics.key_value import key_value
 from lakehouse.semantics.moment import moment
@@ -27,9 +28,19 @@ _DECODERS: dict[str, Callable[[bytes, tuple[Column, ...]], dict[str, Any] | None
 
 
 def decode_columns(format: str, columns: tuple[Column, ...], data: bytes | None) -> dict[str, Any] | None:
-    """Return the row in the bytes of a value; None for a null. Raises Unfit, with the reason."""
+    """Return the row in the bytes of a value; None for a null. Raises Unfit, with the reason.
+
+    The reason names fields as the topic has them, the row its columns.
+    """
     if data is None:
         return None
+    if any(column.is_renamed for column in columns):
+        there = tuple(column.in_topic for column in columns)
+        return renamed(decode_columns(format, there, data), there, columns)
+    format, is_named = plain_names(format)
+    if is_named:
+        fields = fields_of(columns)
+        return renamed(decode_columns(format, fields, data), fields, columns)
     format, as_numbers = epoch.plain_format(format)
     if as_numbers:
         return epoch.moments(decode_columns(format, epoch.number_columns(columns), data), columns)
@@ -48,6 +59,9 @@ def decode_key(format: str, columns: tuple[Column, ...], data: bytes | None) -> 
     format, window = windowed_key.window_of(format)
     if window is not None:
         return _windowed(format, window, columns, data)
+    if any(column.is_renamed for column in columns):
+        there = tuple(column.in_topic for column in columns)
+        return renamed(decode_key(format, there, data), there, columns)
     is_one = len(columns) == 1 and format in json_key.FORMATS
     row = json_key.decode(format, data, columns) if is_one else decode_columns(format, columns, data)
     is_null = row is None or all(value is None for value in row.values())

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from lakehouse.formats import delimited, epoch, json_value, primitive
-from lakehouse.plan.schema import Column
+from lakehouse.formats.named import plain_names, renamed
+from lakehouse.plan.schema import Column, fields_of
 
 _ENCODERS: dict[str, Callable[[dict[str, Any], tuple[Column, ...]], bytes]] = {
     "json": json_value.encode,
@@ -21,6 +22,11 @@ def encode_key(format: str, columns: tuple[Column, ...], values: dict[str, Any] 
 
     A null primitive has no bytes either, so format kafka can't tell a null column from a null key.
     """
+    columns, values = _in_topic(columns, values)
+    format, is_named = plain_names(format)
+    if is_named:
+        fields = fields_of(columns)
+        columns, values = fields, renamed(values, columns, fields)
     format, as_numbers = epoch.plain_format(format)
     if as_numbers and values is not None:
         values = epoch.numbers(values)
@@ -28,6 +34,14 @@ def encode_key(format: str, columns: tuple[Column, ...], values: dict[str, Any] 
         return None
     by = delimited.delimiter(format)
     return _ENCODERS[format](values, columns) if by is None else delimited.encode(values, columns, by)
+
+
+def _in_topic(columns: tuple[Column, ...], values: dict[str, Any] | None) -> Any:
+    """Columns and a row as the topic has them."""
+    if not any(column.is_renamed for column in columns):
+        return columns, values
+    there = tuple(column.in_topic for column in columns)
+    return there, renamed(values, columns, there)
 
 
 def encode_value(format: str, columns: tuple[Column, ...], values: dict[str, Any] | None) -> bytes | None:

@@ -160,8 +160,8 @@ def _nested(tree: exp.DataType, base: str, kind: str, any_case: bool) -> JsonRea
         readers = {item.name: reader(item.args["kind"].sql("spark"), any_case=any_case) for item in tree.expressions}
         if not any_case:
             return lambda value: _object(_members(value, kind), readers)
-        names = {name.upper(): name for name in readers}
-        upper = {name.upper(): read for name, read in readers.items()}
+        names = {name.translate(UPPER): name for name in readers}
+        upper = {name.translate(UPPER): read for name, read in readers.items()}
         return lambda value: {names[name]: of for name, of in _object(_upper(_members(value, kind)), upper).items()}
     inner = [reader(item.sql("spark"), any_case=any_case) for item in tree.expressions]
     if base == "array":

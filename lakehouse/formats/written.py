@@ -8,6 +8,8 @@
 | kafka     | the value itself                                      | the value itself, or an object of one  |
 | none      | any text: it is not read                              |                                        |
 
+Fields have their names in the topic.
+
 A JSON value is written unchanged, so that a test can contain one that does not fit the schema. A binary is bytes, or
 its base64 text. None is a null: a null key, a tombstone.
 """
@@ -27,8 +29,8 @@ from lakehouse.formats.encode import encode_key
 from lakehouse.formats.json_text import write
 from lakehouse.formats.text_value import parse_binary
 from lakehouse.formats.unfit import Unfit, clipped, utf8
-from lakehouse.plan.origin import JSON_FORMATS, Source
-from lakehouse.plan.schema import Column, base_type
+from lakehouse.plan.origin import Source
+from lakehouse.plan.schema import JSON_FORMATS, Column, base_type
 from lakehouse.semantics import windowed_key
 from lakehouse.semantics.window import Span
 
@@ -59,7 +61,7 @@ def key_bytes(source: Source, key: Any, window: Mapping[str, int] | None = None)
         return _utf8(key if isinstance(key, str) else write(key))
     if delimiter(source.key_format) and isinstance(key, str):
         return _utf8(key)
-    columns = source.key
+    columns = tuple(column.in_topic for column in source.key)
     if len(columns) == 1:
         key = {columns[0].name: key}
     elif isinstance(key, list | tuple) and len(key) == len(columns):
@@ -126,7 +128,7 @@ def written_key(source: Source, data: bytes | None) -> Any:
     else:
         key = _parsed(data)
         if isinstance(key, dict) and len(source.key) == 1 and source.key_format != "json_bare":
-            key = key.get(source.key[0].name)
+            key = key.get(source.key[0].in_topic.name)
     return _same("key", source.key_format, source.key, data, key_bytes(source, key), key)
 
 

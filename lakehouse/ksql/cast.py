@@ -13,6 +13,7 @@ from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.plan.expression import name_text
+from lakehouse.plan.names.field import field_name
 
 # Columns of times in milliseconds.
 TIMES = ("ROWTIME", "WINDOWSTART", "WINDOWEND")
@@ -70,7 +71,7 @@ def _written(text: str, kind: Kind, depth: int = 0) -> str:
             return f"concat('{{', array_join({pairs}, ', '), '}}')"
         case "STRUCT":
             members = [
-                f"concat('{name}=', {_written(f'{text}.`{name}`', of, depth)})"
+                f"concat({literal(f'{field_name(name)}=')}, {_written(f'{text}.`{name}`', of, depth)})"
                 for name, of in zip(kind.names, kind.inner, strict=True)
             ]
             return (

@@ -14,6 +14,7 @@ from lakehouse.ksql.query import QueryTarget, compiled
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.plan.evolution.text import describe
+from lakehouse.plan.names.field import field_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def shown(statement: s.Show, script: Script) -> Answer:
 
 
 def _columns(of: Entry) -> str:
-    return ", ".join(f"{column.name} {column.kind}" for column in of.columns)
+    return ", ".join(f"{field_name(column.name)} {column.kind}" for column in of.columns)
 
 
 def described(statement: s.Describe, script: Script) -> Answer:
@@ -76,7 +77,7 @@ def described(statement: s.Describe, script: Script) -> Answer:
         return shown(s.Show(statement.name, extended=True), script)
     of = script.find(statement.name, statement.at)
     word = "PRIMARY KEY" if of.kind == "TABLE" else "KEY"
-    rows = [(column.name, str(column.kind), word if column.is_key else "") for column in of.columns]
+    rows = [(field_name(column.name), str(column.kind), word if column.is_key else "") for column in of.columns]
     if not statement.extended:
         return Answer(("column", "type", ""), rows)
     facts = [f"{of.kind} {of.name}, topic {of.topic}, key format {of.formats[0]}, value format {of.formats[1]}"]

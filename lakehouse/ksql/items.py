@@ -12,6 +12,9 @@ from lakehouse.ksql.function.aggregate import AGGREGATES
 from lakehouse.ksql.function.table import TABLE_FUNCTIONS
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.statement import Item
+from lakehouse.plan.names.field import column_name, field_name
+
+RESERVED = (*PSEUDO, *BOUNDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ def named_items(items: Iterable[Item], sides: Sequence[Side], scope: Visible, *,
             of = item.expression.of
             found += [NamedItem(one, t.FieldOf(of, one, at=item.at)) for one in scope.sql(of).kind.names]
         elif item.alias is not None:
+            check_alias(item)
             found.append(NamedItem(checked_name(item.alias, "column", item.at), item.expression))
         elif isinstance(item.expression, t.Name):
             found.append(NamedItem(_column_name(item.expression, clashing), item.expression))
@@ -76,6 +80,15 @@ def named_items(items: Iterable[Item], sides: Sequence[Side], scope: Visible, *,
     return found
 
 
+def check_alias(item: Item) -> None:
+    """Raise SqlError for an alias that ksqlDB keeps for what every record or window has, of something else."""
+    alias = (item.alias or "").upper()
+    own = isinstance(item.expression, t.Name | t.FieldOf) and (item.expression.name or "").upper() == alias
+    if alias in RESERVED and not own:
+        raise SqlError(f"{alias} is a reserved column name. You cannot use it as an alias for a column", item.at,
+                       expected="another name")  # fmt: skip
+
+
 def _every(item: Item, sides: Sequence[Side]) -> list[NamedItem]:
     chosen = [side for side in sides if item.of in (None, side.alias)]
     if not chosen:
@@ -83,7 +96,7 @@ def _every(item: Item, sides: Sequence[Side]) -> list[NamedItem]:
     prefixed = len(sides) > 1
     return [
         NamedItem(
-            f"{side.alias}_{column.name}" if prefixed else column.name, t.Name(column.name, side.alias, at=item.at)
+            _prefixed(side.alias, column.name) if prefixed else column.name, t.Name(column.name, side.alias, at=item.at)
         )
         for side in chosen
         for column in side.columns
@@ -91,7 +104,11 @@ def _every(item: Item, sides: Sequence[Side]) -> list[NamedItem]:
 
 
 def _column_name(node: t.Name, clashing: set[str]) -> str:
-    return f"{node.of}_{node.name}" if node.of is not None and node.name in clashing else node.name
+    return _prefixed(node.of, node.name) if node.of is not None and node.name in clashing else node.name
+
+
+def _prefixed(alias: str, name: str) -> str:
+    return column_name(f"{field_name(alias)}_{field_name(name)}")
 
 
 def _clashing(sides: Sequence[Side]) -> set[str]:

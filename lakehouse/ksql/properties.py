@@ -11,6 +11,7 @@ from lakehouse.errors import SqlError
 from lakehouse.ksql.syntax.read_statement import UNITS_MS
 from lakehouse.ksql.syntax.statement import CreateAs, CreateSource, Properties
 from lakehouse.ksql.syntax.tree import Name, Value
+from lakehouse.plan.names.field import column_name, field_name
 from lakehouse.plan.refused.near import near
 from lakehouse.plan.schema import check_topic
 
@@ -22,7 +23,7 @@ OF_BOTH = (
     "KAFKA_TOPIC", "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "PARTITIONS", "REPLICAS", "TIMESTAMP", "TIMESTAMP_FORMAT",
     "WRAP_SINGLE_VALUE", "VALUE_DELIMITER", "KEY_DELIMITER", "RETENTION_MS", "CLEANUP_POLICY",
 )  # fmt: skip
-OF_SOURCE = (*OF_BOTH, "WINDOW_TYPE", "WINDOW_SIZE", "KEY")
+OF_SOURCE = (*OF_BOTH, "WINDOW_TYPE", "WINDOW_SIZE", "KEY", "MAX_AHEAD")
 OF_QUERY = (*OF_BOTH, "QUERY_ID")
 WINDOW_TYPES = ("SESSION", "TUMBLING", "HOPPING")
 
@@ -33,6 +34,7 @@ class With:
 
     is_wrapped: whether a single value has an object around it; None: not, if there is one alone.
     window: what stands behind a key: the size of a window in milliseconds, 0 for a session; None for nothing.
+    max_ahead: see `lakehouse.plan.build.stream`.
     """
 
     topic: str
@@ -47,6 +49,7 @@ class With:
     key_delimiter: str = ","
     value_delimiter: str = ","
     window: int | None = None
+    max_ahead: str | None = None
 
     def over(self, values: int) -> With:
         """Return the same for a number of value columns, of which it is known then whether they are wrapped."""
@@ -79,7 +82,14 @@ def of_source(statement: CreateSource, settings: Mapping[str, str]) -> With:
     if value_format == "NONE":
         raise SqlError("VALUE_FORMAT='NONE' reads no value, and the schema has value columns", _at(given, statement.at))
     made = _given(given, topic, _format(given, "KEY_FORMAT") or both or "KAFKA", value_format, statement.at)
-    return _wrapped(replace(made, window=_window(given)), given, settings)
+    max_ahead = _text(given, "MAX_AHEAD")
+    if max_ahead is not None and made.timestamp is None:
+        raise SqlError(
+            "MAX_AHEAD compares an event time with the record's own Kafka timestamp, and ROWTIME is that here. "
+            "Name a column: TIMESTAMP='AT'",
+            given["MAX_AHEAD"].at,
+        )
+    return _wrapped(replace(made, window=_window(given), max_ahead=max_ahead), given, settings)
 
 
 def of_query(
@@ -97,7 +107,7 @@ def of_query(
             "TIMESTAMP of what a query writes is the time of its records here; declare it where the topic is read",
             given["TIMESTAMP"].at,
         )
-    topic = check_topic(_text(given, "KAFKA_TOPIC") or settings.get(TOPIC_PREFIX, "") + statement.name)
+    topic = check_topic(_text(given, "KAFKA_TOPIC") or settings.get(TOPIC_PREFIX, "") + field_name(statement.name))
     own_key = formats[0] if formats[0] != "NONE" else settings.get(DEFAULTS["KEY_FORMAT"], formats[0]).upper()
     made = _given(given, topic, key or own_key, value or formats[1], statement.at, delimiters)
     return _wrapped(made, given, settings)
@@ -224,7 +234,7 @@ def _name(given: Properties, name: str) -> str | None:
     text = _text(given, name)
     if text is None:
         return None
-    return text[1:-1] if len(text) > 2 and text[0] == text[-1] and text[0] in '`"' else text.upper()
+    return column_name(text[1:-1] if len(text) > 2 and text[0] == text[-1] and text[0] in '`"' else text.upper())
 
 
 def _number(given: Properties, name: str) -> int | None:

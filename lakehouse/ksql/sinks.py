@@ -15,7 +15,8 @@ from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import CreateAs
 from lakehouse.plan.expression import name_text
-from lakehouse.plan.schema import EPOCH
+from lakehouse.plan.names.field import is_escaped
+from lakehouse.plan.schema import EPOCH, NAMED
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Changes, Sink
 
@@ -77,6 +78,9 @@ def sink_of(of: Stream | Changes, entry: Entry) -> Sink:
     key_format = {"JSON": "json_bare" if len(keys) == 1 else "json", "DELIMITED": "delimited"}.get(entry.formats[0], "")
     if key_format == "delimited" and entry.key_delimiter != ",":
         key_format += entry.key_delimiter
+    if any(is_escaped(f"{column.name} {column.kind.spark}") for column in entry.columns):
+        format += NAMED
+        key_format += NAMED if key_format else ""
     if any(has_moment(column.kind) for column in entry.columns):
         format += EPOCH
         key_format += EPOCH if key_format else ""

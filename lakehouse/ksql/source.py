@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakehouse.errors import PlanError, SqlError
-from lakehouse.ksql.catalog import HIDDEN_KEY, Entry, Relational, SqlColumn, checked_name
+from lakehouse.ksql.catalog import BOUNDS, HIDDEN_KEY, PSEUDO, Entry, Relational, SqlColumn, checked_name
 from lakehouse.ksql.coerced import check_key_type
 from lakehouse.ksql.function.sql import text as literal
 from lakehouse.ksql.moments import arrived, has_moment
@@ -14,11 +14,12 @@ from lakehouse.ksql.properties import With, of_source
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Alter, CreateSource, SchemaElement, Statement
-from lakehouse.plan.build import stream
+from lakehouse.plan.build import check_ahead, stream
 from lakehouse.plan.expression import Expression, expression, name_text
+from lakehouse.plan.names.field import is_escaped
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
-from lakehouse.plan.schema import Column
+from lakehouse.plan.schema import Column, fields_of
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.windowed_key import format_with
@@ -41,6 +42,8 @@ def declared(statement: CreateSource, text: str, settings: Mapping[str, str]) ->
     given = given.over(len([element for element in statement.elements if not element.role]))
     columns = _columns(statement, given)
     for element in (*columns.key, *columns.value, *columns.headers):
+        if element.name.upper() in (*PSEUDO, *BOUNDS):
+            raise SqlError(f"'{element.name}' is a reserved column name", element.at, expected="another name")
         checked_name(element.name, "column", element.at)
     try:
         made = _stream(statement, columns, given)
@@ -140,7 +143,12 @@ def _stream(statement: CreateSource, columns: _Columns, given: With) -> Stream:
         else "none",
         value_format=_format(made.source.value_format, not given.is_wrapped, given.value_delimiter),
         event_time=_event_time(made, columns, given),
+        max_ahead=check_ahead(given.max_ahead, "MAX_AHEAD", has_time=True),
     )
+    if source.value_format.startswith("json"):
+        source = replace(source, value=_fields(source.value))
+    if source.key_format.startswith("json"):
+        source = replace(source, key=_fields(source.key))
     made = replace(made, source=source) if given.window is None else _windowed(made, source, given.window)
     if any(has_moment(element.kind) for element in columns.key):
         made = _with_moments(made, columns.key)
@@ -150,6 +158,15 @@ def _stream(statement: CreateSource, columns: _Columns, given: With) -> Stream:
     texts += [f"{_header(headers, element)} AS `{element.name}`" for element in columns.headers]
     plain = {e.name: name_text(e.name) for e in columns.value if not has_moment(e.kind)}
     return made.select(*texts, **plain)
+
+
+def _fields(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Columns with the names of their fields, and of those inside structs."""
+    made = []
+    for column, field in zip(columns, fields_of(columns), strict=True):
+        name = field.name if field.name != column.name else None
+        made.append(Column(column.name, column.type, name, field.type if is_escaped(column.type) else None))
+    return tuple(made)
 
 
 def _windowed(made: Stream, source: Source, size: int) -> Stream:

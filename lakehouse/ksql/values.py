@@ -13,10 +13,12 @@ from lakehouse.ksql.function import call
 from lakehouse.ksql.function.sql import Sql, literal
 from lakehouse.ksql.moments import leaving
 from lakehouse.ksql.syntax import kind as k
+from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import AssertSource, AssertValues, InsertValues
 from lakehouse.ksql.syntax.tree import Name, Value
 from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression import Expression
+from lakehouse.plan.names.field import field_name
 from lakehouse.semantics.moment import milliseconds
 
 
@@ -51,14 +53,29 @@ def record(statement: InsertValues, target: Entry, *, is_expected: bool = False)
         if values[name] is None and made.literal is not None:
             raise SqlError(f"column {name} takes {kinds[name]}", value.at, found=repr(made.literal))
     columns = [column for column in target.columns if not column.is_key]
-    key = [values.get(name) for name in target.made.key]
+    key = [_named(values.get(name), kinds[name]) for name in target.made.key]
     if target.kind == "TABLE" and None in key:
         raise SqlError(f"a table's row needs its key: {', '.join(target.made.key)}", statement.at)
-    row = {column.name: values.get(column.name) for column in columns}
+    kinds = {name: kind for name, kind in kinds.items() if name in values}
+    values = {name: _named(values[name], kind) for name, kind in kinds.items()}
+    row = {field_name(column.name): values.get(column.name) for column in columns}
     is_bare = (target.formats[1] == "KAFKA" or not target.is_wrapped) and not is_expected
-    shown_value = row[columns[0].name] if is_bare else row
-    shown = None if not key else key[0] if len(key) == 1 else dict(zip(target.made.key, key, strict=True))
+    shown_value = values.get(columns[0].name) if is_bare else row
+    shown = (
+        None if not key else key[0] if len(key) == 1 else dict(zip(map(field_name, target.made.key), key, strict=True))
+    )
     return {"topic": target.topic, "key": shown, "value": shown_value, **time}
+
+
+def _named(value: Any, kind: Kind) -> Any:
+    """A value whose structs have the names of fields."""
+    if value is None or not kind.inner:
+        return value
+    if kind.name == "STRUCT":
+        return {field_name(n): _named(value.get(n), of) for n, of in zip(kind.names, kind.inner, strict=True)}
+    if kind.name == "MAP":
+        return {name: _named(item, kind.inner[1]) for name, item in value.items()}
+    return [_named(item, kind.inner[0]) for item in value]
 
 
 def _value(of: Sql) -> Any:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from lakehouse.duration import duration_text
 from lakehouse.model import keyed_table
 from lakehouse.model.alert import crossings
 from lakehouse.model.evaluate import evaluate
@@ -25,7 +26,7 @@ from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
-from lakehouse.semantics import kafka_time
+from lakehouse.semantics import ahead, kafka_time
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.moment import milliseconds
 from lakehouse.semantics.position import Position
@@ -130,8 +131,8 @@ def _decode(source: Source, records: list[Record], decode: Decode, quarantine: l
                 timestamp = _event_time(evaluate(source.event_time, values))
             if timestamp is None:
                 item = Bad(EVENT_TIME.format(source.event_time))
-            elif not in_range(timestamp):
-                item = Bad(time_refusal(source, timestamp, own=item.value is None))
+            elif (refused := time_refusal(source, timestamp, record, own=item.value is None)) is not None:
+                item = Bad(refused)
             else:
                 values["rowtime"] = timestamp
                 events.append(Event(item.key is None, item.value is None, values, timestamp, record, record.position))
@@ -140,10 +141,25 @@ def _decode(source: Source, records: list[Record], decode: Decode, quarantine: l
     return events
 
 
-def time_refusal(source: Source, ms: int, *, own: bool) -> str:
-    """Return why a time (milliseconds since 1970) is impossible. own: it is the record's own time, not a column's."""
+def time_refusal(source: Source, ms: int, record: Record | int | None, *, own: bool) -> str | None:
+    """Return why a time (milliseconds since 1970) is impossible, or too far ahead; None if it is neither.
+
+    record: whose time it is; its own timestamp alone, if it is known to be judged; None if it is not judged.
+    own: it is the record's own time, not a column's.
+    """
     is_own = own or source.event_time is None
-    return refusal("the record's timestamp" if is_own else f"the event time {source.event_time}", ms)
+    what = "the record's timestamp" if is_own else f"the event time {source.event_time}"
+    if not in_range(ms):
+        return refusal(what, ms)
+    if is_own or source.max_ahead is None or record is None:
+        return None
+    if isinstance(record, Record):
+        if not ahead.is_judged(record.timestamp, record.headers):
+            return None
+        record = record.timestamp
+    if ms - record <= source.max_ahead:
+        return None
+    return ahead.refusal(what, duration_text(source.max_ahead), ms, record)
 
 
 def _event_time(value: Any) -> Any:

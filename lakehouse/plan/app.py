@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.alert import FunctionSink
+from lakehouse.plan.names.field import check_inside
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.near import near
 from lakehouse.plan.refused.steps import Declaration, needed, shown
 from lakehouse.plan.rows import RowsOf
-from lakehouse.plan.schema import check_distinct, state_topic
+from lakehouse.plan.schema import check_distinct, parse_type, state_topic
 from lakehouse.plan.step import Rekey
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
@@ -96,6 +97,10 @@ def app(*parts: Table | Sink | FunctionSink) -> App:
     if not tables and not sinks and not functions:
         raise PlanError("app(): expected at least one table or sink.")
     check_distinct(tables, "tables")
+    for table in tables.values():
+        for column in table.columns:
+            if "struct" in column.type.lower():
+                check_inside(parse_type(column.type), f"table {table.name!r}: column {column.name!r}")
     check_distinct(functions, "functions")
     sources: dict[str, Source] = {}
     for source in (source for item in streams for source in item.sources):

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import expression, expression_type
+from lakehouse.plan.names.field import quoted
 from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.near import near
-from lakehouse.plan.schema import HEADERS_TYPE, Column, base_type, check_distinct, check_name, check_topic, parse_schema
+from lakehouse.plan.schema import (
+    HEADERS_TYPE,
+    Column,
+    base_type,
+    check_column,
+    check_distinct,
+    check_name,
+    check_topic,
+    parse_schema,
+)
 from lakehouse.plan.stream import Stream
 
 VALUE_FORMATS = ("json", "delimited", "kafka")
@@ -26,16 +37,20 @@ def stream(
     name: str | None = None,
     own_table: bool = False,
     headers: str = "",
+    max_ahead: str | None = None,
 ) -> Stream:
     """Declare a topic as a stream: schema on read.
 
     topic: the Kafka topic. key: the key's column and type, "tailnum string"; a name alone takes its type from `schema`
     (the value's field of that name is then not read), or is a string. schema: the value's columns, as Spark writes
-    them. format: of the value, "json", "delimited" ("csv"), or "kafka" (one primitive column). key_format: "kafka" for
+    them; "deleted string from '__deleted'" reads a field of any name, also inside a struct.
+    format: of the value, "json", "delimited" ("csv"), or "kafka" (one primitive column). key_format: "kafka" for
     a single primitive (the default), "json" or "delimited" for others. event_time: an expression of type timestamp, or
     epoch milliseconds as a bigint; the record's own timestamp if left out. name: of the stream, for its quarantine;
     the topic's name if left out. own_table: give the topic a physical bronze table of its own. headers: the name of a
     column with the record's headers, in their order, an array of structs (key string, value binary); empty for none.
+    max_ahead: a duration, "1 day": a record whose event time lies further ahead of its own Kafka timestamp goes to the
+    quarantine; any may count if left out.
 
     Raises PlanError for impossible names, types, formats or expressions.
     """
@@ -53,9 +68,11 @@ def stream(
     value_format = _format(format, VALUE_FORMATS, f"{what}: format")
     simple = len(keys) == 1 and base_type(keys[0].type) not in ("struct", "array", "map")
     key_format = _format(key_format or ("kafka" if simple else "json"), KEY_FORMATS, f"{what}: key_format")
+    if " " not in key.strip() and key_format != "json":
+        keys = tuple(column.plain for column in keys)  # the value's field of that name is not read
     _check_format(key_format, keys, f"{what}: key")
     _check_format(value_format, value, f"{what}: schema")
-    columns = (*keys, *value)
+    columns = tuple(column.plain for column in (*keys, *value))
     if headers:
         columns += (Column(check_name(headers, f"{what}: headers"), HEADERS_TYPE),)
         check_distinct((column.name for column in columns), f"{what}: headers")
@@ -64,8 +81,23 @@ def stream(
         raise PlanError(
             f"{what}: event_time={event_time!r} is a {kind}; expected a timestamp, or milliseconds as a bigint."
         )
-    source = Source(name, topic, keys, value, key_format, value_format, time, own_table, headers)
+    ahead = check_ahead(max_ahead, what, has_time=time is not None)
+    source = Source(name, topic, keys, value, key_format, value_format, time, own_table, headers, ahead)
     return Stream(source, tuple(column.name for column in keys), columns)
+
+
+def check_ahead(max_ahead: str | None, what: str, *, has_time: bool) -> int | None:
+    """Return how far ahead an event time may lie, in milliseconds; PlanError without an event time of the stream's."""
+    if max_ahead is None:
+        return None
+    if not has_time:
+        raise PlanError(
+            f"{what}: max_ahead={max_ahead!r} compares an event time with the record's own Kafka timestamp, and the "
+            'stream\'s event time is that timestamp. Name a field: event_time="at". Against producers whose clocks are '
+            "wrong, let Kafka set the time: message.timestamp.type=LogAppendTime for the topic, or "
+            "message.timestamp.after.max.ms."
+        )
+    return duration_ms(max_ahead, f"{what}: max_ahead")
 
 
 def _key_columns(key: str, value: tuple[Column, ...], what: str) -> tuple[Column, ...]:
@@ -73,7 +105,7 @@ def _key_columns(key: str, value: tuple[Column, ...], what: str) -> tuple[Column
         raise PlanError(f'{what}: key={key!r}, expected the key\'s column and type, such as "id string".')
     if " " in key.strip():
         return parse_schema(key, f"{what}: key")
-    name = check_name(key.strip(), f"{what}: key")
+    name = check_column(key.strip(), "string", f"{what}: key")
     for column in value:
         if column.name.lower() == name.lower():
             return (column,)
@@ -91,6 +123,12 @@ def _format(name: str, known: tuple[str, ...], what: str) -> str:
 
 def _check_format(name: str, columns: tuple[Column, ...], what: str) -> None:
     kinds = [base_type(column.type) for column in columns]
+    if name != "json" and (renamed := [column for column in columns if column.field is not None]):
+        places = "one value without a name" if name == "kafka" else "values by their places, without names"
+        raise PlanError(
+            f"{what}: {renamed[0]}: format {name} holds {places}. Leave out from {quoted(renamed[0].field or '')}"
+            f"{', or give key_format=' + repr('json') if what.endswith(': key') else ''}."
+        )
     if name == "kafka" and (len(columns) != 1 or kinds[0] not in KAFKA_TYPES):
         raise PlanError(
             f"{what}: format kafka holds one column of type {', '.join(KAFKA_TYPES)}; found "

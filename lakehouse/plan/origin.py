@@ -9,25 +9,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from lakehouse.duration import duration_text
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import Expression, Json, for_key, indicated, name_text, read_by, sql
+from lakehouse.plan.names.how import AS_OF, HOW, AsOf, How
 from lakehouse.plan.operator import Latest
-from lakehouse.plan.schema import Column, distinct, joined_columns
+from lakehouse.plan.schema import JSON_FORMATS, Column, distinct, joined_columns
 
 if TYPE_CHECKING:
     from lakehouse.plan.step import Shape
     from lakehouse.plan.stream import Stream
     from lakehouse.plan.table import Table
-
-How = Literal["inner", "left"]
-HOW = ("inner", "left")
-HowJoined = Literal["inner", "left", "right", "outer"]  # where both sides may be without the other
-HOW_JOINED = ("inner", "left", "right", "outer")
-AsOf = Literal["arrival", "event time"]
-AS_OF = ("arrival", "event time")
-JSON_FORMATS = ("json", "json_any_case")
 
 
 class Node(ABC):
@@ -92,6 +86,7 @@ class Source(Node):
 
     Formats that only SQL asks for: "json_any_case" finds a field in whatever case its name is, the last one of a name
     counts; "json_bare" is one value without an object; a key of format "none" is null. headers: a column with them.
+    max_ahead: the milliseconds by which an event time may lie ahead of its record's own timestamp; None: any.
     """
 
     name: str
@@ -103,6 +98,7 @@ class Source(Node):
     event_time: Expression | None = None
     own_table: bool = False
     headers: str = ""
+    max_ahead: int | None = None
 
     @property
     def names_of_key(self) -> tuple[str, ...]:
@@ -117,6 +113,7 @@ class Source(Node):
 
     def lines(self) -> list[str]:
         time = f", event time {self.event_time}" if self.event_time else ""
+        time += f", at most {duration_text(self.max_ahead)} ahead" if self.max_ahead is not None else ""
         return [
             f"FROM topic {self.topic} (stream {self.name}{time})",
             f"  key   {self.key_format}: {', '.join(map(str, self.key))}",
@@ -129,17 +126,18 @@ class Source(Node):
         beside: Json = {"name": self.name}
         value: Any = [[column.name, column.type] for column in self.value]
         if self.value_format in JSON_FORMATS:
-            value = {column.name: column.type for column in self.value if column.name.lower() in read}
-            beside["unread"] = {column.name: column.type for column in self.value if column.name.lower() not in read}
+            value = {column.name: column.logic for column in self.value if column.name.lower() in read}
+            beside["unread"] = {column.name: column.logic for column in self.value if column.name.lower() not in read}
         return {
             "topic": self.topic,
             "key_format": self.key_format,
-            "key": [[column.name, column.type] for column in self.key],
+            "key": [[column.name, column.logic] for column in self.key],
             "value_format": self.value_format,
             "value": value,
             "event_time": sql(self.event_time) if self.event_time is not None else None,
             "beside": beside,
             **({"headers": self.headers} if self.headers.lower() in read else {}),
+            **({"max_ahead": self.max_ahead} if self.max_ahead is not None else {}),
         }
 
 

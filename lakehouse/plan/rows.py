@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import Expression, Json, for_key, indicated, name_text, sql
+from lakehouse.plan.names.how import HOW, HOW_JOINED, How, HowJoined
 from lakehouse.plan.operator import Expire, Operator, Suppress
-from lakehouse.plan.origin import HOW, HOW_JOINED, How, HowJoined, Node, key_columns, upstream
+from lakehouse.plan.origin import Node, key_columns, upstream
 from lakehouse.plan.refused.steps import Declaration, shown
 from lakehouse.plan.schema import Column, base_type, joined_columns
 from lakehouse.plan.step import Shape

@@ -12,11 +12,23 @@ import sqlglot
 from sqlglot import exp
 
 from lakehouse.errors import PlanError
+from lakehouse.plan.names.field import (
+    check_fields,
+    field_name,
+    field_of,
+    field_type,
+    in_topic,
+    is_escaped,
+    marked,
+    quoted,
+    suggested,
+)
 from lakehouse.plan.refused.near import near
 
 Item = TypeVar("Item")
 
 IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+ESCAPED = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,199}")  # a name that SQL has made of any text: see `field`
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 # ksqlDB's pseudo columns; every stream has them, so a schema can't redefine them.
@@ -26,6 +38,8 @@ PSEUDO_COLUMNS = {"rowtime": "bigint", "rowpartition": "int", "rowoffset": "bigi
 HEADERS_TYPE = "array<struct<key: string, value: binary>>"
 # What the name of a format ends with in which dates and timestamps are numbers: see `lakehouse.formats.epoch`.
 EPOCH = "+epoch"
+JSON_FORMATS = ("json", "json_any_case")
+NAMED = "+named"  # before it: fields have the names that SQL gave them, see `lakehouse.formats.named`
 ORDINALS_TYPE = "array<bigint>"
 POSITION_TYPE = (
     "struct<tick: bigint, order_time: bigint, topic: string, partition: int, offset: bigint, "
@@ -49,23 +63,61 @@ OTHER_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its name, and its type as Spark SQL text ("bigint", "decimal(10, 2)", "struct<a: int>")."""
+    """A column: its name, and its type as Spark SQL text ("bigint", "decimal(10, 2)", "struct<a: int>").
+
+    field, field_type: the same in the topic that it is read from, where they have other names; None where not.
+    """
 
     name: str
     type: str
+    field: str | None = None
+    field_type: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.name} {self.type}"
+        renamed = "" if self.field is None else f" from {quoted(self.field)}"
+        return f"{self.name} {self.type}{renamed}{f' as {self.field_type}' if self.field_type else ''}"
+
+    @property
+    def plain(self) -> Column:
+        """The column, wherever it comes from."""
+        return Column(self.name, self.type) if self.is_renamed else self
+
+    @property
+    def in_topic(self) -> Column:
+        """The column as the topic has it."""
+        if not self.is_renamed:
+            return self
+        return Column(self.name if self.field is None else self.field, self.field_type or self.type)
+
+    @property
+    def is_renamed(self) -> bool:
+        """Whether it has other names in the topic."""
+        return self.field is not None or self.field_type is not None
+
+    @property
+    def logic(self) -> str:
+        """What a value is read from, and as what."""
+        return str(self).removeprefix(f"{self.name} ")
 
 
 def check_name(name: str, what: str) -> str:
     """Return `name` if it can be a table's, a stream's or a column's name; PlanError otherwise."""
-    if not isinstance(name, str) or not IDENTIFIER.fullmatch(name):
+    if not isinstance(name, str) or not (IDENTIFIER.fullmatch(name) or (is_escaped(name) and ESCAPED.fullmatch(name))):
         raise PlanError(
             f"{what} {name!r:.200}: expected a letter, then at most 62 letters, digits or underscores "
             "(a leading underscore marks lakehouse's own columns). Choose another name."
         )
     return name
+
+
+def check_column(name: str, kind: str, what: str) -> str:
+    """Return `name` if it can be the name of a column of a schema; PlanError, with the way to read such a field."""
+    if IDENTIFIER.fullmatch(name):
+        return name
+    raise PlanError(
+        f"{what} {name!r:.200}: a column's name is a letter, then at most 62 letters, digits or underscores. A "
+        f'field of the topic may have any name: give it one here, "{suggested(name)} {kind} from {quoted(name)}".'
+    )
 
 
 def check_topic(name: str) -> str:
@@ -126,10 +178,14 @@ def joined_columns(
 
 
 def parse_schema(text: str, what: str) -> tuple[Column, ...]:
-    """Return the columns of a schema text such as "city string, amount decimal(10, 2)"; PlanError if it is not one."""
+    """Return the columns of a schema text such as "city string, amount decimal(10, 2)"; PlanError if it is not one.
+
+    "deleted string from '__deleted'" reads a field of another name: see `lakehouse.plan.names.field`.
+    """
     right = 'Write it as Spark does: "city string, amount decimal(10, 2), tags array<string>".'
+    schema_text, fields = marked(text) if isinstance(text, str) else (text, [])
     try:
-        tree = sqlglot.parse_one(f"CREATE TABLE t ({text})", read="spark")
+        tree = sqlglot.parse_one(f"CREATE TABLE t ({schema_text})", read="spark")
     except sqlglot.errors.SqlglotError as error:
         raise PlanError(f"{what}: {text!r} can't be read as a schema{_wrong_part(text)} {right}") from error
     schema = tree.this if isinstance(tree, exp.Create) else None
@@ -137,13 +193,21 @@ def parse_schema(text: str, what: str) -> tuple[Column, ...]:
         raise PlanError(f"{what}: {text!r} is not a schema. {right}")
     columns = []
     for item in schema.expressions:
+        field = field_of(item, fields) if isinstance(item, exp.ColumnDef) else None
         if not isinstance(item, exp.ColumnDef) or item.kind is None or item.constraints:
             raise PlanError(f"{what}: {item.sql('spark')!r} is not a column and its type. {right}")
-        name = check_name(item.name, f"{what}: column")
+        there = in_topic(item.kind, fields, f"{what}: column {item.name!r}")
+        kind = type_text(item.kind, f"{what}: column {item.name!r}")
+        name = check_column(item.name, kind, f"{what}: column")
         if name.lower() in PSEUDO_COLUMNS:
-            raise PlanError(f"{what}: column {name!r} is a pseudo column that every stream has. Rename it.")
-        columns.append(Column(name, type_text(item.kind, f"{what}: column {name!r}")))
+            raise PlanError(
+                f"{what}: column {name!r} is a pseudo column that every stream has. Rename it: "
+                f'"{name}_of_record {kind} from {quoted(name if field is None else field)}".'
+            )
+        other = type_text(there, what) if there != item.kind else None
+        columns.append(Column(name, kind, None if field == name else field, other))
     check_distinct((column.name for column in columns), what)
+    check_fields([column.in_topic.name for column in columns], what)
     return tuple(columns)
 
 
@@ -182,12 +246,19 @@ def type_text(kind: exp.Expression, what: str) -> str:
     text = kind.sql("spark")
     # Type words become lower case; the names of struct fields stay as they were written.
     words = "|".join((*PRIMITIVE_TYPES, *NESTED_TYPES))
-    return re.sub(rf"\b({words})\b(?!:)", lambda word: word.group(0).lower(), text, flags=re.IGNORECASE)
+    name_or_word = rf"`(?:[^`]|``)*`|\b({words})\b(?!:)"
+    return re.sub(name_or_word, lambda part: part[0].lower() if part[1] else part[0], text, flags=re.IGNORECASE)
 
 
 def parse_type(text: str) -> exp.DataType:
     """Return a type's tree, for code that walks it."""
     return exp.DataType.build(text, dialect="spark")
+
+
+def fields_of(columns: Iterable[Column]) -> tuple[Column, ...]:
+    """Return columns of SQL under the names of their fields: see `lakehouse.plan.names.field`."""
+    kinds = ((column, field_type(parse_type(column.type)).sql("spark")) for column in columns)
+    return tuple(Column(field_name(column.name), kind) for column, kind in kinds)
 
 
 @lru_cache(maxsize=1024)

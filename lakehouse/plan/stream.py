@@ -11,8 +11,9 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.alert import FunctionSink, StreamRecord
 from lakehouse.plan.expression import Expression, Json, expression, expression_type, name_text, named
 from lakehouse.plan.expression import predicate as condition
+from lakehouse.plan.names.how import AsOf, How, HowJoined
 from lakehouse.plan.operator import LatestBy, Suppress, Tombstones
-from lakehouse.plan.origin import AsOf, How, HowJoined, Merge, Node, Source, TableJoin
+from lakehouse.plan.origin import Merge, Node, Source, TableJoin
 from lakehouse.plan.refused.near import near
 from lakehouse.plan.refused.steps import Declaration, shown
 from lakehouse.plan.schema import (

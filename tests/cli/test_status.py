@@ -32,6 +32,18 @@ def test_late_records_are_counted_by_table(lake, lakehouse):
     assert "Late records: 2." in lakehouse("status").out
 
 
+def test_a_table_whose_stream_time_is_ahead_of_the_clock(lake, lakehouse):
+    times = {"clicks/id-1/0": 253402300799999, "clicks/id-1/1": 7}
+    said = {"records": 3, "clock": {"stream_times": times, "order_times": times, "watermark": 7}}
+    lake.rows("hourly", 3, ("ann", 0, 10, 1), topic="clicks", said=said)
+    lake.rows("calm", 3, topic="clicks", said=said | {"clock": said["clock"] | {"stream_times": {"clicks/id-1/0": 7}}})
+    (found,) = json.loads(lakehouse("status", "--json").out)["ahead"]
+    assert (found["table"], found["partition"], found["stream_time"]) == ("hourly", "clicks/id-1/0", 253402300799999)
+    out = " ".join(lakehouse("status").out.split())
+    assert "Table 'hourly': its stream time of clicks, partition 0, is 9999-12-31 23:59:59Z" in out
+    assert 'max_ahead="1 day"' in out
+
+
 def test_how_records_spread_over_partitions_and_keys(lake, lakehouse):
     (topic,) = json.loads(lakehouse("status", "--skew", "--json").out)["skew"]
     assert topic["name"] == "clicks"

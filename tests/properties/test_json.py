@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +15,8 @@ from hypothesis import strategies as st
 import lakehouse as lh
 from lakehouse.formats.decode import decode
 from lakehouse.model.model import Bad, Decoded
+from lakehouse.plan.origin import Source
+from lakehouse.plan.schema import Column
 from lakehouse.semantics.record import Record
 
 if TYPE_CHECKING:
@@ -94,6 +98,52 @@ noise = st.sampled_from(
 @given(st.lists(st.one_of(documents, loose, loose, noise), min_size=400, max_size=400))
 @example([b'{"s": [6.291753222986879e+16, true]}'])  # Java before 19 writes 6.2917532229868792E16
 def test_spark_reads_what_the_rule_reads(stream: lh.Stream, spark: SparkSession, docs: list[bytes]) -> None:
+    check(stream, spark, docs)
+
+
+FIELDS = {
+    "@timestamp": "timestamp", "price (EUR)": "double", "log.level": "string", "N": "int", "_corrupt": "bigint",
+    "имя": "string", "a$b\\d+": "int", "nested x": "struct<`user id`: int, `k=v,`: array<struct<`w.z`: timestamp>>>",
+}  # fmt: skip
+HARD = {'it"s': "int", "a/b": "int", "a,:[]{}": "string", "": "int", "\n": "double"}  # read in Python, in any case
+
+
+def renamed(fields: dict[str, str], value_format: str = "json") -> lh.Stream:
+    """A stream whose columns are c0, c1, ..., of fields of these names."""
+    kinds = [re.sub(r"`([^`]*)`", lambda name: re.sub(r"\W", "_", name[1]), kind) for kind in fields.values()]
+    columns = [Column(f"c{n}", kind, *field) for n, (kind, field) in enumerate(zip(kinds, fields.items(), strict=True))]
+    made = lh.stream("docs", key="id string", schema=", ".join(f"{c.name} {c.type}" for c in columns))
+    assert isinstance(made.source, Source)
+    return replace(made, source=replace(made.source, value=tuple(columns), value_format=value_format))
+
+
+cased = st.sampled_from([case(name) for name in [*FIELDS, *HARD, "user id", "w.z", "n", "other"] for case in
+                         (str, str.upper, str.lower, str.swapcase)])  # fmt: skip
+nested = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(cased, inner, max_size=3), max_leaves=5
+)
+escaped = st.sampled_from([str, lambda text: text.replace("/", "\\/")])
+cased_documents = st.builds(
+    lambda row, as_ascii, change: change(json.dumps(row, ensure_ascii=as_ascii)).encode(),
+    st.dictionaries(cased, nested, max_size=4), st.booleans(), escaped,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [renamed(FIELDS | HARD), renamed({k: v for k, v in FIELDS.items() if k != "N"} | {"n": "int", "N": "int"}),
+     renamed(FIELDS, "json_any_case"), renamed(FIELDS | {"a/b": "int"}, "json_any_case"),
+     renamed(HARD, "json_any_case")],
+    ids=["exact", "two cases", "any case", "escaped", "signs"],
+)  # fmt: skip
+@settings(max_examples=2, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.one_of(cased_documents, noise), min_size=400, max_size=400))
+def test_fields_of_any_name_are_read_by_the_rule(stream: lh.Stream, spark: SparkSession, docs: list[bytes]) -> None:
+    check(stream, spark, docs)
+
+
+def check(stream: lh.Stream, spark: SparkSession, docs: list[bytes]) -> None:
+    """Read documents on Spark, and compare with the rule."""
     from pyspark.sql import functions as F
 
     from lakehouse.spark.bronze import bronze

@@ -20,7 +20,7 @@ from lakehouse.run.explain import explanation
 from lakehouse.run.explain.of_key import sought, text_of
 from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.as_written import plain
-from lakehouse.run.scenario.compare import keys_of
+from lakehouse.run.scenario.keys import keys_of
 from lakehouse.run.scenario.scenario import application, find, on_model, read, records
 from lakehouse.semantics.moment import AtEvent, AtOffsets, AtTick, AtVersion
 from lakehouse.semantics.record import Record

@@ -15,7 +15,7 @@ from lakehouse.plan.operator import Having
 from lakehouse.plan.table import Table
 from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.as_written import plain
-from lakehouse.run.scenario.compare import keys_of
+from lakehouse.run.scenario.keys import keys_of
 from lakehouse.semantics.moment import AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.record import Record
 from lakehouse.spark.open_lake import OpenLake

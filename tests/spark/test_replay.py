@@ -83,3 +83,39 @@ def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path
     with pytest.raises(PlanError, match="was fixed before"):
         replay(OpenLake(spark, layout), APP, source, fixes[:1])
     assert replay(OpenLake(spark, layout), APP, source, fixes, again=True) is None, "nothing is left of them"
+
+
+@pytest.mark.slow
+def test_a_time_from_the_future_is_accepted_by_hand(spark: SparkSession, tmp_path: Path) -> None:
+    """It counts as it is, also in a rebuild, and moves no clock: the record after it is not late."""
+    from lakehouse.lake.layout import Layout
+    from lakehouse.lake.moment.cut import Cut
+    from lakehouse.lake.record.quarantine import Choice
+    from lakehouse.run.lake import Lake
+    from lakehouse.run.repair.fixes import fixed_records, unchanged
+    from lakehouse.run.scenario.replay import rows_of, write_bronze
+    from lakehouse.spark.past import reading
+    from lakehouse.spark.past.moments import Past
+    from lakehouse.spark.silver.query import Silver
+
+    events = lh.stream("events", key="id string", schema="at bigint", event_time="at", max_ahead="1 hour")
+    window = lh.tumbling("1 hour", grace="0 minutes")
+    app = lh.app(events.group_by("id").window(window).agg(n=lh.count()).table("hourly"))
+    hour = 3_600_000
+    values = [json.dumps({"at": at}).encode() for at in (0, 1_000 * hour, 1)]
+    made = [Record("events", "id", 0, n, n, b"a", value, n + 1, n) for n, value in enumerate(values)]
+    layout, (table,) = Layout(str(tmp_path / "lake")), app.tables
+    write_bronze(OpenLake(spark, layout), app, made)
+    with Silver(OpenLake(spark, layout), app, lambda tick, records: None) as silver:
+        silver.catch_up()
+
+    def rows(frame: Any) -> Any:
+        return {key[1].timestamp(): row["n"] for key, row in rows_of(table, frame.toArrow().to_pylist()).items()}
+
+    assert rows(reading.read(OpenLake(spark, layout).open(table), None)) == {0: 2}
+    fixes = fixed_records(layout, app, "events", Choice(reason="ahead of the record"), unchanged)
+    lake = Lake(settings=settings_for(tmp_path / "lake", "127.0.0.1:9"))
+    tick = lake.replay(app, "events", fixes.fixed, reason="a booking")
+    expected = {0: 2, 1_000 * hour / 1_000: 1}
+    assert rows(reading.read(OpenLake(spark, layout).open(table), None)) == expected
+    assert rows(Past(OpenLake(spark, layout).open(table)).visible(Cut(tick), anchored=False)) == expected

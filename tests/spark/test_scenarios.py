@@ -49,6 +49,8 @@ def whole(scenario: Scenario) -> Batch:
 def kinds(app: App) -> set[object]:
     """The kinds of everything that an application consists of."""
     found: set[object] = {(s.key_format, s.value_format, s.event_time is None, s.own_table) for s in app.sources}
+    found |= {("max_ahead", s.max_ahead is not None) for s in app.sources}
+    found |= {("renamed", column.is_renamed) for s in app.sources for column in s.value}
     for table in app.tables:
         found |= {type(table.fold), type(table.fold.window)}
         found |= {(kind, table.find(kind) is not None) for kind in (Final, Having, Expire, Suppress)}

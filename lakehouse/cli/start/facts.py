@@ -8,7 +8,7 @@ from typing import Any
 from lakehouse.errors import KafkaUnavailable, NotFound
 from lakehouse.kafka.broker import find
 from lakehouse.kafka.topics import Cluster, TopicFacts
-from lakehouse.lake import failed, null_keys, reader
+from lakehouse.lake import ahead, failed, null_keys, reader
 from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
@@ -54,6 +54,7 @@ def lake(settings: Settings) -> dict[str, Any]:
         "quarantined": reader.quarantined(layout, streams),
         "quarantined_open": quarantine.still_open(layout, streams),
         "gaps": len(gaps(layout)),
+        "ahead": [asdict(table) for table in ahead.by_table(layout)],
     }
 
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -69,6 +70,7 @@ def _state(settings: Settings, app: App) -> dict[str, Any]:
     """The lake after a run, as far as it is known without Spark. quarantined: the records that no replay has fixed;
     null_keys: those that a table left out for want of a key."""
     from lakehouse.lake import null_keys
+    from lakehouse.lake.ahead import by_table
     from lakehouse.lake.record.quarantine import still_open
 
     layout = Layout(settings.lake.path)
@@ -85,6 +87,7 @@ def _state(settings: Settings, app: App) -> dict[str, Any]:
         "tables": {name: {"rows": f.rows, "version": f.version, "tick": f.tick} for name, f in facts.items()},
         "quarantined": {stream: count for stream, count in still_open(layout, bad).items() if count},
         "null_keys": {name: without_key[name] for name in facts if without_key.get(name)},
+        **({"ahead": [asdict(table) for table in ahead]} if (ahead := by_table(layout)) else {}),
     }
 
 

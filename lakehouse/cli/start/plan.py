@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -40,6 +41,7 @@ def plan(
 
     Example: lakehouse plan --app app.py --lineage --svg lineage.svg
     """
+    from lakehouse.lake.ahead import by_table
     from lakehouse.lake.layout import Layout
     from lakehouse.plan.app import has_state_topic
     from lakehouse.plan.evolution.change import reaches, refusal
@@ -53,6 +55,8 @@ def plan(
     application, layout = load_app(app_of(app, settings)), Layout(settings.lake.path)
     tables, problems = planned(layout, application), misplaced(layout, application)
     below = {of.table.name: [table.name for table in application.below(of.table)] for of in tables}
+    known = {table.name for table in application.tables}
+    ahead = [table for table in by_table(layout) if table.table in known]
     refused = [refusal(of.table.name, of.change) for of in tables if of.change is not None and not of.can_go_on]
     sinks = [
         {
@@ -78,6 +82,7 @@ def plan(
             for of in tables
         ]
         more: dict[str, object] = {"functions": functions} if functions else {}
+        more |= {"ahead": [asdict(table) for table in ahead]} if ahead else {}
         more |= {"lineage": drawing.graph.as_json()} if lineage else {}
         more |= {"warnings": list(application.warnings)} if application.warnings else {}
         show.as_json({"ok": not (problems or refused), "problems": problems, "tables": found, "sinks": sinks, **more})
@@ -94,7 +99,7 @@ def plan(
         ]
         reach = [reaches(of.table.name, below[of.table.name]) for of in tables if of.kind == "refold"]
         warnings = [f"warning: {text}" for text in application.warnings]
-        for text in (*goes_on, *problems, *refused, *filter(None, reach), *warnings):
+        for text in (*goes_on, *map(str, ahead), *problems, *refused, *filter(None, reach), *warnings):
             show.say(f"\n{text}")
         if lineage:
             show.say(f"\n{drawing}")

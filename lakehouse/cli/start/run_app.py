@@ -180,6 +180,7 @@ def _tables_per_record(app: App) -> int:
 
 def summary(done: dict[str, Any]) -> None:
     """Print what a run left behind."""
+    from lakehouse.lake.ahead import Ahead
     from lakehouse.lake.null_keys import sentence
 
     rows = [(name, of.get("rows"), of.get("version"), of.get("tick")) for name, of in done["tables"].items()]
@@ -191,3 +192,5 @@ def summary(done: dict[str, Any]) -> None:
         show.say(f"In the quarantine, of {stream}: {records:,}. `lakehouse look quarantine {stream}` says why.")
     for table, records in done.get("null_keys", {}).items():
         show.say(sentence(table, done["tables"][table].get("rows"), records))
+    for table in done.get("ahead", ()):
+        show.say(str(Ahead(**table)))

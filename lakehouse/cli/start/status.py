@@ -20,12 +20,15 @@ def status(
 ) -> None:
     """Show the broker, and the lake: topics, tables, lag, late records, functions that failed, quarantines and gaps.
 
+    A table whose stream time is ahead of the clock is named: see docs/windows.md.
+
     Lag is how many records Kafka has that bronze does not; behind is how many ticks of bronze a table lacks; late is
     how many records came too late for it; null keys is how many had no key, so that it left them out.
 
     Example: lakehouse status
     """
     from lakehouse.cli.start import facts
+    from lakehouse.lake.ahead import Ahead
     from lakehouse.lake.layout import Layout
     from lakehouse.lake.null_keys import sentence
 
@@ -56,6 +59,8 @@ def status(
     if bad := {name: count for name, count in found["quarantined"].items() if count}:
         still = found["quarantined_open"]
         show.table("Quarantined", ("stream", "records", "open"), [(name, n, still[name]) for name, n in bad.items()])
+    for table in found["ahead"]:
+        show.say(str(Ahead(**table)))
     if found.get("skew"):
         _skew(found["skew"])
     for text in filter(None, (sentence(t["name"], t["rows"], t["null_keys"]) for t in found["tables"])):

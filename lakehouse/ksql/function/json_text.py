@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.moment import time_text
 from lakehouse.ksql.function.record import Function, function
 from lakehouse.ksql.function.sql import Sql, let
+from lakehouse.ksql.function.sql import text as literal
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
+from lakehouse.plan.names.field import field_name
 
 _FAMILY = "Texts and bytes"
 
@@ -129,8 +133,9 @@ def json_ready(text: str, kind: Kind, depth: int = 0) -> str:
             order = f"(a{depth}, b{depth}) -> CASE WHEN {less} THEN -1 WHEN {more} THEN 1 ELSE 0 END"
             return f"map_from_entries(transform(array_sort(map_entries({text}), {order}), {item} -> {pair}))"
         case "STRUCT":
-            members = sorted(zip(kind.names, kind.inner, strict=True), key=lambda member: member[0])
-            fields = ", ".join(f"'{name}', {json_ready(f'{text}.`{name}`', of, depth)}" for name, of in members)
+            members = sorted(zip(map(field_name, kind.names), kind.names, kind.inner, strict=True), key=itemgetter(0))
+            values = ((field, json_ready(f"{text}.`{name}`", of, depth)) for field, name, of in members)
+            fields = ", ".join(f"{literal(field)}, {value}" for field, value in values)
             return f"CASE WHEN {text} IS NOT NULL THEN named_struct({fields}) END"
     return text
 

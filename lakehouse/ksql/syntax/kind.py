@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakehouse.plan.names.field import field_name
+
 NUMBERS = ("INTEGER", "BIGINT", "DECIMAL", "DOUBLE")  # each fits into those after it
 MOMENTS = ("DATE", "TIME", "TIMESTAMP")
 SPARK = {
@@ -69,7 +71,8 @@ class Kind:
             case "ARRAY" | "MAP":
                 return f"{self.name}<{', '.join(map(str, self.inner))}>"
             case "STRUCT":
-                return f"STRUCT<{', '.join(f'{n} {t}' for n, t in zip(self.names, self.inner, strict=True))}>"
+                names = map(field_name, self.names)
+                return f"STRUCT<{', '.join(f'{n} {t}' for n, t in zip(names, self.inner, strict=True))}>"
         return self.name
 
     @property

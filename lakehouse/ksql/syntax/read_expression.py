@@ -14,6 +14,7 @@ from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.likely import meant_type
+from lakehouse.plan.names.field import column_name
 from lakehouse.plan.schema import check_name
 
 BIGINT_MAX = 2**63 - 1
@@ -34,14 +35,14 @@ def text_of(token: Part) -> str:
 
 
 def name_of(part: Part) -> str:
-    """Return a name: in upper case without quotes, as it is in them."""
+    """Return a name: in upper case without quotes, as it is in them. What no column can be called is escaped."""
     token = part
     while not isinstance(token, Token):
         token = token.children[0]
     if token.type != "QUOTED":
-        return str(token).upper()
+        return column_name(str(token).upper())
     quote = token[0]
-    return str(token)[1:-1].replace(quote * 2, quote)
+    return column_name(str(token)[1:-1].replace(quote * 2, quote))
 
 
 class ExpressionReader:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lakehouse.errors import PlanError, SqlError
+from lakehouse.plan.names.field import field_name
 
 TOO_DEEP = "the statement is nested too deeply; split it into several"
 # A text, a quoted name, a comment, or the end of a statement; what is in the first three ends none.
@@ -47,6 +48,7 @@ def placed(at: int, text: Text) -> Iterator[None]:
     try:
         yield
     except SqlError as error:
+        error.what, error.found, error.expected = map(field_name, (error.what, error.found, error.expected))
         raise error.within(text.text, text.line_before) from None
     except PlanError as error:
         raise SqlError(str(error), at).within(text.text, text.line_before) from None

@@ -14,9 +14,9 @@
 | latest, GROUP BY, aggregates    | refold, also for added and removed ones: there are no accumulators for the past |
 | HAVING, EMIT, order_by,         |                                                                                 |
 | tombstones                      | refold: what is visible, or what is kept beside it, differs                     |
-| topic, formats, event time      | refold: other records, or other times                                           |
+| topic, formats, event time      | refold: other records, or other times; max_ahead: other bad records             |
 | steps, functions                | refold, if the table reads what they make                                       |
-| a column that is read: its type | refold                                                                          |
+| a column that is read: its type | refold; so is another field of the topic that it is read from                   |
 | a JSON column that is not read  | compatible. A record that does not fit it is quarantined before and after       |
 | columns of other formats        | refold: a line of CSV with one more field is another line                       |
 | retention of windows            | compatible: longer, shorter, or a first one. Rows that left stay gone. With a   |

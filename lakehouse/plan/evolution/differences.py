@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
+from lakehouse.duration import duration_text
 from lakehouse.plan.evolution.fingerprint import as_text
 from lakehouse.plan.expression import SQL, Json
-from lakehouse.plan.origin import JSON_FORMATS
+from lakehouse.plan.schema import JSON_FORMATS
 from lakehouse.plan.written.canonical import canonical
 
 Meaning = Literal["same", "compatible", "refold", "new_table"]
@@ -211,6 +212,9 @@ def _source(was: Json, now: Json) -> Iterator[Verdict]:
         yield _differs("refold", f"key {stream}", _columns(was["key"]), _columns(now["key"]), REFOLD)
     if was["event_time"] != now["event_time"]:
         yield _differs("refold", f"event time {stream}", _sql(was["event_time"]), _sql(now["event_time"]), REFOLD)
+    if was.get("max_ahead") != now.get("max_ahead"):
+        before, after = ("any" if (ms := of.get("max_ahead")) is None else duration_text(ms) for of in (was, now))
+        yield _differs("refold", f"max_ahead {stream}", before, after, REFOLD)
     if was["value_format"] == now["value_format"]:
         yield from _value(was, now, stream)
     a, b = was["beside"]["name"], now["beside"]["name"]

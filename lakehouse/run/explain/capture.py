@@ -26,7 +26,8 @@ from lakehouse.plan.stream_join import meetings
 from lakehouse.plan.table import Table
 from lakehouse.run.explain.of_key import of_key
 from lakehouse.run.scenario.as_written import plain
-from lakehouse.run.scenario.compare import keys_of
+from lakehouse.run.scenario.field_names import in_fields
+from lakehouse.run.scenario.keys import keys_in, keys_of
 from lakehouse.run.scenario.scenario import Scenario, on_model, records
 from lakehouse.semantics import kafka_time
 from lakehouse.semantics.position import Identity
@@ -123,7 +124,7 @@ def _input(app: App, record: Record) -> dict[str, Any]:
 
 
 def _expected(app: App, table: Table, result: Result) -> dict[str, Any]:
-    keys = keys_of(table)
+    result, keys = in_fields(app, result), keys_in(app, table)
     topic = next((sink.topic for sink in app.sinks if sink.of == table), table.name)
     changes = [
         {"topic": topic, **keys.shown(change.key), "value": plain(change.value), "timestamp": change.timestamp}

@@ -19,7 +19,8 @@ from lakehouse.plan.operator import Expire, Final, Operator
 from lakehouse.plan.table import Table
 from lakehouse.run.explain.of_key import Sought
 from lakehouse.run.scenario.as_written import plain
-from lakehouse.run.scenario.compare import keys_of, same
+from lakehouse.run.scenario.compare import same
+from lakehouse.run.scenario.keys import keys_of
 from lakehouse.semantics.changelog import Key
 from lakehouse.semantics.moment import At, milliseconds
 from lakehouse.semantics.position import Position

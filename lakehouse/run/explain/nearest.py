@@ -11,7 +11,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.model.event import key_of
 from lakehouse.plan.table import Table
 from lakehouse.run.explain.of_key import text_of
-from lakehouse.run.scenario.compare import keys_of
+from lakehouse.run.scenario.keys import keys_of
 
 LOOKED_AT = 20_000
 SHOWN = 3

@@ -24,7 +24,7 @@ from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column, base_type
 from lakehouse.plan.step import Rekey
 from lakehouse.plan.table import Sink, Table
-from lakehouse.run.scenario.compare import keys_of
+from lakehouse.run.scenario.keys import keys_of
 from lakehouse.semantics.aggregate.collection import frozen
 from lakehouse.semantics.changelog import Key
 from lakehouse.semantics.moment import milliseconds

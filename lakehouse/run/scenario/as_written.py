@@ -12,6 +12,7 @@ from lakehouse.formats.delimited import delimiter
 from lakehouse.formats.encode import encode_value
 from lakehouse.formats.epoch import plain_format
 from lakehouse.formats.json_text import timestamp_text
+from lakehouse.formats.named import plain_names
 from lakehouse.plan.app import App
 from lakehouse.plan.schema import Column
 from lakehouse.plan.table import Sink
@@ -28,8 +29,8 @@ def as_row(sink: Sink | None, names: tuple[str, ...], wanted: Mapping[str, Any],
 
     names: of the key's columns, without those of a window. What is written otherwise stays as it is.
     """
-    format = "json" if sink is None else plain_format(sink.format)[0]
-    key_format = "" if sink is None else plain_format(sink.key_format)[0]
+    format = "json" if sink is None else plain_format(plain_names(sink.format)[0])[0]
+    key_format = "" if sink is None else plain_format(plain_names(sink.key_format)[0])[0]
     row = dict(wanted)
     if change.key is not None and delimiter(key_format) and isinstance(wanted.get("key"), str):
         key = dict(zip(names, change.key, strict=False))

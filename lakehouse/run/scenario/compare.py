@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -18,15 +18,12 @@ from lakehouse.formats.epoch import numbers, plain_format
 from lakehouse.formats.json_text import write
 from lakehouse.model.event import Late, unhashable
 from lakehouse.model.model import Result
-from lakehouse.plan.app import App, named_window, read_window
-from lakehouse.plan.operator import WINDOW_COLUMNS
-from lakehouse.plan.stream import Stream
-from lakehouse.plan.table import Table
+from lakehouse.plan.app import App
 from lakehouse.run.scenario.as_written import as_row, plain, sink_of
+from lakehouse.run.scenario.field_names import in_fields
+from lakehouse.run.scenario.keys import Keys, keys_in
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.java_double import java_double
-from lakehouse.semantics.moment import milliseconds
-from lakehouse.semantics.window import Session
 
 DOUBLE_TOLERANCE = 1e-6
 _KEPT = "  "
@@ -41,6 +38,7 @@ def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
     not named there is not checked. In a difference, "-" is the expected line and "+" the actual one.
     """
     failures = []
+    result = in_fields(app, result)
     outputs: dict[str, list[dict[str, Any]]] = {}
     for item in expected.get("outputs", []):
         outputs.setdefault(_spelled(item["topic"], {**result.topics, **result.changelogs}), []).append(item)
@@ -56,7 +54,7 @@ def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
         if table is None:
             failures += _missing("table", name, result.tables)
         else:
-            failures += _table(name, keys_of(app.table(name)), rows, table)
+            failures += _table(name, keys_in(app, app.table(name)), rows, table)
     for written, bad in expected.get("quarantine", {}).items():
         kept = result.quarantine.get(name := _spelled(written, result.quarantine))
         if kept is None:
@@ -71,13 +69,14 @@ def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
         if late is None:
             failures += _missing("table", name, result.late)
         else:
-            failures += _late(name, keys_of(app.table(name)), wanted, late)
+            failures += _late(name, keys_in(app, app.table(name)), wanted, late)
     return failures
 
 
 def begins(app: App, result: Result, expected: list[dict[str, Any]]) -> list[str]:
     """Return one text for each topic whose records do not begin with these, as `compare` does."""
     failures = []
+    result = in_fields(app, result)
     for topic in dict.fromkeys(item["topic"] for item in expected):
         found = _as_sent(app, topic, result.topics.get(topic, result.changelogs.get(topic))) or []
         key = _published(app, topic)
@@ -99,36 +98,9 @@ def _missing(what: str, name: str, known: Iterable[str]) -> list[str]:
     return [f"{what} {name}: does not exist. There are: {', '.join(sorted(known)) or 'none'}"]
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """How a scenario writes keys: the columns without those of the window, and the type of the windows if any."""
-
-    columns: tuple[str, ...]
-    window: str | None = None
-
-    def shown(self, key: Key | None) -> dict[str, Any]:
-        """Return a key, with its window beside it."""
-        if key is None or self.window is None:
-            return {"key": key_value(self.columns, key)}
-        *columns, start, end = key
-        return {"key": key_value(self.columns, tuple(columns)), "window": self.bounds(*map(milliseconds, (start, end)))}
-
-    def bounds(self, start: int, end: int) -> dict[str, Any]:
-        """Return a window of milliseconds."""
-        return {"start": start, "end": end, "type": self.window}
-
-
-def keys_of(of: Stream | Table) -> Keys:
-    """Return how the keys of a stream or a table are written."""
-    window = read_window(of) if isinstance(of, Stream) else named_window(of)
-    if window is None:
-        return Keys(of.key)
-    return Keys(of.key[: -len(WINDOW_COLUMNS)], "session" if isinstance(window, Session) else "time")
-
-
 def _published(app: App, topic: str) -> Keys:
     """The keys of what is published to a topic, or of the table that is named instead of a topic."""
-    return keys_of(next((sink.of for sink in app.sinks if sink.topic == topic), None) or app.table(topic))
+    return keys_in(app, next((sink.of for sink in app.sinks if sink.topic == topic), None) or app.table(topic))
 
 
 def _as_sent(app: App, topic: str, found: list[Change] | None) -> list[Change] | None:
@@ -215,14 +187,6 @@ def _late(name: str, key: Keys, wanted: list[dict[str, Any]], late: list[Late]) 
         return []
     lines = [_MISSING + write(want) for want in wanted] + [_EXTRA + write(line) for line in found]
     return ["\n".join([f"table {name}: expected {len(wanted)} late records, found {len(found)}", *lines])]
-
-
-def key_value(columns: tuple[str, ...], key: Key | None) -> Any:
-    """Return a key as a scenario writes it: one column as its value, several, or a struct, as an object."""
-    if key is None:
-        return None
-    parts = {name: plain(unhashable(part)) for name, part in zip(columns, key, strict=True)}
-    return parts if len(parts) > 1 else parts[columns[0]]
 
 
 def same(one: Any, other: Any) -> bool:

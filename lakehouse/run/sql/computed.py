@@ -20,6 +20,7 @@ from lakehouse.ksql.syntax.tree import Call, Name
 from lakehouse.lake.layout import Layout
 from lakehouse.model import model
 from lakehouse.plan.app import App, app
+from lakehouse.plan.names.field import field_name
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.run.sql import records
@@ -78,7 +79,7 @@ def answer(query: Query, script: Script, layout: Layout, wait: Wait, *, earliest
     asked = _asked(query, script)
     ticks = records.coming(layout, wait, earliest=earliest)
     coming = (row for seen, newest in ticks for row in asked.rows(layout, seen, newest))
-    return Answer(asked.names, coming, ends=False)
+    return Answer(tuple(map(field_name, asked.names)), coming, ends=False)
 
 
 def so_far(query: Query, script: Script, layout: Layout) -> Answer:

@@ -26,6 +26,7 @@ from lakehouse.lake.moment import rows_at
 from lakehouse.lake.sql import quote
 from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression import Expression
+from lakehouse.plan.names.field import field_name
 from lakehouse.run.sql import computed, records
 from lakehouse.semantics.moment import At, moment_of
 
@@ -98,7 +99,11 @@ def pull(query: Query, script: Script, layout: Layout, fold: FoldRows | None) ->
     else:
         reader.local_root(layout)
         rows = records.rows(of, layout, 0, records.last_tick(layout))
-    return Answer(asked.names, islice((asked.row(row) for row in rows if asked.keep(row)), query.limit), is_long=True)
+    return Answer(
+        tuple(map(field_name, asked.names)),
+        islice((asked.row(row) for row in rows if asked.keep(row)), query.limit),
+        is_long=True,
+    )
 
 
 def moment(clause: MomentClause | None) -> At | None:

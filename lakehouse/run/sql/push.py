@@ -20,6 +20,7 @@ from lakehouse.ksql.syntax.statement import Query
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.row import net_changes
+from lakehouse.plan.names.field import field_name
 from lakehouse.run.sql import computed, records
 from lakehouse.run.sql.pull import Reading, Row, reading, value_of
 from lakehouse.run.sql.records import Wait
@@ -48,7 +49,7 @@ def push(query: Query, script: Script, layout: Layout, wait: Wait = pause) -> An
         rows: Iterator[tuple[object, ...]] = (asked.row(row) for row in coming if asked.keep(row))
     else:
         rows = _changes(of, asked, layout, wait, earliest)
-    return Answer(asked.names, islice(rows, query.limit), ends=False)
+    return Answer(tuple(map(field_name, asked.names)), islice(rows, query.limit), ends=False)
 
 
 def _changes(of: Entry, asked: Reading, layout: Layout, wait: Wait, earliest: bool) -> Iterator[tuple[object, ...]]:

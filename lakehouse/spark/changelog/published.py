@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.formats.encode import encode_key, encode_value
-from lakehouse.formats.epoch import plain_format
 from lakehouse.kafka.covers import NextOffsets
 from lakehouse.kafka.headers import ACCUMULATORS, EVENT_TIME, FORMAT, ORIGIN, POSITION
 from lakehouse.kafka.produce import ProducerRecord, StateRecord
@@ -21,7 +20,7 @@ from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.properties import NEEDED, SKIP
 from lakehouse.plan.app import named_window, read_window
 from lakehouse.plan.operator import WINDOW_COLUMNS
-from lakehouse.plan.schema import Column, base_type
+from lakehouse.plan.schema import EPOCH, NAMED, Column, base_type
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import meetings
 from lakehouse.plan.table import Sink, Table
@@ -47,7 +46,7 @@ def key_format(columns: tuple[Column, ...], beside: str = "json", given: str = "
     if given and columns[-1].name not in WINDOW_COLUMNS:
         return given
     simple = len(columns) == 1 and base_type(columns[0].type) in ("string", "int", "bigint", "double", "binary")
-    return "kafka" if simple else "json+epoch" if plain_format(beside)[1] else "json"
+    return "kafka" if simple else "json" + "".join(part for part in (NAMED, EPOCH) if part in beside)
 
 
 def columns_of(spark: SparkSession, of: Stream | Table) -> tuple[tuple[Column, ...], tuple[Column, ...]]:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from lakehouse.errors import NotFound
 from lakehouse.lake.in_effect import in_effect
 from lakehouse.plan.origin import Source
+from lakehouse.semantics import ahead
 from lakehouse.semantics.epoch import EVER
 from lakehouse.semantics.position import Identity
 from lakehouse.spark.bronze import bronze, interventions
@@ -38,7 +39,16 @@ def rows(lake: OpenLake, source: Source, fixes: Sequence[FixedBytes]) -> DataFra
         raise NotFound(f"stream {source.name!r} has no quarantine: none of its records was bad.")
     made = lake.spark.createDataFrame([(f.topic_id, f.partition, f.offset, f.key, f.value) for f in fixes], BYTES)
     there = lake.read(lake.layout.quarantine(source.name)).drop("key", "value", "reason")
+    if source.max_ahead is not None:
+        there = _marked(there)
     return there.join(F.broadcast(made), list(IDENTITY)).select(*bronze.COLUMNS)
+
+
+def _marked(there: DataFrame) -> DataFrame:
+    """Rows with the header of fixed ones, whose event time is not judged again."""
+    mark = F.struct(F.lit(ahead.HEADER).alias("key"), F.lit(None).cast("binary").alias("value"))
+    headers = F.coalesce("headers", F.array().cast(there.schema["headers"].dataType))
+    return there.withColumn("headers", F.concat(headers, F.array(mark)))
 
 
 def identities(rows: DataFrame) -> list[Identity]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.plan.origin import JSON_FORMATS, Source
-from lakehouse.plan.schema import HEADERS_TYPE, NESTED_TYPES, ORDINALS_TYPE, base_type
+from lakehouse.plan.origin import Source
+from lakehouse.plan.schema import HEADERS_TYPE, JSON_FORMATS, NESTED_TYPES, ORDINALS_TYPE, base_type
 from lakehouse.plan.schema import Column as PlanColumn
+from lakehouse.semantics import ahead
 from lakehouse.spark.expressions import column_of
 from lakehouse.spark.kafka_times import kafka_said
 from lakehouse.spark.key_column import key_value
@@ -33,6 +34,7 @@ def decoded(source: Source, bronze: DataFrame) -> DataFrame:
         F.coalesce(kafka_said("timestamp", "headers"), F.unix_millis("timestamp")).alias("rowtime"),
         F.col("partition").alias("rowpartition"), F.col("offset").alias("rowoffset"),
         *([F.col("headers").alias("_headers")] if source.headers else []),
+        *([judged_by().alias("_judged_by")] if source.max_ahead is not None else []),
     )  # fmt: skip
     if apart := key.apart | value.apart:
         frame = frame.withColumns(apart)
@@ -42,7 +44,8 @@ def decoded(source: Source, bronze: DataFrame) -> DataFrame:
     if source.headers:
         headers = F.coalesce(F.col("_headers"), F.array().cast(HEADERS_TYPE))
         visible.append(F.when(~F.col("_tombstone"), headers).alias(source.headers))
-    own = ("_null_key", "_tombstone", "_bad", "_position", "_topic_id", "rowtime", "rowpartition", "rowoffset")
+    judged = ("_judged_by",) if source.max_ahead is not None else ()
+    own = (*judged, "_null_key", "_tombstone", "_bad", "_position", "_topic_id", "rowtime", "rowpartition", "rowoffset")
     frame = frame.select(*visible, *own)
     if source.event_time is not None:
         time = column_of(source.event_time)
@@ -52,7 +55,18 @@ def decoded(source: Source, bronze: DataFrame) -> DataFrame:
         own_time = F.col("_tombstone") | F.col("_bad")
         frame = frame.withColumn("rowtime", F.when(own_time, F.col("rowtime")).otherwise(time))
     no_time = F.coalesce(~in_range(F.col("rowtime")), F.lit(source.event_time is not None))
-    return frame.withColumn("_bad", F.col("_bad") | no_time)
+    if source.max_ahead is not None:
+        # Both lie in the years 1 to 9999 where it counts, so their difference is a number.
+        possible = F.when(in_range(F.col("rowtime")), F.col("rowtime"))
+        too_far = ~F.col("_tombstone") & (possible - F.col("_judged_by") > source.max_ahead)
+        no_time = no_time | F.coalesce(too_far, F.lit(False))
+    return frame.withColumn("_bad", F.col("_bad") | no_time).drop("_judged_by")
+
+
+def judged_by() -> Column:
+    """The time, of a row of bronze, that its event time may be ahead of; null if it is not judged: see `ahead`."""
+    timestamp, fixed = F.unix_millis("timestamp"), F.exists("headers", lambda header: header["key"] == ahead.HEADER)
+    return F.when((timestamp != ahead.NO_TIMESTAMP) & ~F.coalesce(fixed, F.lit(False)), timestamp)
 
 
 def _position() -> Column:

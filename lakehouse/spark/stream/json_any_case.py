@@ -2,12 +2,14 @@
 
 Spark's from_json knows one case. A record in which the columns' names stand in another one gets them rewritten, in its
 text: in a JSON text only a name can be a quoted word before a colon. Where a name may belong to an object inside, or is
-written with escapes, Python reads the record: `lakehouse.formats.json_value` has the rule. So it does where a number
-stands in quotes, or a whole number has a point. A property test holds both equal.
+written with escapes, or has signs that mean something in JSON, Python reads the record: `lakehouse.formats.json_value`
+has the rule. So it does where a number stands in quotes, or a whole number has a point. A property test holds both
+equal.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 
 from pyspark.sql import Column
@@ -21,6 +23,8 @@ from lakehouse.plan.schema import base_type, parse_type
 NESTED = r"\{[^{]*\{"
 BEFORE, AFTER = r'(?<=[{,\s])"', r'"(?=\s*:)'
 ESCAPED = "\\u"
+MAYBE_ESCAPED = re.compile(r'["\\/\x00-\x1f]|[^\x00-\x7e]')  # characters that are written with a backslash, or may be
+SIGNS = re.compile(r"[,:\[\]{}]")  # a name of them may stand between two others' quotes
 
 
 def json_any_case(
@@ -36,13 +40,14 @@ def json_any_case(
     a text is for Python in any case.
     """
     columns = list(columns)
-    names = "|".join(sorted({name for column in columns for name in _names(column)}))
+    fields = [column.in_topic for column in columns]
+    names = "|".join(sorted({pattern(name) for field in fields for name in _names(field)}))
     other = text.rlike(f"{BEFORE}(?!(?:{names}){AFTER})(?i:{names}){AFTER}")
     renamed = text
-    for column in columns:
-        renamed = F.regexp_replace(renamed, f"{BEFORE}(?i:{column.name}){AFTER}", f'"{column.name}"')
+    for field in fields:
+        renamed = F.regexp_replace(renamed, f"{BEFORE}(?i:{pattern(field.name)}){AFTER}", f'"{_literal(field.name)}"')
     unclear = own | (other & text.rlike(NESTED)) | text.contains(ESCAPED)
-    if loose := _loose_numbers(columns):
+    if loose := _loose_numbers(fields):
         unclear |= text.rlike(loose)
     slow = F.coalesce(unclear, F.lit(False))
     return quick_or_careful(F.when(other, renamed).otherwise(text), text, columns, from_json, in_python, slow)
@@ -69,6 +74,32 @@ def quick_or_careful(
     return F.struct(*values, corrupt.alias("_corrupt"))
 
 
+def odd_names(text: Column, columns: Iterable[PlanColumn]) -> Column | None:
+    """Say which texts may have fields whose names no pattern finds; None where there are none.
+
+    They are written with escapes, or have signs that mean something in JSON.
+    """
+    known = {name for column in columns for name in _names(column.in_topic)}
+    if has_signs(columns):
+        return F.lit(True)
+    return text.contains("\\") if any(map(MAYBE_ESCAPED.search, known)) else None
+
+
+def has_signs(columns: Iterable[PlanColumn]) -> bool:
+    """Say whether a field's name may stand between two others' quotes."""
+    return any(not name or SIGNS.search(name) for column in columns for name in _names(column.in_topic))
+
+
+def pattern(name: str) -> str:
+    """Return a pattern of Java's for a name."""
+    return re.sub(r"[^A-Za-z0-9_]", lambda sign: f"\\x{{{ord(sign[0]):x}}}", name)
+
+
+def _literal(name: str) -> str:
+    """A name as what stands for a match."""
+    return name.replace("\\", "\\\\").replace("$", "\\$")
+
+
 def _names(column: PlanColumn) -> Iterable[str]:
     """The names of a column and of the struct fields in it."""
     yield column.name
@@ -82,7 +113,8 @@ def _loose_numbers(columns: Iterable[PlanColumn]) -> str:
     for column in columns:
         _find_numbers(column.name, parse_type(column.type), "", found)
     return "|".join(
-        f'{BEFORE}(?i:{"|".join(sorted(names))})"\\s*:\\s*{written}' for written, names in sorted(found.items())
+        f'{BEFORE}(?i:{"|".join(sorted(map(pattern, names)))})"\\s*:\\s*{written}'
+        for written, names in sorted(found.items())
     )
 
 

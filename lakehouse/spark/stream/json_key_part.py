@@ -26,7 +26,7 @@ class JsonKeyPart(JsonPart):
     def bytes(self) -> Column:
         text = super().bytes.cast("string")
         plain = F.replace(F.replace(text, F.lit("\\\\"), F.lit("")), F.lit('\\"'), F.lit(""))
-        begin = f"{{{json.dumps(self.columns[0].name, ensure_ascii=False)}:"
+        begin = f"{{{json.dumps(self.columns[0].in_topic.name, ensure_ascii=False)}:"
         around = F.concat(F.lit(begin), text, F.lit("}")).cast("binary")
         # Most keys are objects: then nothing else is looked at.
         return F.when(text.endswith("}"), super().bytes).when(plain.rlike(ONE_VALUE), around).otherwise(super().bytes)

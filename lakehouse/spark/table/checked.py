@@ -12,12 +12,14 @@ from typing import Any
 
 from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from sqlglot import exp
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.alert import Crossings
 from lakehouse.plan.app import App
 from lakehouse.plan.expression import Expression
+from lakehouse.plan.names.field import check_names
 from lakehouse.plan.operator import Having
 from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.place import Place, placed
@@ -92,9 +94,26 @@ def _check_table(spark: SparkSession, table: Table) -> None:
         _check_patterns(spark, what, item)
     try:
         _check_items(tables.empty_stream(spark, table.stream), what, of_stream)
-        _check_items(spark.createDataFrame([], tables.schema(spark, table)), what, having)
+        kept = tables.schema(spark, table)
+        for column in kept:
+            _check_names(column.dataType, f"{what}: column {column.name!r}")
+        _check_items(spark.createDataFrame([], kept), what, having)
     except AnalysisException as error:
         raise PlanError(f"{what}: Spark can't take it: {_reason(error)}") from error
+
+
+def _check_names(kind: DataType, what: str) -> None:
+    """Raise PlanError for names inside a type that Delta's tables can't have."""
+    match kind:
+        case StructType():
+            check_names(kind.names, what)
+            for field in kind:
+                _check_names(field.dataType, what)
+        case ArrayType():
+            _check_names(kind.elementType, what)
+        case MapType():
+            _check_names(kind.keyType, what)
+            _check_names(kind.valueType, what)
 
 
 def _check_items(frame: DataFrame, what: str, items: Iterable[Expression]) -> None:

@@ -14,11 +14,10 @@ from lakehouse.lake.place import quarantine_of
 from lakehouse.model.model import EVENT_TIME, time_refusal
 from lakehouse.plan.origin import Source
 from lakehouse.semantics.epoch import Progress
-from lakehouse.semantics.years import in_range
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.functions import over_arrow
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.stream.decoded import decoded
+from lakehouse.spark.stream.decoded import decoded, judged_by
 from lakehouse.spark.transaction import append, new_table
 
 SCHEMA = f"{bronze.SCHEMA}, reason string"
@@ -41,7 +40,7 @@ def bad_records(source: Source, rows: DataFrame, shared: DataFrame | None = None
     flagged = (decoded(source, rows) if shared is None else shared).where("_bad")
     flagged = flagged.select("_position.*", F.col("rowtime").alias("ms"), F.col("_tombstone").alias("own"))
     bad = rows.join(flagged.select("partition", "offset", "tick", "ms", "own"), ["partition", "offset", "tick"])
-    time = _time_reason(source)(F.struct("ms", "own"))
+    time = _time_reason(source)(F.struct("ms", "own", judged_by().alias("judged_by")))
     other = F.lit(EVENT_TIME.format(source.event_time) if source.event_time else "value: does not fit the schema")
     reason = F.coalesce(_reason(source, "key")(F.col("key")), _reason(source, "value")(F.col("value")), time, other)
     return bad.withColumn("reason", reason).orderBy("tick", *key).select(*bronze.COLUMNS, "reason")
@@ -58,12 +57,15 @@ def _reason(source: Source, part: str) -> Callable[[Column], Column]:
 
 
 def _time_reason(source: Source) -> Callable[[Column], Column]:
-    """Return the column function, of a time and whether it is the record's own, that says why it is bad, or null."""
+    """Return the column function that says why a time is bad, or null.
+
+    Of a time, whether it is the record's own, and the time that it is judged by.
+    """
 
     def reason(batch: pa.Array) -> pa.Array:
         rows = batch.to_pylist()
         found = [
-            None if row["ms"] is None or in_range(row["ms"]) else time_refusal(source, row["ms"], own=row["own"])
+            None if row["ms"] is None else time_refusal(source, row["ms"], row["judged_by"], own=row["own"])
             for row in rows
         ]
         return pa.array(found, type=pa.string())

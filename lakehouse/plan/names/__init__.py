@@ -1,0 +1,1 @@
+"""The names of columns, and of the fields in topics that they are read from."""

@@ -1,0 +1,59 @@
+"""How a scenario writes keys and values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakehouse.model.event import unhashable
+from lakehouse.plan.app import App, named_window, read_window
+from lakehouse.plan.names.field import field_name
+from lakehouse.plan.operator import WINDOW_COLUMNS
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
+from lakehouse.run.scenario.as_written import plain
+from lakehouse.run.scenario.field_names import are_escaped
+from lakehouse.semantics.changelog import Key
+from lakehouse.semantics.moment import milliseconds
+from lakehouse.semantics.window import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """How a scenario writes keys: the columns without those of the window, and the type of the windows if any."""
+
+    columns: tuple[str, ...]
+    window: str | None = None
+
+    def shown(self, key: Key | None) -> dict[str, Any]:
+        """Return a key, with its window beside it."""
+        if key is None or self.window is None:
+            return {"key": key_value(self.columns, key)}
+        *columns, start, end = key
+        return {"key": key_value(self.columns, tuple(columns)), "window": self.bounds(*map(milliseconds, (start, end)))}
+
+    def bounds(self, start: int, end: int) -> dict[str, Any]:
+        """Return a window of milliseconds."""
+        return {"start": start, "end": end, "type": self.window}
+
+
+def keys_of(of: Stream | Table) -> Keys:
+    """Return how the keys of a stream or a table are written."""
+    window = read_window(of) if isinstance(of, Stream) else named_window(of)
+    if window is None:
+        return Keys(of.key)
+    return Keys(of.key[: -len(WINDOW_COLUMNS)], "session" if isinstance(window, Session) else "time")
+
+
+def keys_in(app: App, of: Stream | Table) -> Keys:
+    """Return how a scenario writes them, with the names of fields."""
+    keys = keys_of(of)
+    return replace(keys, columns=tuple(map(field_name, keys.columns))) if are_escaped(app, of) else keys
+
+
+def key_value(columns: tuple[str, ...], key: Key | None) -> Any:
+    """Return a key as a scenario writes it: one column as its value, several, or a struct, as an object."""
+    if key is None:
+        return None
+    parts = {name: plain(unhashable(part)) for name, part in zip(columns, key, strict=True)}
+    return parts if len(parts) > 1 else parts[columns[0]]

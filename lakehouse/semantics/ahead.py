@@ -1,0 +1,28 @@
+"""A time from the future: an event time that lies too far ahead of its record's own timestamp.
+
+One such record would close every window for ever. It is judged by the record alone, never by a machine's clock, so that
+a rebuild gives the same. A record to which Kafka gave no timestamp (-1) has nothing to be judged by, and counts. So
+does one that was fixed by hand: a person has decided about it, and a fixed record moves no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lakehouse.semantics.moment import moment
+
+NO_TIMESTAMP = -1
+HEADER = "lakehouse.fixed"  # of a fixed record
+
+
+def is_judged(timestamp: int, headers: Iterable[tuple[str, bytes | None]]) -> bool:
+    """Say whether a record's event time is compared with its own timestamp (milliseconds, as bronze holds it)."""
+    return timestamp != NO_TIMESTAMP and all(name != HEADER for name, _ in headers)
+
+
+def refusal(what: str, limit: str, ms: int, timestamp: int) -> str:
+    """Return the message about an event time too far ahead; the part before "; found" is the same for all of them."""
+    times = (moment(of).replace(tzinfo=None).isoformat() for of in (ms, timestamp))
+    return "{} is more than {} ahead of the record's own timestamp; found {}Z, the record's is {}Z".format(
+        what, limit, *times
+    )
