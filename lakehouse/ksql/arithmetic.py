@@ -58,13 +58,13 @@ def computed(sign: str, left: Sql, right: Sql, at: int) -> Sql:
 
 
 def like_pattern(pattern: str, escape: str | None, at: int) -> str:
-    """Return a pattern for Spark, whose escape character is the backslash."""
+    """Return a pattern for Spark, whose escape character is the backslash. What follows an escape is itself."""
     made, rest = "", iter(pattern)
     for character in rest:
         if character == escape:
             following = next(rest, None)
-            if following not in ("%", "_", escape):
-                raise SqlError("the escape character stands before %, _ or itself", at)
+            if following is None:
+                raise SqlError("a LIKE pattern must not end with its escape character", at)
             made += following if following not in ("%", "_", "\\") else f"\\{following}"
         else:
             made += "\\\\" if character == "\\" else character

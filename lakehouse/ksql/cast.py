@@ -107,6 +107,11 @@ def _depth(kind: Kind) -> int:
     return 1 + max(map(_depth, kind.inner), default=0)
 
 
+def as_moment(at: int, of: Sql, kind: Kind) -> Sql:
+    """Return a text as the moment that a function takes. Raises SqlError for a text in quotes that is none."""
+    return cast(of, kind, at) if of.literal is None else moment_literal(of.literal, kind, at)
+
+
 def as_times(one: t.Expr, other: t.Expr, left: Sql, right: Sql) -> tuple[Sql, Sql]:
     """Return two values that are compared: a text in quotes beside ROWTIME or a window's bound is read as a time."""
     return _time(left, one.at, other), _time(right, other.at, one)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.arithmetic import computed, element_at, like_pattern
-from lakehouse.ksql.cast import as_times, cast
+from lakehouse.ksql.cast import as_moment, as_times, cast
 from lakehouse.ksql.coerced import coerced, common, comparable, fitted, has_map_inside, together
 from lakehouse.ksql.function import call
 from lakehouse.ksql.function.moment import WITH_UNIT
@@ -267,7 +268,7 @@ class Visible:
         if node.name in WITH_UNIT and given and isinstance(given[0], t.Name) and given[0].of is None:
             given[0] = t.Value(given[0].name, at=given[0].at)
         try:
-            return call.made(node.name, [self._argument(item) for item in given], node.at)
+            return call.made(node.name, [self._argument(item) for item in given], node.at, partial(as_moment, node.at))
         except SqlError as error:
             error.at = error.at or node.at
             raise

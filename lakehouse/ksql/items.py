@@ -133,3 +133,20 @@ def aggregates_in(node: t.Expr) -> list[t.Call]:
 def table_functions_in(node: t.Expr) -> list[t.Call]:
     """Return the calls of functions that give several rows."""
     return [part for part in node.walk() if isinstance(part, t.Call) and part.name in TABLE_FUNCTIONS]
+
+
+def check_places(node: t.Expr) -> None:
+    """Raise SqlError for a function of several rows where it can't stand: in CASE, a lambda, another such one."""
+    for around in node.walk():
+        match around:
+            case t.CaseOf():
+                where = "cannot be used in CASE: the rows that it gives would not depend on the condition"
+            case t.Lambda():
+                where = "cannot be used in a lambda"
+            case t.Call() if around.name in TABLE_FUNCTIONS:
+                where = f"cannot be nested: {around.name} gives several rows already"
+            case _:
+                continue
+        inner = [call for part in around.parts() for call in table_functions_in(part)]
+        if inner:
+            raise SqlError(f"table functions {where}. Select {inner[0].name}(...) in a stream before", inner[0].at)

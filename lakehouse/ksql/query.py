@@ -12,7 +12,7 @@ from lakehouse.ksql.expression import Seen, Visible
 from lakehouse.ksql.function.collection import choices
 from lakehouse.ksql.function.sql import Sql, column
 from lakehouse.ksql.grouped import grouped
-from lakehouse.ksql.items import NamedItem, Side, aggregates_in, named_items, table_functions_in
+from lakehouse.ksql.items import NamedItem, Side, aggregates_in, check_places, named_items, table_functions_in
 from lakehouse.ksql.joined import joined
 from lakehouse.ksql.joining import Joined, JoinKey, free
 from lakehouse.ksql.syntax import tree as t
@@ -152,6 +152,8 @@ def exploded(stream: Stream, items: list[NamedItem], scope: Visible) -> tuple[St
     if not calls:
         return stream, scope
     arrays = []
+    for item in items:
+        check_places(item.expression)
     for call in calls:
         if len(call.arguments) != 1 or (of := scope.sql(call.arguments[0])).kind.name != "ARRAY":
             raise SqlError(f"{call.name} takes one array", call.at)

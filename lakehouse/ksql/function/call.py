@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.aggregate import AGGREGATES
 from lakehouse.ksql.function.record import Argument, LambdaSql
 from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.function.table import FUNCTIONS, NOT_HERE, TABLE_FUNCTIONS
+from lakehouse.ksql.syntax import kind as k
+from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.plan.refused.near import near
+
+AsMoment = Callable[[Sql, Kind], Sql]
+_MOMENTS = {"date": k.DATE, "time": k.TIME, "timestamp": k.TIMESTAMP}
 
 # Functions of ksqlDB that without an argument give the time of the day they run; and how a record's time is written.
 NO_CLOCK = {"UNIX_TIMESTAMP": "", "UNIX_DATE": ": UNIX_DATE(FROM_DAYS(CAST(ROWTIME / 86400000 AS INT)))"}
 
 
-def made(name: str, arguments: Sequence[Argument], at: int) -> Sql:
-    """Return a call as Spark SQL. Raises SqlError for a function that does not exist, or does not take these types."""
+def made(name: str, arguments: Sequence[Argument], at: int, as_moment: AsMoment | None = None) -> Sql:
+    """Return a call as Spark SQL. Raises SqlError for a function that does not exist, or does not take these types.
+
+    as_moment: reads a text as a DATE, TIME or TIMESTAMP, where the function takes one, as ksqlDB does.
+    """
     record = FUNCTIONS.get(name)
     if record is None:
         raise SqlError(unknown(name), at)
     for form in record.forms:
         if form.fits(arguments):
             return form.made(arguments)
+    for form in record.forms:
+        if as_moment is None:
+            break
+        read = [_read(argument, word, as_moment) for argument, word in zip(arguments, form.takes, strict=False)]
+        if len(read) == len(arguments) and form.fits(read):
+            return form.made(read)
     if not arguments and name in NO_CLOCK:
         instead = f"use ROWTIME{NO_CLOCK[name]}"
         raise SqlError(f"{name}() reads a clock, and a replay would give another table: {instead}", at)
@@ -30,6 +44,13 @@ def made(name: str, arguments: Sequence[Argument], at: int) -> Sql:
         f"function '{name}' does not accept parameters ({', '.join(map(_shown, arguments))})", at,
         expected=" or ".join(f"({', '.join(form.takes)})" for form in record.forms),
     )  # fmt: skip
+
+
+def _read(argument: Argument, word: str, as_moment: AsMoment) -> Argument:
+    kind = _MOMENTS.get(word)
+    if kind is None or isinstance(argument, LambdaSql) or argument.kind != k.STRING:
+        return argument
+    return as_moment(argument, kind)
 
 
 def unknown(name: str) -> str:

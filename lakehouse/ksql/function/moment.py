@@ -144,7 +144,9 @@ FUNCTIONS: tuple[Function, ...] = (
             (f"DATEADD(HOURS, 50, {_D})", "2020-03-01"),
             (f"DATEADD(YEARS, 1, {_D})",
             "2021-02-28"))),
-            ("DATESUB", "-", k.DATE, ((f"DATESUB(WEEKS, 1, {_D})", "2020-02-21"),)),
+            ("DATESUB", "-", k.DATE, (
+                (f"DATESUB(WEEKS, 1, {_D})", "2020-02-21"), ("DATESUB(DAYS, 1, '2020-03-01')", "2020-02-29"),
+            )),
             ("TIMEADD", "+", k.TIME, (
                 ("TIMEADD(HOURS, 20, PARSE_TIME('10:30', 'HH:mm'))", 23_400_000),
                 ("TIMEADD(DAYS, 40, PARSE_TIME('10:30', 'HH:mm'))", 37_800_000),
