@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from sqlglot import exp
@@ -47,7 +47,14 @@ def evaluate(item: Expression, values: ColumnValues) -> Any:
 
 @lru_cache(maxsize=4096)
 def _compiled(text: str, types: tuple[Column, ...]) -> Evaluator:
-    return _compile(as_one_type(Expression(text).written, types))
+    try:
+        return _compile(as_one_type(Expression(text).written, types))
+    except NeedsSpark as error:
+        return partial(_silent, str(error))  # kept as the others are: a record more costs nothing
+
+
+def _silent(message: str, values: ColumnValues) -> Any:
+    raise NeedsSpark(message)
 
 
 def _compile(node: exp.Expression) -> Evaluator:

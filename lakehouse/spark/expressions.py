@@ -49,7 +49,7 @@ MOMENTS = {
 }  # fmt: skip
 BOUND = "_lakehouse_bound"  # a variable that stands for what was computed
 # Spark knows names in single quotes, $['user-id']; ksqlDB's are in double ones, which Spark reads as no path: a null.
-JSON_PATH = r"""regexp_replace(`0`, '\\["([^"\'?]+)"\\]', '[\'$1\']')"""
+JSON_NAME = re.compile(r"""\["([^"'?]+)"\]""")
 TIME_ALONE = r"^[\x00-\x20]*(T|[+-]?[0-9]+:)"
 
 
@@ -87,7 +87,7 @@ def _guarded(tree: Any) -> Any:
     if kind == "Cast":
         return _cast(tree, children[0])
     if name == "get_json_object" and len(children) == 2:
-        return _exact(json_numbers.AT_PATH, children)
+        return _exact(json_numbers.AT_PATH, [children[0], _path(children[1])])
     if name == "map" and all(map(_is_value, children)):
         # The options of a function, which Spark takes only as they are written; values can't raise.
         return tree
@@ -98,8 +98,6 @@ def _guarded(tree: Any) -> Any:
     if name in ("element_at", "try_element_at") and made[-1].getClass().getSimpleName() != "Literal":
         # The smallest INT passes Spark's check of the index: it reads outside the array, and the JVM crashes (SIGSEGV).
         made[-1] = _filled(f"if(cast(`0` AS string) = '{-(2**31)}', null, `0`)", [made[-1]])
-    elif name == "get_json_object" and len(made) == 2:
-        made[1] = _filled(JSON_PATH, [made[1]])
     elif not (name.removeprefix("try_").startswith("to_timestamp") and len(made) > 1):
         for place in MOMENTS.get(name or kind, ()):
             if place < len(made):
@@ -118,6 +116,15 @@ def _guarded(tree: Any) -> Any:
     conditions.append(refused(name or kind, [_text(child) for child in made], by_interval=by_interval))
     condition = " OR ".join(filter(None, conditions))
     return _unless(condition, tree, made, measured) if condition else _tried(tree)
+
+
+def _path(tree: Any) -> Any:
+    """A path of get_json_object with its names in single quotes, where it stands in the declaration."""
+    path = _text(tree)
+    if path is None or not JSON_NAME.search(path):
+        return tree
+    quoted = JSON_NAME.sub(r"['\1']", path).replace("\\", r"\\").replace("'", r"\'")
+    return _parsed(f"'{quoted}'")
 
 
 def _cast(tree: Any, child: Any) -> Any:
