@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -178,22 +180,33 @@ def test_names_that_try_to_break_out_are_refused_or_plain(
     monkeypatch.chdir(tmp_path)
     quoted = f"`{name.replace('`', '``')}`"
     for text in (
-        f"CREATE TABLE {quoted} (id INT PRIMARY KEY, a INT) WITH (kafka_topic='t', value_format='JSON');",
-        f"CREATE STREAM s (id INT KEY, {quoted} INT) WITH (kafka_topic='t', value_format='JSON');",
-        f"CREATE STREAM s (id INT KEY, a STRUCT<{quoted} INT>) WITH (kafka_topic='t', value_format='JSON');",
         f"CREATE TABLE t (id INT PRIMARY KEY, a INT) WITH (kafka_topic='{text_in(name)}/', value_format='JSON');",
         f"CREATE TABLE t (id INT, a INT) WITH (kafka_topic='t', key='{text_in(name)}', value_format='JSON');",
         f"CREATE STREAM s (a INT) WITH (kafka_topic='t', timestamp='{text_in(name)}', value_format='JSON');",
-        f"{SOURCE}CREATE STREAM u AS SELECT a AS {quoted} FROM s;",
         f"{SOURCE}CREATE STREAM u WITH (kafka_topic='{text_in(name)}/') AS SELECT a FROM s;",
         f"{SOURCE}CREATE STREAM u AS SELECT a, {quoted} FROM s;",
         f"{SOURCE}CREATE STREAM u AS SELECT {quoted}(a) AS c FROM s;",
-        f"{SOURCE}CREATE TABLE u AS SELECT a, COUNT(*) AS {quoted} FROM s GROUP BY a;",
         f"{SOURCE}INSERT INTO {quoted} SELECT a FROM s;",
         f"DROP TABLE {quoted};",
     ):
         with pytest.raises(LakehouseError):
             Script().run(text)
+    # A name of a column, a field or a table may be anything: what becomes of it is plain.
+    for text in (
+        f"CREATE TABLE {quoted} (id INT PRIMARY KEY, a INT) WITH (kafka_topic='t', value_format='JSON');",
+        f"CREATE STREAM s (id INT KEY, {quoted} INT) WITH (kafka_topic='t', value_format='JSON');",
+        f"CREATE STREAM s (id INT KEY, a STRUCT<{quoted} INT>) WITH (kafka_topic='t', value_format='JSON');",
+        f"{SOURCE}CREATE STREAM u AS SELECT a AS {quoted} FROM s;",
+        f"{SOURCE}CREATE TABLE u AS SELECT a, COUNT(*) AS {quoted} FROM s GROUP BY a;",
+    ):
+        script = Script()
+        with suppress(LakehouseError):
+            script.run(text)
+        for entry in script.catalog.declared.values():
+            columns = entry.made.node.columns
+            names = [entry.name, *(column.name for column in columns)]
+            assert [name for name in names if not re.fullmatch(r"\w+", name, re.ASCII)] == []
+            assert all(re.fullmatch(r"[\w<>:, ]*", column.type, re.ASCII) for column in columns)
     assert list(tmp_path.iterdir()) == []
 
 
