@@ -122,6 +122,16 @@ class Catalog:
         written = [of for of in self.declared.values() if queries(of) and of.topic == topic]
         return next((of for of in written if of.name != name), None)
 
+    def unread(self) -> tuple[str, ...]:
+        """Return a sentence for each stream over a topic that queries insert into: its own records are not read."""
+        return tuple(
+            f"stream {of.name}: INSERT INTO {of.name} SELECT makes it what these queries insert. Records that topic "
+            f"{of.topic!r} has from elsewhere are not read: declare them as a stream of another name and topic, and "
+            f"insert that, too."
+            for of in self.declared.values()
+            if of.query is None and of.inserts
+        )
+
     def reached(self, query: Query) -> set[str]:
         """Return the names of all that a query reads, directly or through others."""
         found: set[str] = set()

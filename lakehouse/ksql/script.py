@@ -127,7 +127,7 @@ class Script:
                 "the statements keep nothing: a stream alone is only a way to read a topic. Add a table, or CREATE "
                 "STREAM ... AS SELECT."
             )
-        return app(*parts)
+        return replace(app(*parts), notes=self.catalog.unread())
 
     def inserted(self) -> list[dict[str, Any]]:
         """Return the records of INSERT INTO ... VALUES, as a scenario has them. Raises SqlError, NeedsSpark."""

@@ -32,12 +32,16 @@ from lakehouse.semantics.windowed_key import window_of
 
 @dataclass(frozen=True, slots=True, repr=False)
 class App(Declaration):
-    """An application: the tables that are kept, and the topics that are published."""
+    """An application: the tables that are kept, and the topics that are published.
+
+    notes: warnings of who declared it, about what the plan does not show.
+    """
 
     tables: tuple[Table, ...]
     sinks: tuple[Sink, ...] = ()
     sources: tuple[Source, ...] = field(default=())
     functions: tuple[FunctionSink, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def table(self, name: str) -> Table:
         """Return a table by its name, in any case if no other differs in case alone; PlanError if there is none."""
@@ -54,7 +58,7 @@ class App(Declaration):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is allowed and rarely meant, as sentences: `plan` and the start of a run tell them."""
-        return tuple(
+        return self.notes + tuple(
             f"table {table.name!r}: {text}"
             for table in self.tables
             for operator in table.operators

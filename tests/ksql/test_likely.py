@@ -31,6 +31,10 @@ OVER = "CREATE STREAM x (id INT KEY, a {}) WITH (kafka_topic='x', value_format='
         (OF_ALL.format('id, name FROM s WHERE name = "Rome"'), '"Rome"', "A text stands in single quotes: 'Rome'"),
         (OF_ALL.format("id, amount FROM s ORDER BY amount"), "BY", "There is no ORDER BY"),
         (OF_ALL.format("id, name COUNT(amount) FROM s"), "(amount", "A comma is missing before COUNT(...)"),
+        (OF_ALL.format("id FROM (SELECT id FROM s)"), "(SELECT", "There is no query inside of a query"),
+        (OF_ALL.format("id FROM s UNION SELECT id FROM s"), "SELECT", "INSERT INTO ... SELECT adds"),
+        (OF_ALL.format("id FROM s UNION ALL SELECT id FROM s"), "", "INSERT INTO ... SELECT adds"),
+        (BY_ID.replace("GROUP", "WINDOW SLIDING (SIZE 1 HOUR) GROUP").format("COUNT(*)"), "(SIZE", "TUMBLING, HOPPING"),
         (OF_ALL.format("id, IF(amount > 1, 1, 2) AS x FROM s"), "IF", "use CASE WHEN"),
         (BY_ID.replace("GROUP BY id", "GROUP BY id HAVING COUNT(*) > 1 WHERE amount > 1").format("COUNT(*)"), "WHERE",
          "WHERE stands before GROUP BY"),
@@ -50,3 +54,14 @@ def test_a_wrong_statement_is_told_what_it_means(statement: str, word: str, mean
     assert meant in str(caught.value)
     *_, shown, arrow = str(caught.value).splitlines()
     assert not word or shown[arrow.index("^") :].startswith(word)
+
+
+def test_records_of_a_topic_that_an_insert_hides_are_told() -> None:
+    script = Script()
+    script.run(STREAM + STREAM.replace("STREAM s", "STREAM o").replace("'s'", "'o'"))
+    script.run("CREATE TABLE t AS SELECT id, COUNT(*) AS c FROM o GROUP BY id;")
+    assert script.app().warnings == ()
+    script.run("INSERT INTO o SELECT * FROM s;")
+    (warning,) = script.app().warnings
+    assert warning.startswith("stream O: ")
+    assert "'o' has from elsewhere are not read" in warning

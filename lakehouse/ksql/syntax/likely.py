@@ -43,6 +43,12 @@ def meant(text: str, at: int, found: str, expected: set[str]) -> str:
         return " There is no ORDER BY: rows come as records do. TOPK keeps the largest, and readers of the table sort."
     if found.upper() == "WHERE":
         return " WHERE stands before GROUP BY and HAVING."
+    if found == "(" and re.search(r"\bWINDOW\s+\w+$", before, re.IGNORECASE):
+        return " A window is TUMBLING, HOPPING or SESSION."
+    if found == "(" and re.search(r"\b(FROM|JOIN)$", before, re.IGNORECASE):
+        return " There is no query inside of a query: declare it by CREATE STREAM ... AS SELECT, and read that."
+    if found.upper() in ("SELECT", "ALL") and re.search(r"\bUNION$", before, re.IGNORECASE):
+        return " There is no UNION: INSERT INTO ... SELECT adds the records of another query to a stream."
     if found == "(" and (call := _last_word(before)):
         return f" A comma is missing before {call}(...)."
     # The word before is taken as a name (FROM s WERE ...), so the error comes one word late.

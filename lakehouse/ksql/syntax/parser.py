@@ -89,7 +89,8 @@ def _unexpected(error: UnexpectedInput, text: str) -> SqlError:
     else:
         names, found = set(), "the end of the statement"
     keywords = [word for name in names if (word := _word(name)).isupper()]
-    meant = (near(found, keywords) if found.isidentifier() else "") or likely.meant(text, at, found, set(keywords))
+    is_misspelt = found.isidentifier() and found.upper() not in ("SELECT", "ALL")
+    meant = (near(found, keywords) if is_misspelt else "") or likely.meant(text, at, found, set(keywords))
     names -= _names() if "IDENT" in names else set()
     words = sorted({word for name in names if (word := _word(name))}, key=lambda word: (word[0].isupper(), word))
     shown = words[:EXPECTED_MAX] if len(words) <= EXPECTED_MAX else [*words[:EXPECTED_MAX], "..."]
