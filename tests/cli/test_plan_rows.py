@@ -36,10 +36,10 @@ def test_a_plan_shows_the_first_rows_with_the_columns_that_differ(capsys):
 
 
 def test_a_plan_has_them_as_json_and_a_change_that_was_made_has_not(capsys):
-    show.as_json(as_object("visits", Backfilled(Difference(1, 0, 7, CHANGES), None), plan=True))
+    show.as_json(as_object(VISITS, Backfilled(Difference(1, 0, 7, CHANGES), None), plan=True))
     said = json.loads(capsys.readouterr().out)
     assert (said["changed"], said["changes"][1]["after"]) == (7, {"n": 2, "city": "Rome", "sum": "0.10"})
-    assert "changes" not in as_object("visits", Backfilled(Difference(1, 0, 7), 4), plan=False)
+    assert "changes" not in as_object(VISITS, Backfilled(Difference(1, 0, 7), 4), plan=False)
 
 
 def test_the_way_back_can_be_pasted_into_a_shell(capsys):
