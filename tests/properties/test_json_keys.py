@@ -65,8 +65,8 @@ def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None
     differences = []
     for row in published.rows(frame):
         source, record = sources[row["n"]], records[row["rowoffset"]]
-        if source.key[0].type == "date" and (record.key or b"").count(b'"id"') > 1:
-            continue  # a known difference: of a date that stands twice, Spark does not judge the first
+        if source.key[0].type in ("date", "timestamp") and (record.key or b"").count(b'"id"') > 1:
+            continue  # a known difference: of a moment that stands twice, Spark does not judge the first
         item = decode(source, record)
         if isinstance(item, Bad):
             same = bool(row["_bad"])
