@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from lakehouse.duration import UNITS_MS, duration_text
 from lakehouse.formats.shown import moment
-from lakehouse.lake.commit_log import local_log
+from lakehouse.lake.counted import kept_logs, newest_counts
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.reader import names, open_table
 
 MARGIN_MS = 10 * UNITS_MS["minute"]  # clocks of producers differ
 
@@ -42,13 +41,9 @@ class Ahead:
 def by_table(layout: Layout, now_ms: int | None = None) -> list[Ahead]:
     """Return the tables whose stream time is more than ten minutes ahead of the clock; read without Spark."""
     now = int(time.time() * 1000) if now_ms is None else now_ms
-    with_state = set(names(layout, "state"))
     found = []
-    for table in names(layout, "silver"):
-        name, path = (f"state.{table}", layout.state(table)) if table in with_state else (table, layout.silver(table))
-        ours = local_log(path, open_table(path, name).version()).back()
-        said = (one.metadata for one in ours if one.metadata.get("app") == f"lakehouse.{name}")
-        clock = next((one for one in said if "records" in one), {}).get("clock") or {}
+    for table, log, name in kept_logs(layout):
+        clock = newest_counts(log, name).get("clock") or {}
         times: dict[str, int] = clock.get("stream_times", {})
         partition = max(times, key=lambda part: times[part], default="")
         if partition and times[partition] > now + MARGIN_MS:
