@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode, decode_columns
+from lakehouse.formats.decode import decode, part_of
 from lakehouse.lake.layout import Layout
 from lakehouse.model import model
 from lakehouse.plan.app import App
@@ -93,13 +93,13 @@ class Bench:
 def bench(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     log = str(tmp_path / "decoded")
 
-    def logged(format: str, columns: Any, data: bytes | None) -> Any:
+    def logged(name: str, format: str, columns: Any, data: bytes | None) -> Any:
         if format == "delimited" and data is not None:
             with Path(log).open("a") as file:
                 file.write(data.decode() + "\n")
-        return decode_columns(format, columns, data)
+        return part_of(name, format, columns, data)
 
-    monkeypatch.setattr(part, "decode_columns", logged)
+    monkeypatch.setattr(part, "part_of", logged)
     return Bench(spark, tmp_path)
 
 
@@ -194,7 +194,7 @@ def test_nothing_is_held_after_an_error(bench: Bench, monkeypatch: pytest.Monkey
     bench.write(WIDE, records)
     with Silver(bench.lake, WIDE, lambda tick, count: None) as silver:
         with monkeypatch.context() as patched:
-            patched.setattr(*((writer, "merge") if where == "merge" else (part, "decode_columns")), failing(where))
+            patched.setattr(*((writer, "merge") if where == "merge" else (part, "part_of")), failing(where))
             with pytest.raises(Exception, match=f"{where} failed"):
                 silver.catch_up(1)
             bench.check_nothing_held()
