@@ -32,4 +32,10 @@ def check_late(columns: Iterable[str], table: str) -> None:
         f"Stop its job, remove the folder silver/{table} of the lake and run the application: the table and its late "
         "records are built from bronze."
     )
+    columns = list(columns)
     check_places(columns, f"late records of table {table!r}", do)
+    if "join_name" not in columns:
+        raise StorageError(
+            f"late records of table {table!r}: expected a column join_name, since those that come too late for a join "
+            f"are kept, too; an earlier release of lakehouse wrote them. {do}"
+        )

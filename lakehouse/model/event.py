@@ -20,7 +20,8 @@ from lakehouse.semantics.window import Span
 class Event:
     """A stream's record on its way through the steps. `values` holds all columns by lower-case name.
 
-    undo: a table's row that is taken out, see `lakehouse.plan.rows`.
+    undo: a table's row that is taken out, see `lakehouse.plan.rows`. clock: the partition whose clock it moves, if not
+    its own: see `lakehouse.plan.lineage.clocks`.
     """
 
     null_key: bool
@@ -30,11 +31,12 @@ class Event:
     record: Record
     position: Position
     undo: bool = False
+    clock: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """A record that came too late for a window (or, with `order_by`, at all: `span` is None)."""
+    """A record that came too late for a window; with `order_by`, or for a join of streams, at all: `span` is None."""
 
     identity: Identity
     position: Position

@@ -113,7 +113,7 @@ def _aggregate(fold: Aggregate, given: Given, made: Made) -> Iterator[Change]:
 
 def _partition(event: Event) -> str:
     """The name of a record's partition for a clock."""
-    return f"{event.record.topic}/{event.record.topic_id}/{event.record.partition}"
+    return event.clock or f"{event.record.topic}/{event.record.topic_id}/{event.record.partition}"
 
 
 def _horizon(clock: Clock, event: Event, time: int, lag: int | None) -> int:

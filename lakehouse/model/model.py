@@ -21,6 +21,7 @@ from lakehouse.model.step import applied
 from lakehouse.model.stream_join import joined_streams
 from lakehouse.plan.alert import Crossings
 from lakehouse.plan.app import App
+from lakehouse.plan.lineage.clocks import placing, shared_clocks
 from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
 from lakehouse.plan.stream import Stream
@@ -28,6 +29,7 @@ from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
 from lakehouse.semantics import ahead, kafka_time
 from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.eras import TopicIds, begins, era, first_ticks
 from lakehouse.semantics.moment import milliseconds
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
@@ -72,7 +74,14 @@ class _Known:
 
     decoded: dict[str, list[Event]]
     records: dict[Position, Record]
+    ids: TopicIds
+    late: dict[StreamJoin, list[Late]] = field(default_factory=dict)
     changes: dict[str, list[Change]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, decoded: dict[str, list[Event]], records: list[Record], changes: dict[str, list[Change]]) -> _Known:
+        ids = first_ticks((record.topic, record.topic_id, record.tick) for record in records)
+        return cls(decoded, {record.position: record for record in records}, ids, {}, changes)
 
 
 def run(app: App, records: Iterable[Record], decode: Decode, until: int | None = None) -> Result:
@@ -84,16 +93,16 @@ def run(app: App, records: Iterable[Record], decode: Decode, until: int | None =
     result = Result()
     for source in app.sources:
         result.quarantine[source.name] = []
-    known = _Known(
-        {source.name: _decode(source, ordered, decode, result.quarantine[source.name]) for source in app.sources},
-        {record.position: record for record in ordered},
-        result.changelogs,
-    )
+    decoded = {source.name: _decode(source, ordered, decode, result.quarantine[source.name]) for source in app.sources}
+    known = _Known.of(decoded, ordered, result.changelogs)
     for table in app.tables:
-        made = keyed_table.run(table, _events(table.stream, known), until)
+        known.late.clear()  # of the joins of this table's own stream
+        made = keyed_table.run(table, _clocked(table.stream, known), until)
         name = table.name
         result.tables[name], result.changelogs[name] = made.rows, made.changes
-        result.late[name], result.null_keys[name] = made.late, made.null_keys
+        late = [*made.late, *(item for of in known.late.values() for item in of)]
+        result.late[name] = sorted(late, key=lambda item: (item.position, item.span or ()))
+        result.null_keys[name] = made.null_keys
     for sink in app.sinks:
         if isinstance(sink.of, Table):
             result.topics[sink.topic] = result.changelogs[sink.of.name]
@@ -105,13 +114,10 @@ def run(app: App, records: Iterable[Record], decode: Decode, until: int | None =
 def events(stream: Stream, records: Iterable[Record], decode: Decode) -> list[Event]:
     """Return a stream's records, made from bronze records, in position order; those that do not fit are left out."""
     ordered = sorted(records, key=lambda record: record.position)
-    known = _Known(
-        {source.name: _decode(source, ordered, decode, []) for source in stream.sources},
-        {record.position: record for record in ordered},
-    )
+    known = _Known.of({source.name: _decode(source, ordered, decode, []) for source in stream.sources}, ordered, {})
     for table in stream.tables:
-        known.changes[table.name] = keyed_table.run(table, _events(table.stream, known)).changes
-    return _events(stream, known)
+        known.changes[table.name] = keyed_table.run(table, _clocked(table.stream, known)).changes
+    return _clocked(stream, known)
 
 
 def _decode(source: Source, records: list[Record], decode: Decode, quarantine: list[tuple[Record, str]]) -> list[Event]:
@@ -167,6 +173,21 @@ def _event_time(value: Any) -> Any:
     return milliseconds(value) if isinstance(value, datetime) else value
 
 
+def _clocked(stream: Stream, known: _Known) -> list[Event]:
+    """The records that reach a table, each with the clock that it moves where topics have one together."""
+    shared, events = shared_clocks(stream), _events(stream, known)
+    if not shared:
+        return events
+    names = {topic: ("+".join(group), begins(known.ids, group)) for topic, group in shared.items()}
+    made = []
+    for event in events:
+        if (of := names.get(event.position.topic)) is not None:
+            name, begun = of
+            event = replace(event, clock=f"{name}/{era(begun, event.position.tick)}/{event.position.partition}")
+        made.append(event)
+    return made
+
+
 def _events(stream: Stream, known: _Known) -> list[Event]:
     match stream.source:
         case Source():
@@ -183,7 +204,9 @@ def _events(stream: Stream, known: _Known) -> list[Event]:
         case TableJoin(part, table):
             events = joined(stream.source, _events(part, known), known.changes[table.name])
         case StreamJoin(left, right):
-            events = joined_streams(stream.source, _events(left, known), _events(right, known))
+            begun = begins(known.ids, placing(stream))
+            late = known.late[stream.source] = []
+            events = joined_streams(stream.source, _events(left, known), _events(right, known), begun, late)
         case Crossings(table=table):
             events = crossings(stream.source, known.changes[table.name], known.records)
         case RowsOf(table):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lakehouse.model.event import Event, key_of
+from lakehouse.model.event import Event, Late, key_of
 from lakehouse.plan.stream_join import StreamJoin
+from lakehouse.semantics.eras import era
 from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinSide, Meeting
 
 
-def joined_streams(join: StreamJoin, left: Iterable[Event], right: Iterable[Event]) -> list[Event]:
+def joined_streams(
+    join: StreamJoin, left: Iterable[Event], right: Iterable[Event], begins: Sequence[int], late: list[Late]
+) -> list[Event]:
     """Return the records of a join, by position: a left record comes before a right one that was made from the same.
 
-    Those that come with one record are numbered from 0.
+    Those that come with one record are numbered from 0. begins: the ticks at which its topics' eras begin. late:
+    receives the records that came when they were closed.
     """
     arriving = [
         (side, replace(event, position=event.position.merged(int(side))))
@@ -26,9 +30,11 @@ def joined_streams(join: StreamJoin, left: Iterable[Event], right: Iterable[Even
     for side, event in sorted(arriving, key=lambda item: item[1].position):
         names = join.parts[side].key
         key = None if event.null_key else key_of(names, event.values)
-        partition = event.position.partition
-        new = Joinable(side, key, event.tombstone, event.timestamp, partition, event)
+        at = event.position
+        now = era(begins, at.tick)
+        new = Joinable(side, key, event.tombstone, event.timestamp, at.partition, event, now)
         made += [_event(join, event, number, row) for number, row in enumerate(meeting.apply(new))]
+        late += [Late(event.record.identity, event.position, None)] if new.late else []
     return made
 
 

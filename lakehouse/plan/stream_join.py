@@ -151,3 +151,11 @@ def meetings(stream: Stream) -> tuple[Stream, ...]:
     """Return the streams that meet in the joins of streams that a stream comes from, without those behind tables."""
     inner = tuple(part for of in stream.source.parts for part in meetings(of))
     return (*inner, *stream.source.parts) if isinstance(stream.source, StreamJoin) else inner
+
+
+def reads_one_join(stream: Stream) -> bool:
+    """Say whether a stream's records come from one join of streams, in its order: through lookups and steps alone."""
+    source = stream.source
+    while isinstance(source, TableJoin):
+        source = source.parts[0].source
+    return isinstance(source, StreamJoin) and not any(meetings(part) for part in source.parts)

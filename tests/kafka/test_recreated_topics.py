@@ -109,3 +109,34 @@ def test_a_log_that_was_cut_is_refused_because_its_offsets_return_with_other_rec
     assert [(row["topic_id"] == topic_id, row["offset"]) for row in bronze(one)] == [(True, n) for n in range(5)] + [
         (False, 0)
     ]
+
+
+@pytest.mark.slow
+def test_windows_over_a_tables_changes_and_joins_start_stream_time_over(lake, cluster, send) -> None:
+    """Live, and in a rebuild. The packed test of the rules, against the model: tests/spark/test_recreated_topics.py."""
+    names = ("anew-left", "anew-right")
+    left, right = (lh.stream(name, key="k string", schema="n bigint") for name in names)
+    changes = left.latest("anew_now").to_stream().group_by("k").window(lh.session("5 seconds", grace="1 second"))
+    sessions = changes.agg(c=lh.count()).table("anew_sessions")
+    joined = left.join(right, within="5 seconds", grace="1 second", prefix="r_")
+    pairs = joined.group_by("k").agg(c=lh.count()).table("anew_pairs")
+    one, app = lake(on_data_loss="record"), lh.app(sessions, pairs)
+
+    def counted() -> dict[str, list[tuple[str, int]]]:
+        return {of.name: sorted((row.k, row.c) for row in one.read(of).collect()) for of in (sessions, pairs)}
+
+    for name in names:
+        cluster.create(name)
+        send(name, [("a", '{"n": 1}', 500_000), ("a", '{"n": 2}', 505_000)])
+    one.run(app, until="caught_up")
+    assert counted() == {"anew_sessions": [("a", 2)], "anew_pairs": [("a", 4)]}
+    for name in names:
+        cluster.delete(name)
+        cluster.create(name)
+        send(name, [("a", '{"n": 3}', 1_000), ("b", '{"n": 4}', 2_000), ("b", '{"n": 5}', 12_000)])
+    one.run(app, until="caught_up")
+    live = counted()
+    assert live == {"anew_sessions": [("a", 1), ("a", 2), ("b", 1), ("b", 1)], "anew_pairs": [("a", 5), ("b", 2)]}
+    for table in (sessions, pairs):
+        one.backfill(app, table, reason="nothing should differ")
+    assert counted() == live

@@ -26,13 +26,13 @@ History = list[tuple[JoinSide, int, int]]
 def measure(records: History, join: StreamJoin, after: int, to: int, width: int) -> Iterator[Reached]:
     for number, (_, time, partition) in enumerate(records, 1):
         if after < number <= to:
-            yield Reached(min(to, after + -(-(number - after) // width) * width), str(partition), time)
+            yield Reached(min(to, after + -(-(number - after) // width) * width), f"0/{partition}", time)
 
 
 def came(within: Within, records: History, since: int, times: dict[str, int], after: int) -> list[JoinedRow[int]]:
     """What comes after a tick, of the records since one at which the stream times are known."""
     meeting: Meeting[int] = Meeting(within, frozenset(JoinSide))
-    meeting._times.update({int(partition): time for partition, time in times.items()})
+    meeting._times.update({int(name.removeprefix("0/")): time for name, time in times.items()})
     made = []
     for number, (side, time, partition) in enumerate(records, 1):
         if number > since:

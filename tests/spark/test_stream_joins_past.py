@@ -13,6 +13,7 @@ import lakehouse as lh
 from lakehouse.errors import NeedsSpark, PlanError
 from lakehouse.formats.decode import decode
 from lakehouse.model import model
+from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.run.drill.drill import drill
 from lakehouse.run.explain.capture import capture
 from lakehouse.run.lake import Lake
@@ -22,6 +23,7 @@ from lakehouse.run.repair.rebuild import backtest
 from lakehouse.run.repair.replay import replay
 from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
+from lakehouse.semantics.window import DAY_MS
 from lakehouse.spark.changelog import published, stream_feed
 from lakehouse.spark.past.fixed import FixedBytes
 
@@ -142,12 +144,14 @@ def test_corrections_reverts_backtests_and_drills_behind_a_join_of_streams(bench
     first = [record for record in sent if record.tick <= 2]
     assert write_bronze(bench.lake, app, first) == 2
     bench.catch_up(app, 1, 2)
-    # What came too late for its window is taken in after all: as if the window had been open.
+    # What came too late for its window, or for the join, is taken in after all: as if both had been open.
     late = model.run(app, first, decode).late["windows"]
     done = correct(bench.lake.open(WINDOWS), app)
     assert (done.tick, done.records) == (3, len({record.position for record in late}))
     bench.catch_up(app, 3)
-    open_longer = INNER.group_by("customer").window(lh.tumbling("10 seconds", grace="1 day"))
+    assert isinstance(INNER.source, StreamJoin)
+    waiting = replace(INNER.source, within=replace(INNER.source.within, grace=DAY_MS))
+    open_longer = replace(INNER, source=waiting).group_by("customer").window(lh.tumbling("10 seconds", grace="1 day"))
     assert bench.rows(WINDOWS) == model.run(
         lh.app(open_longer.agg(n=lh.count()).table("windows")), first, decode
     ).tables["windows"]  # fmt: skip

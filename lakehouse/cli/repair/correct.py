@@ -37,9 +37,9 @@ def correct(
     lake: LakeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Take in late records of a windowed table after all, as an intervention.
+    """Take in late records of windows, or of a join of streams, after all, as an intervention.
 
-    The windows are refolded with them, for the affected keys only; a running job continues, and applies it. The changes
+    The rows are refolded with them, for the affected keys only; a running job continues, and applies it. The changes
     are in the changelog, and are published. `lakehouse look late TABLE` lists the records.
 
     Example: lakehouse repair correct delays --key EWR --from 2013-07-04T00:00Z --to 2013-07-05T00:00Z

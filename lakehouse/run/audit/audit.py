@@ -28,7 +28,7 @@ from lakehouse.spark.bronze import interventions
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.content import content, difference
 from lakehouse.spark.silver.writer import latest_complete_tick
-from lakehouse.spark.table import counted, travel
+from lakehouse.spark.table import counted, late, travel
 from lakehouse.spark.table.input import Input
 from lakehouse.spark.transaction import properties, standing
 
@@ -135,9 +135,25 @@ def _over_tables(opened: OpenTable, version: int, ticks: tuple[int, int]) -> Aud
     notes = [f"it reads {names}: what became of the records is in the audits of these; here the rows were refolded"]
     if not names:
         notes = ["its stream joins streams: what became of a record depends on others; here the rows were refolded"]
+    if meetings(table.stream) and not began:
+        fault, note = _too_late(opened, ticks[0])
+        problems += fault
+        notes += note
     if began:
         notes = [_NOT_CHECKED]
     return Audit(table.name, *ticks, waiting, rows, True, [], problems, notes)
+
+
+def _too_late(opened: OpenTable, tick: int) -> tuple[list[Problem], list[str]]:
+    """The records that came too late for the joins of a table's stream: those kept, against those that bronze gives."""
+    table = opened.table
+    expected, here = refolded.too_late(opened, tick), late.rows_at(opened, tick, ())
+    found = 0 if here is None else here.where("join_name IS NOT NULL").count()
+    where = f"late.{table.name}"
+    if found != expected:
+        what = f"{found:,} records in {where} that came too late for a join"
+        return [Problem(what, f"{expected:,}", BACKFILL.format(table=table.name))], []
+    return [], [f"{found:,} records came too late for a join, and are in {where}"] if found else []
 
 
 def _refolded(opened: OpenTable, tick: int, do: str) -> tuple[DataFrame, str]:

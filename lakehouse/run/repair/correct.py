@@ -8,6 +8,7 @@ from datetime import datetime
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.lake.in_effect import in_effect
 from lakehouse.plan.app import App
+from lakehouse.plan.stream_join import meetings, reads_one_join
 from lakehouse.run.repair.intervene import UNSAID, Why, intervene
 from lakehouse.semantics.epoch import EVER
 from lakehouse.spark.bronze import interventions
@@ -41,11 +42,18 @@ def correct(
     without windows, NotFound if no such record is late. A running job goes on; it applies the correction.
     """
     table = opened.table
-    if not table.windows:
-        raise PlanError(f"table {table.name!r} has no windows; only late records of windows can be taken in.")
+    if not table.windows and not meetings(table.stream):
+        raise PlanError(
+            f"table {table.name!r} has no windows, and reads no join of streams: only what came too late for one "
+            "of them can be taken in."
+        )
     if not opened.lake.exists(opened.late):
         raise NotFound(f"table {table.name!r} has no late records.")
     chosen = late.chosen(opened, key, start, end)
+    if not reads_one_join(table.stream):
+        joined, chosen = chosen.where("join_name IS NOT NULL"), chosen.where("join_name IS NULL")
+        if (first := joined.first()) is not None and chosen.isEmpty():
+            raise PlanError(_out_of_reach(table.name, first["join_name"]))
     # A correction that was reverted can be made again.
     earlier = [at for at in in_effect(interventions.of(opened.lake, table.name), EVER) if at.kind == "late"]
     if (done := interventions.records(opened.lake, earlier)) is not None:
@@ -65,3 +73,11 @@ def correct(
         records.unpersist()
     wanted = why.wanted("late", [table.name], {}, number)
     return Corrected(intervene(opened.lake, app, wanted), count)
+
+
+def _out_of_reach(table: str, join: str) -> str:
+    return (
+        f"table {table!r}: these records came too late for the join {join}, and what comes out of it goes through "
+        "another join, or a merge, before it reaches the table: there it would be too late again. `lakehouse look late "
+        f"{table}` has their bytes. Declare the join with a longer grace, and backfill the table."
+    )

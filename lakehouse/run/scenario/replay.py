@@ -84,6 +84,10 @@ def write_bronze(lake: OpenLake, app: App, records: Iterable[Record]) -> int:
     state = replace(state, topics={**state.topics, **new, **known})
     for tick, group in groupby(ordered, key=lambda record: record.tick):
         rows = list(group)
+        again = {record.topic: record.topic_id for record in rows if state.topics[record.topic].id != record.topic_id}
+        state = replace(
+            state, topics={**state.topics, **{of: bronze.TopicState(topic_id) for of, topic_id in again.items()}}
+        )
         ends: dict[str, dict[int, int]] = {}
         for record in rows:
             ends.setdefault(record.topic, {})[record.partition] = record.offset + 1

@@ -5,7 +5,8 @@
                        8 10    15
 
 One record after the other, of both streams, in position order; a record of both (a stream joined with itself) comes as
-the left one first. Each moves the stream time of its partition, by number, of both streams together. Then:
+the left one first. Each moves the stream time of its partition, by number, of both streams together. (When one of the
+topics was recreated, that time starts over, see `lakehouse.semantics.eras`; what is open stays open.) Then:
 
     padded rows   of the records whose windows it closes (left, right and outer joins with a grace)
     joined rows   with each record of the other stream that came earlier and is still open, in the order of their times;
@@ -14,7 +15,8 @@ the left one first. Each moves the stream time of its partition, by number, of b
 
 A record is open until stream time passes the end of its window and the grace: right partners of L can come until
 15 + grace. A record that is closed when it comes meets those that are open, or is padded at once: no later one meets
-it. A null value takes no part, and a null key meets nothing: such a record is padded where its side is kept, at once.
+it. It is *late*: what came before it and has closed was not met, so it is kept and counted (rule 19). A null value
+takes no part, and a null key meets nothing: such a record is padded where its side is kept, at once.
 Both move stream time, as all records do that reach the join.
 
 Kafka Streams: `KStreamKStreamJoin`, `JoinWindows`. Where they leave it open, or differ from run to run, we decide:
@@ -72,7 +74,8 @@ class Within:
 class Joinable(Generic[R]):
     """A record that reaches the join. key: None for a null key. waits: it has met none, and is padded when it closes.
 
-    partition: the number of the partition that it came from; time: event time in milliseconds.
+    partition: the number of the partition that it came from; time: event time in milliseconds. era: see
+    `lakehouse.semantics.eras`. late: it was closed when it came.
     """
 
     side: JoinSide
@@ -81,8 +84,10 @@ class Joinable(Generic[R]):
     time: int
     partition: int
     record: R
+    era: int = 0
     number: int = field(default=0, init=False)
     waits: bool = field(default=False, init=False)
+    late: bool = field(default=False, init=False)
 
 
 class JoinedRow(NamedTuple, Generic[R]):
@@ -100,11 +105,12 @@ class Meeting(Generic[R]):
         self._within, self._kept = within, kept
         self._open: dict[Hashable, list[Joinable[R]]] = {}
         self._times: dict[int, int] = {}
+        self._eras: dict[int, int] = {}
         self._seen = 0
 
     def apply(self, new: Joinable[R]) -> list[JoinedRow[R]]:
         """Take in the next record in position order; return the rows that come out, in order."""
-        now = self._times[new.partition] = max(new.time, self._times.get(new.partition, new.time))
+        now = self._stream_time(new)
         self._seen += 1
         new.number = self._seen
         made = [_padded(item) for item in self._close(new.partition, now)]
@@ -118,12 +124,21 @@ class Meeting(Generic[R]):
             item.waits = False
             made.append(_pair(new, item))
         is_open = self._within.closes(new.side, new.time) >= now
+        new.late = not is_open
         if not partners and new.side in self._kept:
             new.waits = is_open and not self._within.eager
             made += [] if new.waits else [_padded(new)]
         if is_open:
             self._open.setdefault(new.key, []).append(new)
         return made
+
+    def _stream_time(self, new: Joinable[R]) -> int:
+        """Let a record move the stream time of its partition; return it."""
+        starts_over = self._eras.get(new.partition, new.era) < new.era
+        self._eras[new.partition] = new.era
+        known = new.time if starts_over else self._times.get(new.partition, new.time)
+        self._times[new.partition] = max(new.time, known)
+        return self._times[new.partition]
 
     def _holds(self, new: Joinable[R], item: Joinable[R]) -> bool:
         left, right = (new, item) if new.side is JoinSide.LEFT else (item, new)

@@ -199,7 +199,7 @@ class _Marks:
                 too_late = F.when(F.col("_forced"), _code("forced")).otherwise(too_late)
             if expires(table) and (left := expired(table, self._watermark())) is not None:
                 taken = F.when(left, _code("expired")).otherwise(taken)
-        return self._of_positions(rows, F.when(is_late, too_late).otherwise(taken), F.col("_part"))
+        return self._of_positions(rows, F.when(is_late, too_late).otherwise(taken))
 
     def _taken(self) -> Column:
         if self._held is None:

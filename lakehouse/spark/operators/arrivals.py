@@ -1,7 +1,8 @@
 """The records that reach a table: its key, its aggregates' inputs, and the time by which they are judged.
 
 _in_<name>    an aggregation's input
-_part, _time  the partition that they came from, and the time in milliseconds that its clock takes from them
+_part, _time  the partition whose clock they move, their own if the frame names no other, and the time in milliseconds
+              that the clock takes from them
 _horizon, _watermark, _tail   see `lakehouse.spark.operators.clock`; only where the table has a clock
 _order        `order_by`: the time in microseconds since 1970, or the number
 """
@@ -29,7 +30,9 @@ from lakehouse.spark.stream.step import UNDO
 from lakehouse.spark.years import computed
 
 
-def _part() -> Column:
+def _part(rows: DataFrame) -> Column:
+    if "_part" in rows.columns:
+        return F.col("_part")
     return F.concat_ws("/", "_position.topic", "_topic_id", "_position.partition").alias("_part")
 
 
@@ -93,7 +96,7 @@ def _inputs(
     rows = rows.where(~F.col("_tombstone") & ~_any_null(groups))
     keys = [made.alias(item.name) for made, item in zip(groups, fold.by, strict=True)]
     values = [pick(form).alias(f"_in_{form.name}") for form in forms]
-    time = [_part(), F.col("rowtime").alias("_time")]
+    time = [_part(rows), F.col("rowtime").alias("_time")]
     # The row's key as a text tells the rows of a group apart.
     row = [image(rows, table.stream.key).alias("_row"), F.col(UNDO)] if table.stream.undoes else []
     return rows.select(*keys, *values, "rowtime", "_position", *time, *row)
@@ -122,7 +125,7 @@ def _ordered(fold: LatestBy, table: Table, forms: list[Form], rows: DataFrame, p
         order = F.when(F.col("_tombstone"), F.lit(LEAST_ORDER)).otherwise(order)
     return rows.select(
         *names, "_tombstone", "rowtime", "_position", order.cast("bigint").alias("_order"),
-        _part(), time.cast("bigint").alias("_time"),
+        _part(rows), time.cast("bigint").alias("_time"),
     )  # fmt: skip
 
 

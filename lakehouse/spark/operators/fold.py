@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from lakehouse.plan.origin import Source
+from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
 from lakehouse.semantics.failures import Failed
 from lakehouse.spark.in_memory import InMemory, hold
@@ -38,8 +39,9 @@ class Folded:
     """A batch, folded to one row for each touched row of the table. It is held in memory: `release` it.
 
     forms: of a batch folded in SQL, see `merge`. bad: the bad records by source. late_rows: the late records (see
-    `lakehouse.spark.table.late`), to be read only if there are some. times: the smallest and the largest event time
-    (milliseconds) of the records that reach the table. failed: the functions of users that failed on some of them.
+    `lakehouse.spark.table.late`), to be read only if there are some. late_joins: those of joins of streams. times: the
+    smallest and the largest event time (milliseconds) of the records that reach the table. failed: the functions of
+    users that failed on some of them.
     """
 
     batch: Held = field(init=False)
@@ -49,6 +51,7 @@ class Folded:
     null_keys: int = 0
     late: int = 0
     late_rows: DataFrame | None = None
+    late_joins: dict[StreamJoin, DataFrame] = field(default_factory=dict)
     clock: ClockState | None = None
     times: tuple[int, int] | None = None
     failed: tuple[Failed, ...] = ()
@@ -75,6 +78,7 @@ class Counting(Failing):
         super().__init__()
         self._holding = holding
         self._decoded: dict[tuple[type, str], tuple[Source | Table, Observation]] = {}
+        self._late: dict[StreamJoin, tuple[DataFrame, Observation]] = {}
 
     def __call__(self, source: Source | Table, rows: DataFrame) -> DataFrame:
         if (place := (type(source), source.name)) in self._decoded:
@@ -83,8 +87,21 @@ class Counting(Failing):
         self._decoded[place] = source, seen
         return rows.observe(seen, F.count(F.lit(1)).alias("records"), F.count_if("_bad").alias("bad"))
 
-    def held(self, rows: DataFrame) -> DataFrame:
-        return hold(rows, self._holding)
+    def held(self, join: StreamJoin, rows: DataFrame) -> DataFrame:
+        if join in self._late:
+            return hold(rows, self._holding)
+        seen = Observation()
+        held = hold(rows.observe(seen, F.count_if("_too_late").alias("late")), self._holding)
+        self._late[join] = held.where("_too_late"), seen
+        return held
+
+    def late(self) -> dict[StreamJoin, DataFrame]:
+        """Return the records that came too late for joins of streams, where there are some: see `RowCounter.held`."""
+        return {join: rows for join, (rows, seen) in self._late.items() if seen.get["late"]}
+
+    def number_late(self) -> int:
+        """Return how many these are."""
+        return sum(seen.get["late"] for _, seen in self._late.values())
 
     def records(self) -> tuple[int, dict[Source, int]]:
         """Return the records, and the bad ones by source."""
@@ -168,6 +185,8 @@ def _folded(
     folded.clock = ticking.after() if ticking is not None else None
     if folded.late_rows is not None and way is not Way.PYTHON:
         folded.late = late_seen.get["late"]
+    folded.late_joins = counting.late()
+    folded.late += counting.number_late()
     return folded
 
 

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.lake.in_effect import in_effect
 from lakehouse.lake.moment.cut import Cut
+from lakehouse.plan.stream_join import meetings
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.window import Hopping
@@ -61,13 +62,15 @@ class _Refold:
         self._opened, self._table, self._forms, self._at, self._cut = opened, opened.table, forms, at, cut
         # Without those that a revert took back: what they took in must not come back with another intervention.
         self._decisions = in_effect(decisions, at.at)
-        self._input = input_of(opened)
+        self._input = replace(input_of(opened), forced=self._forced())
 
     def refolded(self) -> Refolded:
         table, forms = self._table, self._forms
         records, keep = self._judged(), counts.in_time(self._cut)
         records = records if keep is None else records.where(keep)
         names, touched = _touched(table, records, self._about())
+        if self._at.kind == "late" and meetings(table.stream):
+            touched = touched.unionByName(_touched(table, self._gone(records), F.lit(True))[1])
         if self._at.kind == "fixed":
             # The rows they counted in before, by an earlier fix or a schema that accepts them, are folded without them.
             touched = touched.unionByName(_touched(table, self._before_fix(), F.lit(True))[1])
@@ -91,19 +94,46 @@ class _Refold:
         begin = past.clock_at(self._opened, NO_TICK)
         if begin is None:
             return records
+        forced = self._input.forced
         if fixed is None:
-            records = timed(table, records, begin)
+            # The pairs of a record that came too late for a join did not come when it did.
+            joined = forced is not None and bool(meetings(table.stream))
+            records = taken_in(records, forced, "_forced") if joined and forced is not None else records
+            records = timed(table, records, begin, moves=F.col("_forced").isNull() if joined else None)
+            records = records.drop("_forced")
         else:
             records = marked(records, fixed, PLACE_OF_RECORD, "_fixed")
             records = timed(table, records, begin, moves=F.col("_fixed").isNull()).drop("_fixed")
             # Before a partition's first other record there is no stream time that a fixed one could be late for.
             records = records.withColumn("_horizon", F.coalesce("_horizon", F.lit(ALWAYS_MS)))
-        forced = interventions.records(self._opened.lake, [d for d in self._decisions if d.kind == "late"])
         if forced is None:
             return records
-        records = marked(records, forced.select(*PLACE).distinct(), PLACE, "_forced")
+        records = taken_in(records, forced, "_forced")
         horizon = F.when(F.col("_forced").isNotNull(), F.lit(ALWAYS_MS)).otherwise(F.col("_horizon"))
         return records.withColumn("_horizon", horizon).drop("_forced")
+
+    def _forced(self) -> DataFrame | None:
+        """The places of late records that were taken in after all, and the tick `at` of that; None if none was."""
+        late = [decision for decision in self._decisions if decision.kind == "late"]
+        found = interventions.records(self._opened.lake, late)
+        if found is None:
+            return None
+        ticks = self._opened.lake.spark.createDataFrame([(one.id, one.at) for one in late], "id string, at bigint")
+        return found.select("id", *PLACE).join(F.broadcast(ticks), "id").drop("id")
+
+    def _gone(self, records: DataFrame) -> DataFrame:
+        """The records that the stream had before late ones met others in a join, and has not any more: padded ones."""
+        earlier = self._forced_before()
+        before = replace(self._input, among=self._counting, forced=earlier)
+        was = before.records(self._table, self._forms, None, NO_TICK, self._at.at)
+        places = [F.col(f"_position.{name}").alias(f"_{name}") for name in PLACE_OF_RECORD]
+        names = (*self._table.group, "rowtime", *[f"_{name}" for name in PLACE_OF_RECORD])
+        here = records.select("*", *places).select(*names).distinct().alias("k")
+        gone = was.select("*", *places).alias("r").join(here, same_key(names, "r", "k"), "left_anti")
+        return gone.withColumn("_horizon", F.lit(ALWAYS_MS))
+
+    def _forced_before(self) -> DataFrame | None:
+        return None if self._input.forced is None else self._input.forced.where(F.col("at") < self._at.at)
 
     def _before_fix(self) -> DataFrame:
         """The fixed records, as they counted before the fix: bad ones did not count. None is late."""
@@ -204,8 +234,11 @@ def _range(table: Table, at: Decision) -> Column:
 def _touched(table: Table, records: DataFrame, about: Column | DataFrame) -> tuple[tuple[str, ...], DataFrame]:
     """The keys that the records touch: single windows if each changes on its own, else all rows of the group."""
     if isinstance(about, DataFrame):
-        places = PLACE if "ordinals" in about.columns else PLACE_OF_RECORD
-        chosen = marked(records, about, places, "_chosen").where("_chosen").drop("_chosen")
+        if "ordinals" in about.columns:
+            chosen = taken_in(records, about, "_chosen").where("_chosen")
+        else:
+            chosen = marked(records, about, PLACE_OF_RECORD, "_chosen").where("_chosen")
+        chosen = chosen.drop("_chosen")
     else:
         chosen = records.where(about)
     if isinstance(table.fold.window, Hopping):
@@ -218,6 +251,20 @@ def marked(records: DataFrame, some: DataFrame, names: tuple[str, ...], mark: st
     places = F.broadcast(some.select(*names).distinct().withColumn(mark, F.lit(True))).alias("p")
     same = [F.col(f"r._position.{name}") == F.col(f"p.{name}") for name in names]
     return records.alias("r").join(places, same, "left").select("r.*", f"p.{mark}")
+
+
+def taken_in(records: DataFrame, some: DataFrame, mark: str) -> DataFrame:
+    """Return the records with a mark: true for late ones whose places are in `some`, and for their pairs, else null.
+
+    What comes out of a join has the ordinals of the record with which it comes, and more. One record may be in `some`
+    several times: too late for the join, and the row that it made there too late for a window.
+    """
+    places = some.groupBy(*PLACE_OF_RECORD).agg(F.collect_set("ordinals").alias("_begin"))
+    same = [F.col(f"r._position.{name}") == F.col(f"p.{name}") for name in PLACE_OF_RECORD]
+    mine = F.col("r._position.ordinals")
+    begins = F.exists("p._begin", lambda of: F.slice(mine, F.lit(1), F.size(of)) == of)
+    both = records.alias("r").join(F.broadcast(places).alias("p"), same, "left")
+    return both.select("r.*", F.when(begins, F.lit(True)).alias(mark))
 
 
 def _among(rows: DataFrame, keys: DataFrame, names: tuple[str, ...]) -> DataFrame:

@@ -126,14 +126,14 @@ class SilverWriter:
         if to <= self.applied:
             return 0
         among = shared.through(self._spark) if shared is not None else None
-        stream = partial(replace(self._input, shared=among).frame, self.applied, to)
+        stream = partial(replace(self._input, shared=among).judged, self.applied, to)
         rows = partial(self._lake.read, self._state.path)
         folded = fold.fold(self.table, self._forms, stream, rows, self._clock, self._emitted)
         try:
             for source in folded.bad:
                 bad.write(source, to, shared)
-            if folded.late and folded.late_rows is not None:
-                late.write(self._opened, folded.late_rows, self._epoch_of_late(), to)
+            if folded.late:
+                late.write(self._opened, folded.late_rows, folded.late_joins, self._epoch_of_late(), to)
             # A table that reads others records how far it is, even if none of them changed.
             taken = folded.records > 0 or (
                 bool(self.table.stream.tables) and travel.has_rows(self._opened, self.applied, to)

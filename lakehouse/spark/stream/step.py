@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce, singledispatch
-from operator import and_
+from operator import add, and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -102,3 +102,8 @@ def numbered(number: Column) -> Column:
 def merged(number: int) -> Column:
     """The positions of records in a merge."""
     return position(F.col("_position"), front=[F.lit(number)])
+
+
+def era_of(begun: Sequence[int], tick: Column) -> Column:
+    """The era of a tick; begun: see `lakehouse.semantics.eras.begins`."""
+    return reduce(add, [(tick >= begin).cast("int") for begin in begun], F.lit(0))

@@ -6,6 +6,7 @@ moves stream time past the end of its window and the grace. A pair then comes ou
 came before the earlier one was closed; and a padded row with what closed it.
 
     _now      stream time of the record's partition, with the record
+    _too_late it was closed when it came, in this batch
     _closes   where it closes: struct(place, topic_id, rowpartition, rowoffset); null if nothing has closed it
 """
 
@@ -24,16 +25,17 @@ from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.operators.stream_join import JoinSide
 from lakehouse.spark.functions import literal_map
-from lakehouse.spark.stream.step import merged, numbered
+from lakehouse.spark.stream.step import era_of, merged, numbered
 
 # The rows that come with one record: of the windows that it closes, of its partners, and its own without any.
 CLOSED, MET, ALONE = range(3)
 MOVER, RECORD = range(2)
+CLOSING = ("_value", "_kind", "_mover", "_first", "_now", "_moved", "_era", "_in")
 NAMES = {JoinSide.LEFT: "_left", JoinSide.RIGHT: "_right"}
 
 
 class Stand(NamedTuple):
-    """The stream times of a join after a tick, in milliseconds, by the number of the partition, as text."""
+    """The stream times of a join after a tick, in milliseconds, by era and number of the partition: "0/3"."""
 
     tick: int
     times: Mapping[str, int]
@@ -60,11 +62,15 @@ def joined_streams(
     streams: Sequence[DataFrame],
     earlier: Earlier | None,
     hold: Callable[[DataFrame], DataFrame],
+    eras: Sequence[int] = (),
+    forced: DataFrame | None = None,
 ) -> DataFrame:
     """Return the records of a join that come with records of a batch, in the form of a stream's frame.
 
     streams: the records of both in the batch. earlier: what came before it; None if nothing did. hold: holds rows that
-    are read several times.
+    are read several times. eras: the ticks at which the eras of its topics begin, see `lakehouse.semantics.eras`.
+    forced: the places of late records that were taken in after all, each with the tick `at` of that: they meet all that
+    had come by then.
     """
     after, begun = BEGINNING.tick, BEGINNING
     if earlier is not None:
@@ -72,7 +78,14 @@ def joined_streams(
         before = [earlier.records(part, begun.tick) for part in join.parts]
         streams = [records.unionByName(of) for records, of in zip(streams, before, strict=True)]
     left, right = (_side(join, side, records) for side, records in zip(JoinSide, streams, strict=True))
-    known = hold(_closing(_timed(left.unionByName(right, allowMissingColumns=True), begun.times)))
+    both = left.unionByName(right, allowMissingColumns=True).withColumn(
+        "_era", era_of(eras, F.col("_place.place.tick"))
+    )
+    known = _closing(_timed(both, begun.times), len(eras))
+    # A restored table's changelog has told of what it covers, in tick 0.
+    came = F.col("_place.place.tick") > max(after, NO_TICK)
+    known = known.withColumn("_too_late", F.col("_late") & F.col("_meets") & came)
+    known = hold(_with_forced(known, forced))
     sides = {side: known.where((F.col("_side") == int(side)) & F.col("_meets")) for side in JoinSide}
     pairs = _pairs(join, sides[JoinSide.LEFT], sides[JoinSide.RIGHT])
     made = [pairs.drop("_met_left", "_met_right")]  # both sides' columns, also where none is kept
@@ -104,27 +117,33 @@ def _side(join: StreamJoin, side: JoinSide, records: DataFrame) -> DataFrame:
 
 def _timed(both: DataFrame, begun: Mapping[str, int]) -> DataFrame:
     """Give the records `_now`; `_moved`: it moves stream time."""
-    partition = Window.partitionBy("_part").orderBy("_place.place")
-    first = F.element_at(literal_map(begun, "bigint"), F.col("_part").cast("string"))
+    partition = Window.partitionBy("_part", "_era").orderBy("_place.place")
+    first = F.element_at(literal_map(begun, "bigint"), F.concat_ws("/", F.col("_era").cast("string"), F.col("_part")))
     both = both.withColumn("_now", F.greatest(first, F.max("_time").over(partition)))
     before = F.coalesce(F.lag("_now").over(partition), first)
     return both.withColumn("_moved", before.isNull() | (F.col("_now") > before))
 
 
-def _closing(timed: DataFrame) -> DataFrame:
+def _closing(timed: DataFrame, last: int) -> DataFrame:
     """Give the records `_closes`: the first that moves stream time past their limit; their own place if one has."""
     # From the largest time down, the last mover that was seen is the first one past the limit. A mover is there twice.
     kinds = F.when(F.col("_moved"), F.array(F.lit(MOVER), F.lit(RECORD))).otherwise(F.array(F.lit(RECORD)))
     rows = timed.select("*", F.explode(kinds).alias("_kind"))
     is_mover = F.col("_kind") == MOVER
+    # In a new era stream time starts over: a record that is still open can be closed in each of the later ones.
+    later = F.sequence("_era", F.lit(last)) if last else F.array("_era")
+    rows = rows.withColumn("_in", F.explode(F.when(is_mover, F.array("_era")).otherwise(later)))
     value, mover = F.when(is_mover, F.col("_now")).otherwise(F.col("_limit")), F.when(is_mover, F.col("_place"))
     rows = rows.withColumns({"_value": value, "_mover": mover})
-    down = Window.partitionBy("_part").orderBy(F.col("_value").desc(), F.col("_kind").desc())
+    down = Window.partitionBy("_part", "_in").orderBy(F.col("_value").desc(), F.col("_kind").desc())
     down = down.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     known = rows.withColumn("_first", F.last("_mover", ignorenulls=True).over(down)).where(~is_mover)
+    if last:
+        known = known.withColumn("_first", F.min("_first").over(Window.partitionBy("_place.place")))
+        known = known.where(F.col("_in") == F.col("_era"))
     known = known.withColumn("_late", F.col("_now") > F.col("_limit"))
     closes = F.when(F.col("_late"), F.col("_place")).otherwise(F.col("_first"))
-    return known.withColumn("_closes", closes).drop("_value", "_kind", "_mover", "_first", "_now", "_moved")
+    return known.withColumn("_closes", closes).drop(*CLOSING)
 
 
 def _pairs(join: StreamJoin, left: DataFrame, right: DataFrame) -> DataFrame:
@@ -139,6 +158,7 @@ def _pairs(join: StreamJoin, left: DataFrame, right: DataFrame) -> DataFrame:
     near = F.col("r._time").between(F.col("l._time") - within.before, F.col("l._time") + within.after)
     first = F.col("l._place.place") < F.col("r._place.place")
     is_open = F.when(first, _open("l", "r")).otherwise(_open("r", "l"))
+    is_open |= _taken_in("l", "r") | _taken_in("r", "l")
     condition = reduce(and_, [*same, F.col("l._stretch") == F.col("r._stretch"), near, is_open])
     later, earlier = (F.when(first, F.col(f"{a}._place")).otherwise(F.col(f"{b}._place")) for a, b in ("rl", "lr"))
     time = F.when(first, F.col("l._time")).otherwise(F.col("r._time"))
@@ -153,6 +173,21 @@ def _pairs(join: StreamJoin, left: DataFrame, right: DataFrame) -> DataFrame:
 def _open(earlier: str, later: str) -> Column:
     closes = F.col(f"{earlier}._closes")
     return closes.isNull() | (closes.getField("place") > F.col(f"{later}._place.place"))
+
+
+def _taken_in(one: str, other: str) -> Column:
+    """Whether one record came too late, and was taken in after all when the other one was there."""
+    return F.coalesce(F.col(f"{one}._forced") > F.col(f"{other}._place.place.tick"), F.lit(False))
+
+
+def _with_forced(known: DataFrame, forced: DataFrame | None) -> DataFrame:
+    """Give the records `_forced`, the tick at which they were taken in after all; null for all others."""
+    if forced is None:
+        return known.withColumn("_forced", F.lit(None).cast("bigint"))
+    names = ("tick", "topic", "partition", "offset", "ordinals")
+    places = F.broadcast(forced.groupBy(*names).agg(F.min("at").alias("_forced"))).alias("p")
+    same = [F.col(f"k._place.place.{name}") == F.col(f"p.{name}") for name in names]
+    return known.alias("k").join(places, same, "left").select("k.*", "p._forced")
 
 
 def _unmatched(

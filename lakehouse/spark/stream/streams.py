@@ -12,7 +12,7 @@ The frame of a stream has its visible columns, the pseudo columns, and lakehouse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial, reduce
 from typing import Protocol
 
@@ -42,8 +42,11 @@ class RowCounter(Protocol):
     def __call__(self, source: Source | Table, rows: DataFrame) -> DataFrame:
         """Take the decoded records of a source, the bad ones too; for an upstream table, its changes."""
 
-    def held(self, rows: DataFrame) -> DataFrame:
-        """Hold rows in memory that will be read several times: what is counted must be read once."""
+    def held(self, join: StreamJoin, rows: DataFrame) -> DataFrame:
+        """Hold the records of a join in memory, which will be read several times: what is counted must be read once.
+
+        rows: with `_too_late`, `_place` and the key, `_key_<n>`.
+        """
 
     def mapped(self, place: Hashable, function: str, rows: DataFrame, error: Column) -> DataFrame:
         """Take the records after a `map`, with the error if its function failed."""
@@ -55,13 +58,17 @@ def stream_frame(
     count: RowCounter | None = None,
     tables: Tables | None = None,
     earlier: Earlier | None = None,
+    eras: Callable[[StreamJoin], Sequence[int]] = lambda join: (),
+    forced: DataFrame | None = None,
 ) -> DataFrame:
     """Return the stream's records, without the bad ones.
 
     records: gives those of a source, as `decoded` does. count: see `RowCounter`. tables: how upstream tables are read,
     for a stream that has some. earlier: what came before, for a stream with joins of streams; None if nothing did.
+    eras: gives the ticks at which the eras of a join's topics begin, see `lakehouse.semantics.eras`. forced: see
+    `joined_streams`.
     """
-    made = partial(stream_frame, records=records, count=count, tables=tables, earlier=earlier)
+    made = partial(stream_frame, records=records, count=count, tables=tables, earlier=earlier, eras=eras, forced=forced)
     match stream.source:
         case Source():
             rows = records(stream.source)
@@ -81,7 +88,8 @@ def stream_frame(
             rows = join(stream.source, made(part), tables)
         case StreamJoin(left, right):
             sides = [made(part) for part in (left, right)]
-            rows = joined_streams(stream.source, sides, earlier, hold if count is None else count.held)
+            held = hold if count is None else partial(count.held, stream.source)
+            rows = joined_streams(stream.source, sides, earlier, held, eras(stream.source), forced)
         case RowsOf() | RowsJoin() | ForeignKeyJoin():
             assert tables is not None
             rows = _counted(stream.source.tables[0], rows_as_records(stream.source, tables), count)

@@ -26,11 +26,13 @@ from pyspark.sql import functions as F
 
 from lakehouse.errors import StorageError
 from lakehouse.lake.moment.cut import Cut
+from lakehouse.plan.lineage.clocks import placing, shared_clocks
 from lakehouse.plan.origin import Source
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin, looked_up_by_time, meetings
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.eras import begins as eras_begin
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.functions import literal_map
 from lakehouse.spark.open_lake import OpenLake, OpenTable
@@ -39,9 +41,11 @@ from lakehouse.spark.operators.arrivals import arrivals
 from lakehouse.spark.operators.clock import ClockState
 from lakehouse.spark.stream.decoded import decoded
 from lakehouse.spark.stream.joined import Tables
+from lakehouse.spark.stream.step import era_of
 from lakehouse.spark.stream.stream_join import BEGINNING, Earlier, Stand
 from lakehouse.spark.stream.streams import RowCounter, stream_frame
 from lakehouse.spark.table.stands import Reached, Stands
+from lakehouse.spark.table.topic_ids import topic_ids, with_clocks
 
 
 class Shared(Protocol):
@@ -66,7 +70,7 @@ class Input:
     skip: the offsets that are left out, see `skipped`. among: selects bronze's rows that count: those before a moment,
     or with some of them replaced. cut: the same for the tables that the stream reads; None if all records count.
     rebuilt: read these tables as their present logic makes them, even for the time before it was swapped in; began: do
-    so up to this tick, see `OpenTable.began`. shared: see `Shared`.
+    so up to this tick, see `OpenTable.began`. shared: see `Shared`. forced: see `joined_streams`.
     """
 
     lake: OpenLake
@@ -77,6 +81,7 @@ class Input:
     rebuilt: bool = False
     began: int = NO_TICK
     shared: Shared | None = None
+    forced: DataFrame | None = None
 
     def rows(self, after: int, to: int) -> DataFrame:
         """Return bronze's rows between two ticks; tick 0 has those that are left out of all others."""
@@ -98,7 +103,19 @@ class Input:
 
         first = NO_TICK if self.skip is None else BEGINNING.tick
         earlier = Before(self, after) if after > first and meetings(self.stream) else None
-        return stream_frame(self.stream, records, count, tables, earlier)
+        return stream_frame(self.stream, records, count, tables, earlier, partial(self._eras, to), self.forced)
+
+    def judged(self, after: int, to: int, count: RowCounter | None = None) -> DataFrame:
+        """Return the records as `frame` does, with `_part` where that does not follow from the record's own place."""
+        rows = self.frame(after, to, count)
+        if not (self.stream.tables or shared_clocks(self.stream)):
+            return rows
+        return with_clocks(self.lake, self.stream, rows, to)
+
+    def _eras(self, to: int, join: StreamJoin) -> tuple[int, ...]:
+        """The ticks at which the eras of a join's topics begin."""
+        ids = topic_ids(self.lake, self.stream, to)
+        return eras_begin(ids, frozenset().union(*map(placing, join.parts)))
 
     def _tables(self, after: int, to: int) -> Tables:
         """How the stream's upstream tables are read. Their changes are derived from their own input.
@@ -116,7 +133,7 @@ class Input:
         self, table: Table, forms: list[Form], clock: ClockState | None, after: int, to: int, *, units: bool = False
     ) -> DataFrame:
         """Return the records that reach a table between two ticks; the rest: see `arrivals`."""
-        return arrivals(table, forms, self.frame(after, to), clock, units=units)
+        return arrivals(table, forms, self.judged(after, to), clock, units=units)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +159,11 @@ class Before(Earlier):
     def _measured(self, join: StreamJoin, after: int, to: int, width: int) -> list[Reached]:
         """See `Measure`."""
         end = F.least(F.lit(after) + F.ceil((F.col("_position.tick") - after) / width) * width, F.lit(to)).alias("tick")
-        parts = [
-            self._frame(part, after, to).select(end, F.col("_position.partition").alias("part"), "rowtime")
-            for part in join.parts
-        ]
+        begun = self.input._eras(to, join)
+        part_name = F.concat_ws("/", era_of(begun, F.col("_position.tick")).cast("string"), "_position.partition")
+        parts = [self._frame(part, after, to).select(end, part_name.alias("part"), "rowtime") for part in join.parts]
         rows = parts[0].unionByName(parts[1]).groupBy("tick", "part").agg(F.max("rowtime").alias("time"))
-        return [Reached(row["tick"], str(row["part"]), row["time"]) for row in rows.collect()]
+        return [Reached(row["tick"], row["part"], row["time"]) for row in rows.collect()]
 
 
 def begins(reads: Input, to: int) -> int:

@@ -2,15 +2,20 @@
 
 tick, topic, partition, offset, ordinals  the record; bronze has its bytes
 key                                       the group's (or the key's) columns, as JSON text, times to the microsecond
-window_start, window_end                  the window; null for a record that `order_by` could not place
+window_start, window_end                  the window; null for a record that `order_by` could not place, or of a join
+join_name                                 the join of streams that it came too late for, whose key is the key here; null
+                                          if it was too late for the table itself
+
+Each table that reads a join, not through another table, keeps the records that came too late for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import reduce
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lake.earlier import check_late
@@ -20,6 +25,7 @@ from lakehouse.lake.moment.commits import before_swap
 from lakehouse.lake.place import late_of
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import ORDINALS_TYPE
+from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.moment import time_ms
 from lakehouse.spark.key_column import is_key
@@ -28,7 +34,7 @@ from lakehouse.spark.transaction import append, log_of, new_table
 
 SCHEMA = (
     f"tick bigint, topic string, partition int, offset bigint, ordinals {ORDINALS_TYPE}, key string, "
-    "window_start timestamp, window_end timestamp"
+    "window_start timestamp, window_end timestamp, join_name string"
 )
 TIMES = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 PLACE = ("tick", "topic", "partition", "offset", "ordinals")
@@ -57,13 +63,17 @@ def create(opened: OpenTable) -> None:
     path = opened.late
     if not opened.lake.exists(path):
         new_table(opened.spark, path, SCHEMA).execute()
+    check_late(opened.lake.read(path).columns, opened.name)
 
 
-def write(opened: OpenTable, rows: DataFrame, epoch: int, to: int) -> None:
+def write(
+    opened: OpenTable, rows: DataFrame | None, joins: Mapping[StreamJoin, DataFrame], epoch: int, to: int
+) -> None:
     """Append late records, with ticks up to `to`, that are not written yet, under an epoch that the writer has opened.
 
-    rows: the key columns, window_start and window_end if there is a window, `_position`. Written before the table takes
-    the tick in, so a table that has a tick never lacks its late records.
+    rows: the key columns, window_start and window_end if there is a window, `_position`. joins: those that came too
+    late for joins, see `RowCounter.held`. Written before the table takes the tick in, so a table that has a tick never
+    lacks its late records.
     """
     table = opened.table
     place = late_of(opened.layout, table.name)
@@ -71,13 +81,25 @@ def write(opened: OpenTable, rows: DataFrame, epoch: int, to: int) -> None:
     if done.tick >= to:
         return
     names = without_window(table.key)
-    windows = [F.col(n) if n in table.windows else F.lit(None).cast("timestamp") for n in WINDOW_COLUMNS]
-    key = F.to_json(F.struct(*names), {"timestampFormat": TIMES}).alias("key")
-    found = rows.where(F.col("_position.tick") > done.tick).select(
-        *[F.col(f"_position.{name}") for name in PLACE], key,
-        *[column.alias(name) for column, name in zip(windows, WINDOW_COLUMNS, strict=True)],
-    )  # fmt: skip
+    parts = [] if rows is None else [_rows(rows, "_position", [F.col(f"`{name}`") for name in names], table.windows)]
+    for join, of in joins.items():
+        key = [F.col(f"_key_{number}").alias(name) for number, name in enumerate(join.left.key)]
+        parts.append(_rows(of, "_place.place", key, (), join.name))
+    found = reduce(DataFrame.unionByName, parts).where(F.col("tick") > done.tick)
     append(found.coalesce(1), place, Progress(epoch, to), {"from_tick": done.tick})
+
+
+def _rows(
+    rows: DataFrame, position: str, key: Sequence[Column], windows: Sequence[str], join: str | None = None
+) -> DataFrame:
+    """Late records in the form of the late table."""
+    bounds = [F.col(n) if n in windows else F.lit(None).cast("timestamp") for n in WINDOW_COLUMNS]
+    return rows.select(
+        *[F.col(f"{position}.{name}") for name in PLACE],
+        F.to_json(F.struct(*key), {"timestampFormat": TIMES}).alias("key"),
+        *[column.alias(name) for column, name in zip(bounds, WINDOW_COLUMNS, strict=True)],
+        F.lit(join).cast("string").alias("join_name"),
+    )
 
 
 def swap(opened: OpenTable, built: Layout, epoch: int, at: int) -> None:

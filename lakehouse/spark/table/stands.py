@@ -7,7 +7,7 @@ told from bronze at any time; kept is only what the last batch knew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ PARTS = 64  # into how many stretches ticks of which nothing is known are divide
 
 
 class Reached(NamedTuple):
-    """The largest event time in a partition, in a stretch of ticks that ends with `tick`."""
+    """The largest event time in a partition, named as in `Stand`, in a stretch of ticks that ends with `tick`."""
 
     tick: int
     partition: str
@@ -81,6 +81,12 @@ def first_needed(within: Within, stands: Iterable[Stand], after: int) -> Stand:
     now = next((stand for stand in stands if stand.tick == after), None)
     if now is None or not now.times:
         return BEGINNING
-    oldest = min(now.times.values()) - 2 * max(within.before, within.after) - within.grace
+    oldest = min(_present(now.times).values()) - 2 * max(within.before, within.after) - within.grace
     past = [stand for stand in stands if stand.tick <= after and max(stand.times.values(), default=oldest) < oldest]
     return max(past, key=lambda stand: stand.tick, default=BEGINNING)
+
+
+def _present(times: Mapping[str, int]) -> dict[str, int]:
+    """The stream time of each number of a partition: that of its last era."""
+    in_order = sorted((tuple(map(int, name.split("/"))), time) for name, time in times.items())
+    return {str(number): time for (_, number), time in in_order}

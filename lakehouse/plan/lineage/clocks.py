@@ -1,0 +1,54 @@
+"""Whose clock a stream's records move: which topics are one clock, because their records meet in a join.
+
+A row of a join comes with a record of either side, and by chance with that of one side alone: a table that never
+changes, a stream whose records come first. So a clock of each topic's own would wait for the other one for ever. Behind
+a join, as in a task of Kafka Streams, stream time is that of all its topics together, by the number of the partition.
+Merged streams do not meet: each keeps its own time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from lakehouse.plan.origin import Source, TableJoin
+from lakehouse.plan.rows import JoinOfRows
+from lakehouse.plan.stream_join import StreamJoin
+
+if TYPE_CHECKING:
+    from lakehouse.plan.stream import Stream
+    from lakehouse.plan.table import Table
+
+
+def placing(stream: Stream) -> frozenset[str]:
+    """Return the topics whose records give a stream's records their places; a table that is looked up gives none."""
+    source = stream.source
+    if isinstance(source, Source):
+        return frozenset({source.topic})
+    inputs = source.parts if isinstance(source, TableJoin) else source.inputs
+    return frozenset().union(*map(_placing, inputs))
+
+
+def _placing(of: Stream | Table) -> frozenset[str]:
+    return placing(of.stream if hasattr(of, "stream") else of)
+
+
+def shared_clocks(stream: Stream) -> dict[str, tuple[str, ...]]:
+    """Return the topics that move one clock together, in order, by each of them; without those that have their own."""
+    groups: list[frozenset[str]] = []
+    for met in _meeting(stream):
+        touched = [group for group in groups if group & met]
+        groups = [group for group in groups if group not in touched]
+        groups.append(met.union(*touched))
+    return {topic: tuple(sorted(group)) for group in groups if len(group) > 1 for topic in group}
+
+
+def _meeting(stream: Stream) -> Iterator[frozenset[str]]:
+    """The topics of each join that the stream comes from, also through tables."""
+    source = stream.source
+    if isinstance(source, StreamJoin | JoinOfRows):
+        yield placing(stream)
+    for part in source.parts:
+        yield from _meeting(part)
+    for table in source.tables:
+        yield from _meeting(table.stream)

@@ -1,0 +1,39 @@
+"""Eras: how often topics had been deleted and recreated when a record came.
+
+A recreated topic has another id, and begins a stream time of its own. Where several topics move one clock, that clock
+starts over with the tick in which a recreated one has its first record:
+
+    tick     1    2    3    4    5
+    left     a    a         b    b      b is the id of the recreated topic
+    right    x         x    x    x
+    era      0    0    0    1    1
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+
+# The ids that topics had, by topic: each with the tick of its first record, in order.
+TopicIds = Mapping[str, Sequence[tuple[str, int]]]
+
+
+def begins(ids: TopicIds, topics: Iterable[str]) -> tuple[int, ...]:
+    """Return the ticks at which one of the topics was there again, with a new id; the number of each is its era's."""
+    return tuple(sorted(tick for topic in topics for _, tick in ids.get(topic, ())[1:]))
+
+
+def era(begun: Sequence[int], tick: int) -> int:
+    """Return the era of a tick."""
+    return bisect_right(begun, tick)
+
+
+def first_ticks(records: Iterable[tuple[str, str, int]]) -> dict[str, list[tuple[str, int]]]:
+    """Return the ids of topics, of (topic, topic id, tick) in any order."""
+    first: dict[tuple[str, str], int] = {}
+    for topic, topic_id, tick in records:
+        first[topic, topic_id] = min(tick, first.get((topic, topic_id), tick))
+    found: dict[str, list[tuple[str, int]]] = {}
+    for (topic, topic_id), tick in sorted(first.items(), key=lambda item: item[1]):
+        found.setdefault(topic, []).append((topic_id, tick))
+    return found
