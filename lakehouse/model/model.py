@@ -29,8 +29,8 @@ from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
 from lakehouse.semantics import ahead, kafka_time
 from lakehouse.semantics.changelog import Change, Key
-from lakehouse.semantics.eras import TopicIds, begins, era, first_ticks
 from lakehouse.semantics.moment import milliseconds
+from lakehouse.semantics.operators.eras import TopicIds, begins, era, first_ticks
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.tombstone import Row

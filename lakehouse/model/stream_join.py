@@ -8,7 +8,7 @@ from typing import Any
 
 from lakehouse.model.event import Event, Late, key_of
 from lakehouse.plan.stream_join import StreamJoin
-from lakehouse.semantics.eras import era
+from lakehouse.semantics.operators.eras import era
 from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinSide, Meeting
 
 

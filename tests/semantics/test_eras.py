@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakehouse.semantics.eras import begins, era, first_ticks
+from lakehouse.semantics.operators.eras import begins, era, first_ticks
 from lakehouse.semantics.operators.stream_join import Joinable, JoinSide, Meeting, Within
 
 

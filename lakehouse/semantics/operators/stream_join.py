@@ -6,7 +6,7 @@
 
 One record after the other, of both streams, in position order; a record of both (a stream joined with itself) comes as
 the left one first. Each moves the stream time of its partition, by number, of both streams together. (When one of the
-topics was recreated, that time starts over, see `lakehouse.semantics.eras`; what is open stays open.) Then:
+topics was recreated, that time starts over, see `lakehouse.semantics.operators.eras`; what is open stays open.) Then:
 
     padded rows   of the records whose windows it closes (left, right and outer joins with a grace)
     joined rows   with each record of the other stream that came earlier and is still open, in the order of their times;
@@ -75,7 +75,7 @@ class Joinable(Generic[R]):
     """A record that reaches the join. key: None for a null key. waits: it has met none, and is padded when it closes.
 
     partition: the number of the partition that it came from; time: event time in milliseconds. era: see
-    `lakehouse.semantics.eras`. late: it was closed when it came.
+    `lakehouse.semantics.operators.eras`. late: it was closed when it came.
     """
 
     side: JoinSide

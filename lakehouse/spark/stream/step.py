@@ -105,5 +105,5 @@ def merged(number: int) -> Column:
 
 
 def era_of(begun: Sequence[int], tick: Column) -> Column:
-    """The era of a tick; begun: see `lakehouse.semantics.eras.begins`."""
+    """The era of a tick; begun: see `lakehouse.semantics.operators.eras.begins`."""
     return reduce(add, [(tick >= begin).cast("int") for begin in begun], F.lit(0))

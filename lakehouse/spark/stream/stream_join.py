@@ -68,7 +68,7 @@ def joined_streams(
     """Return the records of a join that come with records of a batch, in the form of a stream's frame.
 
     streams: the records of both in the batch. earlier: what came before it; None if nothing did. hold: holds rows that
-    are read several times. eras: the ticks at which the eras of its topics begin, see `lakehouse.semantics.eras`.
+    are read several times. eras: the ticks at which the eras of its topics begin.
     forced: the places of late records that were taken in after all, each with the tick `at` of that: they meet all that
     had come by then.
     """

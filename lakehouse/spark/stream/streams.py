@@ -65,7 +65,7 @@ def stream_frame(
 
     records: gives those of a source, as `decoded` does. count: see `RowCounter`. tables: how upstream tables are read,
     for a stream that has some. earlier: what came before, for a stream with joins of streams; None if nothing did.
-    eras: gives the ticks at which the eras of a join's topics begin, see `lakehouse.semantics.eras`. forced: see
+    eras: gives the ticks at which the eras of a join's topics begin (`semantics.operators.eras`). forced: see
     `joined_streams`.
     """
     made = partial(stream_frame, records=records, count=count, tables=tables, earlier=earlier, eras=eras, forced=forced)

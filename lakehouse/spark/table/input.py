@@ -32,7 +32,7 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin, looked_up_by_time, meetings
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.semantics.eras import begins as eras_begin
+from lakehouse.semantics.operators.eras import begins as eras_begin
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.functions import literal_map
 from lakehouse.spark.open_lake import OpenLake, OpenTable

@@ -1,4 +1,4 @@
-"""The ids that topics had, and whose clock a record moves: `lakehouse.plan.lineage.clocks`, `lakehouse.semantics.eras`.
+"""The ids that topics had, and whose clock a record moves (`plan.lineage.clocks`, `semantics.operators.eras`).
 
 A record's position has no topic id. Which one its topic had is told by its tick: a tick has records of one of them.
 """
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from lakehouse.plan.lineage.clocks import shared_clocks
 from lakehouse.plan.stream import Stream
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.semantics.eras import TopicIds, begins
+from lakehouse.semantics.operators.eras import TopicIds, begins
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.stream.step import era_of
