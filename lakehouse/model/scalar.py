@@ -10,7 +10,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Sequence
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, localcontext
 from struct import pack, unpack
 from typing import Any, TypeVar
@@ -108,17 +108,21 @@ def _to_date(value: Any) -> date | None:
         return value
     if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
         return _or_null(date.fromisoformat, value)
-    raise NeedsSpark(f"the model does not cast {value!r} to a date; run this on Spark.")
+    _check_no_moment(value, "date")
+    return None
 
 
 def _to_timestamp(value: Any) -> datetime | None:
     if isinstance(value, datetime):
         return value
+    if isinstance(value, date):
+        return datetime.combine(value, time(), UTC)
     if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?", value):
         return _or_null(datetime.fromisoformat, f"{value}+00:00")
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
         return _from_seconds(value)
-    raise NeedsSpark(f"the model does not cast {value!r} to a timestamp; run this on Spark.")
+    _check_no_moment(value, "timestamp")
+    return None
 
 
 def _from_seconds(value: float | Decimal) -> datetime | None:
@@ -128,6 +132,12 @@ def _from_seconds(value: float | Decimal) -> datetime | None:
     with localcontext(prec=100):
         micros = int(value * 1_000_000)
     return EPOCH + timedelta(microseconds=micros) if in_range(micros // 1000) else None
+
+
+def _check_no_moment(value: Any, kind: str) -> None:
+    """Raise NeedsSpark but for a text without a digit: Spark reads more forms of moments than the model."""
+    if not isinstance(value, str) or any(map(str.isdigit, value)):
+        raise NeedsSpark(f"the model does not cast {value!r} to a {kind}; run this on Spark.")
 
 
 def _or_null(read: Callable[[str], T], value: str) -> T | None:
@@ -237,10 +247,11 @@ def wrapped(a: int, b: int, result: int) -> int:
 
     if fits(a, _INT) and fits(b, _INT) and not fits(result, _INT):
         raise NeedsSpark(f"the model can't tell whether {a} and {b} are INT, and so wrap around, or BIGINT; use Spark.")
-    return _as_long(result)
+    return as_long(result)
 
 
-def _as_long(value: int) -> int:
+def as_long(value: int) -> int:
+    """Return a whole number as a BIGINT, which wraps around."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -264,7 +275,7 @@ def whole_division(a: Any, b: Any) -> int | None:
     """Return a div b, cut off towards zero as in Java, and null for a division by zero."""
     if not (isinstance(a, int) and isinstance(b, int)):
         raise NeedsSpark("the model's div is for integers; run this on Spark.")
-    return None if b == 0 else _as_long(abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1))
+    return None if b == 0 else as_long(abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1))
 
 
 def at_place(of: Any, key: Any) -> Any:
