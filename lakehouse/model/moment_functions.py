@@ -22,6 +22,8 @@ _ZONES = {"X": "Z", "XX": "Z", 3 * "X": "Z", "x": "+00", "xx": "+0000", "xxx": "
           "ZZZ": "+0000", "z": "UTC", "zz": "UTC", "zzz": "UTC", "VV": "UTC"}  # fmt: skip
 
 
+# Spark gives a year all digits there, and reads nothing.
+_FRACTION_AFTER_A_NUMBER = re.compile("yyyy[A-RT-Za-z]*S")
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
@@ -49,6 +51,8 @@ def parsed(text: Any, format: str | None = None) -> datetime | None:
     """Return to_timestamp of a text; None for one that does not fit."""
     if format is None or not isinstance(text, str):
         raise NeedsSpark("the model reads moments of texts in a format alone; run this on Spark.")
+    if _FRACTION_AFTER_A_NUMBER.search(format):
+        raise NeedsSpark(f"the model does not read a fraction that follows a number at once: {format!r}. Use Spark.")
     found = format_reader(format).fullmatch(text)
     if found is None:
         return None

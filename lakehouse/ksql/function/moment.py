@@ -36,7 +36,7 @@ def _formatted(of: str, format: Sql, zone: Sql | None, without: str) -> str:
 
 def _parsed(of: Sql, format: Sql, zone: Sql | None = None) -> str:
     """A timestamp of a text; a zone that is given is for a text that names none itself."""
-    read = f"to_timestamp({of.text}, {format.text})"
+    read = f"to_timestamp({_divided(of, format)})"
     if zone is None:
         return read
     local = f"to_utc_timestamp({read}, {zone.text})"
@@ -45,6 +45,28 @@ def _parsed(of: Sql, format: Sql, zone: Sql | None = None) -> str:
         return f"CASE WHEN {zone.text} IS NOT NULL THEN {read} END" if is_named else local
     names_zone = f"regexp_replace({format.text}, '\\'[^\\']*\\'', '') RLIKE '[XxZzVOv]'"
     return f"CASE WHEN {zone.text} IS NOT NULL THEN CASE WHEN {names_zone} THEN {read} ELSE {local} END END"
+
+
+def _divided(of: Sql, format: Sql) -> str:
+    """Return a text and its format with a point before a fraction that follows other numbers at once: Spark needs it.
+
+    Java knows how many digits each number has there: yyyyMMddHHmmssSSS.
+    """
+    run = re.search("([a-zA-RT-Z]*)(S+)", re.sub("'[^']*'", "", format.literal or ""))
+    if run is None or not run[1] or not re.fullmatch(r"(yyyy|yy|MM|dd|HH|hh|mm|ss|DDD)+", run[1]):
+        return f"{of.text}, {format.text}"
+    whole, fraction = map(len, run.groups())
+    text = f"regexp_replace({of.text}, '([0-9]{{{whole}}})([0-9]{{{fraction}}})', '$1.$2')"
+    return f"{text}, {format.text.replace(run[0], f'{run[1]}.{run[2]}')}"
+
+
+def _time_of(of: Sql, format: Sql) -> str:
+    """A TIME of a text; null for a format with a part of a date."""
+    read = f"ksql_parse_time({of.text}, {format.text})"
+    letters = "[GuyDMLdQqYwWEecFg]"
+    if format.literal is not None:
+        return "cast(NULL AS int)" if re.search(letters, re.sub("'[^']*'", "", format.literal)) else read
+    return f"CASE WHEN NOT regexp_replace({format.text}, '\\'[^\\']*\\'', '') RLIKE '{letters}' THEN {read} END"
 
 
 def _converted(of: Sql, one: Sql, other: Sql) -> str:
@@ -146,7 +168,7 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     function(
         "PARSE_TIME", _FAMILY,
-        "text text", "ksql_parse_time({0}, {1})", k.TIME,
+        "text text", _time_of, k.TIME,
         ("PARSE_TIME('10:30', 'HH:mm')", 37_800_000),
         ("PARSE_TIME('10:30 +02:00', 'HH:mm xxx')", 37_800_000), ("PARSE_TIME('01 10:30', 'dd HH:mm')", None),
         nulls="null if an argument is null, or does not fit",

@@ -49,9 +49,10 @@ def called(target: Any, method: str, gives: str, *arguments: Any) -> Any:
     return _objects().Invoke(target, method, type_of(gives), _list(arguments), _list(()), True, True, True)
 
 
-def new(of: str, *arguments: Any) -> Any:
-    """Return a new object of a class."""
-    return _objects().NewInstance.apply(class_of(of), _list(arguments), type_of(of), True)
+def new(of: str, arguments: Any) -> Any:
+    """Return a new object of a class; arguments: a tree that gives the array of its constructor's."""
+    made = constant(class_of(of), "java.lang.Class")
+    return static("org.apache.commons.lang3.reflect.ConstructorUtils", "invokeConstructor", of, made, arguments)
 
 
 def variable(name: str, gives: str) -> Any:

@@ -55,8 +55,15 @@ def _format_time(nanos: Any, format: Any) -> Any:
 
 
 def _reading(format: Any) -> Any:
-    """A formatter that reads texts in any case."""
-    builder = called(new(BUILDER), "parseCaseInsensitive", BUILDER)
+    """A formatter that reads texts in any case.
+
+    Spark computes once what two expressions have in common, and a builder changes: each format needs one of its own.
+    So its constructor takes arguments that come from the format: none.
+    """
+    none = static(
+        TEXTS, "split", "[Ljava.lang.String;", static(TEXTS, "left", STRING, java_text(format), constant(0, "int"))
+    )
+    builder = called(new(BUILDER, none), "parseCaseInsensitive", BUILDER)
     return called(called(builder, "appendPattern", BUILDER, java_text(format)), "toFormatter", FORMATTER, _us())
 
 
