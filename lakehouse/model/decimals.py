@@ -66,30 +66,29 @@ DECIMALS: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
     exp.Div: exactly(operator.truediv), exp.Mod: exactly(operator.mod),
 }  # fmt: skip
 
-WHOLE: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
+_WHOLE: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
     exp.Add: operator.add, exp.Sub: operator.sub, exp.Mul: operator.mul,
 }  # fmt: skip
 _INT_MAX = 2**31 - 1
 _LONG_CALLS = ("unix_millis", "unix_micros", "unix_seconds")
 
 
-def is_long(node: exp.Expression) -> bool:
+def _is_long(node: exp.Expression) -> bool:
     """Say whether the text of an expression says that it is a BIGINT."""
     if isinstance(node, exp.Paren | exp.Neg):
-        return is_long(node.this)
+        return _is_long(node.this)
     if isinstance(node, exp.Cast | exp.TryCast):
         return bool(node.args["to"].sql("spark").lower() == "bigint")
     if isinstance(node, exp.Literal):
         return not node.is_string and node.name.isdecimal() and int(node.name) > _INT_MAX
     if isinstance(node, exp.Anonymous):
         return name_of(node) in _LONG_CALLS
-    return type(node) in WHOLE and (is_long(node.this) or is_long(node.expression))
+    return type(node) in _WHOLE and (_is_long(node.this) or _is_long(node.expression))
 
 
-def long_arithmetic(work: Callable[[Any, Any], Any], other: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return +, - or * over BIGINTs, wrapping around as in Java; `other` where a value is no whole number."""
-
-    def run(a: Any, b: Any) -> Any:
-        return as_long(work(a, b)) if type(a) is int and type(b) is int else other(a, b)
-
-    return run
+def long_arithmetic(node: exp.Expression, other: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return +, - or * over BIGINTs, wrapping around as in Java; `other` where a value is no BIGINT, or of others."""
+    if not (type(node) in _WHOLE and (_is_long(node.this) or _is_long(node.expression))):
+        return other
+    work = _WHOLE[type(node)]
+    return lambda a, b: as_long(work(a, b)) if type(a) is int and type(b) is int else other(a, b)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.function.java_format import MONTHS, format_parts, format_reader
+from lakehouse.model.function.moment_casts import to_date, to_timestamp
 from lakehouse.model.function.zone import zone_of
 
 # A part of a format as Python's strftime has it. Letters that are not here belong to Spark.
@@ -27,9 +28,11 @@ _FRACTION_AFTER_A_NUMBER = re.compile("yyyy[A-RT-Za-z]*S")
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
-def formatted(value: Any, format: str) -> str:
-    """Return date_format of a date or a moment."""
-    moment = value if isinstance(value, datetime) else datetime.combine(value, time(), UTC)
+def formatted(value: Any, format: str) -> str | None:
+    """Return date_format of a date, a moment, or a text that Spark casts to one."""
+    moment = to_timestamp(value)
+    if moment is None:
+        return None
     made = ""
     for kind, part in format_parts(format):
         if kind == "text":
@@ -94,23 +97,30 @@ def _zone(name: str) -> tzinfo:
     return known[0]
 
 
-def _from_utc(moment: datetime, zone: str) -> datetime:
-    return moment.astimezone(_zone(zone)).replace(tzinfo=UTC)
+def _from_utc(moment: Any, zone: str) -> datetime | None:
+    moment = to_timestamp(moment)
+    return None if moment is None else moment.astimezone(_zone(zone)).replace(tzinfo=UTC)
 
 
-def _to_utc(moment: datetime, zone: str) -> datetime:
+def _to_utc(moment: Any, zone: str) -> datetime | None:
+    moment = to_timestamp(moment)
     # As in Java: of an hour that comes twice the first, and what a zone leaves out by the offset before.
-    return moment.replace(tzinfo=_zone(zone)).astimezone(UTC)
+    return None if moment is None else moment.replace(tzinfo=_zone(zone)).astimezone(UTC)
+
+
+def _of_day(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of a day as one of a day, a moment or a text, which Spark casts to a day."""
+
+    def run(value: Any, *more: Any) -> Any:
+        day = to_date(value)
+        return None if day is None else work(day, *more)
+
+    return run
 
 
 def _add_months(day: date, months: int) -> date:
-    day = _day(day)
     year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
     return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
-
-
-def _day(value: date) -> date:
-    return value.date() if isinstance(value, datetime) else value
 
 
 def _to_date(text: Any, format: str | None = None) -> date | None:
@@ -122,13 +132,13 @@ def _to_date(text: Any, format: str | None = None) -> date | None:
 
 
 STRICT: dict[str, Callable[..., Any]] = {
-    "year": lambda day: day.year,
-    "month": lambda day: day.month,
+    "year": _of_day(lambda day: day.year),
+    "month": _of_day(lambda day: day.month),
     "date_format": formatted,
     "to_timestamp": parsed,
     "to_date": _to_date,
     "from_utc_timestamp": _from_utc,
     "to_utc_timestamp": _to_utc,
-    "add_months": _add_months,
-    "date_add": lambda day, days: _day(day) + timedelta(days=days),
+    "add_months": _of_day(_add_months),
+    "date_add": _of_day(lambda day, days: day + timedelta(days=days)),
 }

@@ -12,7 +12,7 @@ from lakehouse.ksql.function.sql import text as literal
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.plan.names.field import field_name
-from lakehouse.semantics.json_path import pointer
+from lakehouse.plan.names.json_path import pointer
 
 _FAMILY = "Texts and bytes"
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from lakehouse.model.function.json_text import quoted
-from lakehouse.semantics.json_path import pointer
+from lakehouse.plan.names.json_path import pointer
 
 _BLANKS = " \t\n\r"
 _DEPTH_MAX, _DIGITS_MAX = 1000, 1000  # Jackson's own limits

@@ -108,7 +108,7 @@ def _substring(text: Any, begin: Any, end: Any) -> Any:
     return spark_text(called(java_text(text), "substring", STRING, begin, end))
 
 
-# semantics/json_path.py in patterns of Java, as Spark SQL has them.
+# plan/names/json_path.py in patterns of Java, as Spark SQL has them.
 _SIMPLE = r"""\\.([^.\\[\\]"\\s]+)"""
 _PLACE = r"""\\[([^.\\[\\]"\'\\s]+)\\]"""
 _DOUBLE = r"""\\["((?:[^"\\\\]|\\\\["\\\\])*)"\\]"""
