@@ -7,7 +7,7 @@ text beside a moment is read as one when the statement is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -16,18 +16,18 @@ from lakehouse.ksql.arithmetic import computed, element_at, like_pattern
 from lakehouse.ksql.cast import as_moment, as_times, cast
 from lakehouse.ksql.coerced import coerced, common, comparable, fitted, has_map_inside, together
 from lakehouse.ksql.function import call
+from lakehouse.ksql.function.lambda_body import lambda_sql
 from lakehouse.ksql.function.moment import WITH_UNIT
 from lakehouse.ksql.function.moment_literal import moment_literal
 from lakehouse.ksql.function.record import LambdaSql
 from lakehouse.ksql.function.sql import Sql, column, condition, literal, text
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
-from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.plan.refused.near import near
 
 COMPARED = {"=": "EQUAL(=)", "<>": "NOT_EQUAL(<>)", "<": "LESS_THAN(<)", "<=": "LESS_THAN_OR_EQUAL(<=)",
             ">": "GREATER_THAN(>)", ">=": "GREATER_THAN_OR_EQUAL(>=)"}  # fmt: skip
-TEXT_MAX, LAMBDA_DEPTH_MAX = 200_000, 8
+TEXT_MAX = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Visible:
             raise SqlError(f"{clause} takes a condition", node.at, found=f"a value of type {made.kind}")
         return made
 
-    def within(self, names: dict[str, Sql]) -> Visible:
+    def within(self, names: Mapping[str, Sql]) -> Visible:
         """Return the scope of a lambda's body."""
         return replace(self, names={**self.names, **names}, depth=self.depth + 1)
 
@@ -274,22 +274,7 @@ class Visible:
             raise
 
     def _argument(self, node: t.Expr) -> Sql | LambdaSql:
-        if not isinstance(node, t.Lambda):
-            return self.sql(node)
-        if self.depth == LAMBDA_DEPTH_MAX:  # a body is compiled for its type, and again for its text
-            raise SqlError(f"lambdas stand at most {LAMBDA_DEPTH_MAX} deep in each other", node.at)
-
-        # No column begins like this, nor a name inside a function's Spark SQL: `name => name = s.name` reads both.
-        variables = tuple(f"__{name}" for name in node.names)
-
-        def body(kinds: Sequence[Kind], texts: Sequence[str] | None = None) -> Sql:
-            if len(kinds) != len(node.names):
-                raise SqlError(f"expected {len(kinds)} names before =>", node.at, found=str(len(node.names)))
-            shown = texts or [f"`{name}`" for name in variables]
-            names = dict(zip(node.names, (Sql(of, kind) for of, kind in zip(shown, kinds, strict=True)), strict=True))
-            return self.within(names).sql(node.body)
-
-        return LambdaSql(variables, body, node.at)
+        return lambda_sql(node, self) if isinstance(node, t.Lambda) else self.sql(node)
 
     def _lambda(self, node: t.Lambda) -> Sql:
         raise SqlError("=> stands in TRANSFORM, FILTER and REDUCE only", node.at)

@@ -1,4 +1,4 @@
-"""Decimals in Python, for the model: exact until they are cast to the type that they have in Spark."""
+"""Decimals in Python, for the model: exact until they are cast to the type that they have in Spark; and BIGINTs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 from sqlglot import exp
 
 from lakehouse.errors import NeedsSpark
-from lakehouse.model.scalar import BLANKS
+from lakehouse.model.scalar import BLANKS, as_long
+from lakehouse.plan.written.parse import name_of
 from lakehouse.semantics.number_text import LENGTH_MAX, NUMBER, exact
 
 # More digits than any product of two decimals has; a quotient is rounded far behind the digits that Spark keeps.
@@ -64,3 +65,30 @@ DECIMALS: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
     exp.Add: exactly(operator.add), exp.Sub: exactly(operator.sub), exp.Mul: exactly(operator.mul),
     exp.Div: exactly(operator.truediv), exp.Mod: exactly(operator.mod),
 }  # fmt: skip
+
+_WHOLE: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
+    exp.Add: operator.add, exp.Sub: operator.sub, exp.Mul: operator.mul,
+}  # fmt: skip
+_INT_MAX = 2**31 - 1
+_LONG_CALLS = ("unix_millis", "unix_micros", "unix_seconds")
+
+
+def _is_long(node: exp.Expression) -> bool:
+    """Say whether the text of an expression says that it is a BIGINT."""
+    if isinstance(node, exp.Paren | exp.Neg):
+        return _is_long(node.this)
+    if isinstance(node, exp.Cast | exp.TryCast):
+        return bool(node.args["to"].sql("spark").lower() == "bigint")
+    if isinstance(node, exp.Literal):
+        return not node.is_string and node.name.isdecimal() and int(node.name) > _INT_MAX
+    if isinstance(node, exp.Anonymous):
+        return name_of(node) in _LONG_CALLS
+    return type(node) in _WHOLE and (_is_long(node.this) or _is_long(node.expression))
+
+
+def long_arithmetic(node: exp.Expression, other: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return +, - or * over BIGINTs, wrapping around as in Java; `other` where a value is no BIGINT, or of others."""
+    if not (type(node) in _WHOLE and (_is_long(node.this) or _is_long(node.expression))):
+        return other
+    work = _WHOLE[type(node)]
+    return lambda a, b: as_long(work(a, b)) if type(a) is int and type(b) is int else other(a, b)

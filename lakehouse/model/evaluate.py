@@ -11,7 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from lakehouse.errors import NeedsSpark
-from lakehouse.model.decimals import DECIMALS, to_decimal
+from lakehouse.model.decimals import DECIMALS, long_arithmetic, to_decimal
 from lakehouse.model.function.json_text import Variant, cast_variant
 from lakehouse.model.function.pattern import like
 from lakehouse.model.functions import SAME, STRICT, WITH_NULLS
@@ -61,7 +61,7 @@ def _compile(node: exp.Expression) -> Evaluator:
     if (build := _BUILDERS.get(type(node))) is not None:
         return build(node)
     if (binary := _BINARY.get(type(node))) is not None:
-        return strict(binary, _compile(node.this), _compile(node.expression))
+        return strict(long_arithmetic(node, binary), _compile(node.this), _compile(node.expression))
     if isinstance(node, exp.Anonymous):
         return _function(node)
     raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")

@@ -15,7 +15,7 @@ from typing import Any
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model import moment_functions, number_functions, text_functions
-from lakehouse.model.function import json_text, url
+from lakehouse.model.function import java_text, java_time, json_node, json_text, url
 from lakehouse.model.scalar import equal, modulo, negated, to_string, wrapped
 from lakehouse.semantics.moment import milliseconds
 
@@ -167,10 +167,8 @@ def _joined(items: list[Any], by: str, null: str | None = None) -> str:
 
 
 def _united(*maps: Mapping[Any, Any]) -> dict[Any, Any]:
-    made = {name: value for of in maps for name, value in of.items()}
-    if len(made) < sum(map(len, maps)):
-        raise NeedsSpark("a name that is in two maps fails in Spark; run this there.")
-    return made
+    """One map; of a key that is in several, the last value counts, at the first place."""
+    return {name: value for of in maps for name, value in of.items()}
 
 
 def _of_pairs(pairs: list[Mapping[str, Any]]) -> dict[Any, Any] | None:
@@ -202,6 +200,9 @@ STRICT: dict[str, Callable[..., Any]] = {
     **moment_functions.STRICT,
     **number_functions.STRICT,
     **json_text.STRICT,
+    **json_node.STRICT,
+    **java_text.STRICT,
+    **java_time.STRICT,
     **url.STRICT,
     "concat": _concat,
     "array_max": _largest(max),

@@ -5,61 +5,36 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
-from functools import lru_cache
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lakehouse.errors import NeedsSpark
+from lakehouse.model.function.java_format import MONTHS, format_parts, format_reader
+from lakehouse.model.function.moment_casts import to_date, to_timestamp
+from lakehouse.model.function.zone import zone_of
 
-_PARTS = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']")
 # A part of a format as Python's strftime has it. Letters that are not here belong to Spark.
 _WRITTEN = {
     "yyyy": "%Y", "yy": "%y", "MM": "%m", "MMM": "%b", "dd": "%d", "HH": "%H", "hh": "%I", "mm": "%M", "ss": "%S",
     "a": "%p", "EEE": "%a", "E": "%a", "EEEE": "%A", "MMMM": "%B",
-}  # fmt: skip
-_MONTHS = [date(2000, month, 1).strftime("%B").lower() for month in range(1, 13)]
-_OFFSET = r"[+-]\d\d"
-_READ = {
-    "yyyy": r"(?P<Y>\d{4})", "yy": r"(?P<y>\d\d)", "MM": r"(?P<m>\d\d)", "M": r"(?P<m>\d\d?)", "dd": r"(?P<d>\d\d)",
-    "d": r"(?P<d>\d\d?)", "HH": r"(?P<H>\d\d)", "H": r"(?P<H>\d\d?)", "hh": r"(?P<I>\d\d)", "h": r"(?P<I>\d\d?)",
-    "mm": r"(?P<M>\d\d)", "ss": r"(?P<S>\d\d)", "a": "(?P<p>AM|PM)",
-    "MMM": f"(?P<b>{'|'.join(name[:3] for name in _MONTHS)})", "MMMM": f"(?P<b>{'|'.join(_MONTHS)})",
-    "X": rf"(?P<z>Z|{_OFFSET}(?:\d\d)?)", "XX": rf"(?P<z>Z|{_OFFSET}\d\d)", 3 * "X": rf"(?P<z>Z|{_OFFSET}:\d\d)",
-    "x": rf"(?P<z>{_OFFSET}(?:\d\d)?)", "xx": rf"(?P<z>{_OFFSET}\d\d)", "xxx": rf"(?P<z>{_OFFSET}:\d\d)",
-    "Z": rf"(?P<z>{_OFFSET}\d\d)",
 }  # fmt: skip
 # The zone of all clocks in Spark is UTC.
 _ZONES = {"X": "Z", "XX": "Z", 3 * "X": "Z", "x": "+00", "xx": "+0000", "xxx": "+00:00", "Z": "+0000", "ZZ": "+0000",
           "ZZZ": "+0000", "z": "UTC", "zz": "UTC", "zzz": "UTC", "VV": "UTC"}  # fmt: skip
 
 
+# Spark gives a year all digits there, and reads nothing.
+_FRACTION_AFTER_A_NUMBER = re.compile("yyyy[A-RT-Za-z]*S")
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
-def _parts(format: str) -> list[tuple[str, str]]:
-    """The parts of a format: ("letters", "yyyy") or ("text", "-")."""
-    found, place = [], 0
-    while place < len(format):
-        part = _PARTS.match(format, place)
-        if part is None:
-            raise NeedsSpark(f"the model does not read the format {format!r}; run this on Spark.")
-        text = part[0]
-        if text in ("[", "]", "{", "}", "#"):
-            raise NeedsSpark(f"the model does not read {text!r} of the format {format!r}; run this on Spark.")
-        if part[2]:
-            found.append(("letters", text))
-        else:
-            found.append(("text", (part[1] or "'").replace("''", "'") if text.startswith("'") else text))
-        place = part.end()
-    return found
-
-
-def formatted(value: Any, format: str) -> str:
-    """Return date_format of a date or a moment."""
-    moment = value if isinstance(value, datetime) else datetime.combine(value, time(), UTC)
+def formatted(value: Any, format: str) -> str | None:
+    """Return date_format of a date, a moment, or a text that Spark casts to one."""
+    moment = to_timestamp(value)
+    if moment is None:
+        return None
     made = ""
-    for kind, part in _parts(format):
+    for kind, part in format_parts(format):
         if kind == "text":
             made += part
         elif set(part) == {"S"} and len(part) <= 6:
@@ -75,35 +50,19 @@ def formatted(value: Any, format: str) -> str:
     return made
 
 
-@lru_cache(maxsize=256)
-def _reader(format: str) -> re.Pattern[str]:
-    made = ""
-    for kind, part in _parts(format):
-        if kind == "text":
-            made += re.escape(part)
-        elif set(part) == {"S"} and len(part) <= 6:
-            made += rf"(?P<f>\d{{{len(part)}}})"
-        elif part in _READ:
-            made += _READ[part]
-        else:
-            raise NeedsSpark(f"the model does not read {part!r} of the format {format!r}; run this on Spark.")
-    try:
-        return re.compile(made, re.ASCII | re.IGNORECASE)  # as in Spark
-    except re.error as error:
-        raise NeedsSpark(f"the model does not read the format {format!r}; run this on Spark.") from error
-
-
 def parsed(text: Any, format: str | None = None) -> datetime | None:
     """Return to_timestamp of a text; None for one that does not fit."""
     if format is None or not isinstance(text, str):
         raise NeedsSpark("the model reads moments of texts in a format alone; run this on Spark.")
-    found = _reader(format).fullmatch(text)
+    if _FRACTION_AFTER_A_NUMBER.search(format):
+        raise NeedsSpark(f"the model does not read a fraction that follows a number at once: {format!r}. Use Spark.")
+    found = format_reader(format).fullmatch(text)
     if found is None:
         return None
     part = {name: value.lower() for name, value in found.groupdict().items()}
     number = {name: int(value) for name, value in part.items() if name not in "fpbz"}
     if "b" in part:
-        number["m"] = next(place for place, name in enumerate(_MONTHS, 1) if name.startswith(part["b"]))
+        number["m"] = next(place for place, name in enumerate(MONTHS, 1) if name.startswith(part["b"]))
     if ("I" in part) != ("p" in part):
         raise NeedsSpark(f"the model does not read the format {format!r}: hh and a belong together; run this on Spark.")
     if "I" in part and not 1 <= number["I"] <= 12:
@@ -132,36 +91,36 @@ def _offset(text: str) -> timedelta:
 
 
 def _zone(name: str) -> tzinfo:
-    if re.fullmatch(r"(?:UTC|GMT)?[+-]\d\d(?::?[0-5]\d)?", name):
-        try:
-            return timezone(_offset(name.removeprefix("UTC").removeprefix("GMT")))
-        except ValueError as error:
-            raise NeedsSpark(f"the model does not know the zone {name!r}; run this on Spark.") from error
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError) as error:
-        raise NeedsSpark(f"the model does not know the zone {name!r}; run this on Spark.") from error
+    known = zone_of(name)
+    if known is None:
+        raise NeedsSpark(f"the model does not know the zone {name!r}; run this on Spark.")
+    return known[0]
 
 
-def _from_utc(moment: datetime, zone: str) -> datetime:
-    return moment.astimezone(_zone(zone)).replace(tzinfo=UTC)
+def _from_utc(moment: Any, zone: str) -> datetime | None:
+    moment = to_timestamp(moment)
+    return None if moment is None else moment.astimezone(_zone(zone)).replace(tzinfo=UTC)
 
 
-def _to_utc(moment: datetime, zone: str) -> datetime:
-    local = moment.replace(tzinfo=_zone(zone))
-    if local.astimezone(UTC).astimezone(local.tzinfo).replace(tzinfo=None) != local.replace(tzinfo=None, fold=0):
-        raise NeedsSpark("a time that a zone leaves out is read in Java's way; run this on Spark.")
-    return local.astimezone(UTC)
+def _to_utc(moment: Any, zone: str) -> datetime | None:
+    moment = to_timestamp(moment)
+    # As in Java: of an hour that comes twice the first, and what a zone leaves out by the offset before.
+    return None if moment is None else moment.replace(tzinfo=_zone(zone)).astimezone(UTC)
+
+
+def _of_day(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of a day as one of a day, a moment or a text, which Spark casts to a day."""
+
+    def run(value: Any, *more: Any) -> Any:
+        day = to_date(value)
+        return None if day is None else work(day, *more)
+
+    return run
 
 
 def _add_months(day: date, months: int) -> date:
-    day = _day(day)
     year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
     return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
-
-
-def _day(value: date) -> date:
-    return value.date() if isinstance(value, datetime) else value
 
 
 def _to_date(text: Any, format: str | None = None) -> date | None:
@@ -173,11 +132,13 @@ def _to_date(text: Any, format: str | None = None) -> date | None:
 
 
 STRICT: dict[str, Callable[..., Any]] = {
+    "year": _of_day(lambda day: day.year),
+    "month": _of_day(lambda day: day.month),
     "date_format": formatted,
     "to_timestamp": parsed,
     "to_date": _to_date,
     "from_utc_timestamp": _from_utc,
     "to_utc_timestamp": _to_utc,
-    "add_months": _add_months,
-    "date_add": lambda day, days: _day(day) + timedelta(days=days),
+    "add_months": _of_day(_add_months),
+    "date_add": _of_day(lambda day, days: day + timedelta(days=days)),
 }

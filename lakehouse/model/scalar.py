@@ -11,17 +11,16 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from struct import pack, unpack
-from typing import Any, TypeVar
+from typing import Any
 
 from lakehouse.errors import NeedsSpark
+from lakehouse.model.function.moment_casts import to_date, to_timestamp
 from lakehouse.semantics.java_double import java_double
 from lakehouse.semantics.moment import EPOCH
 from lakehouse.semantics.number_text import DIGITS_MAX, NUMBER
-from lakehouse.semantics.years import LAST_MS, in_range
 
-T = TypeVar("T")
 _NUMBER = (int, float, Decimal)
 _INTEGER_TEXT = re.compile(r"(?P<sign>[+-]?)(?=\.?[0-9])(?P<whole>[0-9]*)(?:\.[0-9]*)?")
 BLANKS = "".join(map(chr, range(33)))  # the characters that Spark trims from a text before a cast
@@ -101,45 +100,8 @@ def _to_boolean(value: Any) -> bool:
     raise NeedsSpark(f"the model does not cast {value!r} to a boolean; run this on Spark.")
 
 
-def _to_date(value: Any) -> date | None:
-    if isinstance(value, datetime):
-        return value.date()
-    if isinstance(value, date):
-        return value
-    if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
-        return _or_null(date.fromisoformat, value)
-    raise NeedsSpark(f"the model does not cast {value!r} to a date; run this on Spark.")
-
-
-def _to_timestamp(value: Any) -> datetime | None:
-    if isinstance(value, datetime):
-        return value
-    if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?", value):
-        return _or_null(datetime.fromisoformat, f"{value}+00:00")
-    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
-        return _from_seconds(value)
-    raise NeedsSpark(f"the model does not cast {value!r} to a timestamp; run this on Spark.")
-
-
-def _from_seconds(value: float | Decimal) -> datetime | None:
-    """The time so many seconds after 1970, microseconds cut off; null outside the years 1 to 9999, and for NaN."""
-    if not -LAST_MS <= value <= LAST_MS:  # nor is NaN
-        return None
-    with localcontext(prec=100):
-        micros = int(value * 1_000_000)
-    return EPOCH + timedelta(microseconds=micros) if in_range(micros // 1000) else None
-
-
-def _or_null(read: Callable[[str], T], value: str) -> T | None:
-    """What is read of a text; null for a day or a time that there is not, such as February 30."""
-    try:
-        return read(value)
-    except ValueError:
-        return None
-
-
 CASTS: dict[str, Callable[[Any], Any]] = {
-    "date": _to_date, "timestamp": _to_timestamp, "boolean": _to_boolean,
+    "date": to_date, "timestamp": to_timestamp, "boolean": _to_boolean,
     "string": to_string, "double": _to_double, "float": _to_float,
     "tinyint": _to_integer(8), "smallint": _to_integer(16), "int": _to_integer(_INT), "bigint": _to_integer(_BIGINT),
 }  # fmt: skip
@@ -237,10 +199,11 @@ def wrapped(a: int, b: int, result: int) -> int:
 
     if fits(a, _INT) and fits(b, _INT) and not fits(result, _INT):
         raise NeedsSpark(f"the model can't tell whether {a} and {b} are INT, and so wrap around, or BIGINT; use Spark.")
-    return _as_long(result)
+    return as_long(result)
 
 
-def _as_long(value: int) -> int:
+def as_long(value: int) -> int:
+    """Return a whole number as a BIGINT, which wraps around."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -264,7 +227,7 @@ def whole_division(a: Any, b: Any) -> int | None:
     """Return a div b, cut off towards zero as in Java, and null for a division by zero."""
     if not (isinstance(a, int) and isinstance(b, int)):
         raise NeedsSpark("the model's div is for integers; run this on Spark.")
-    return None if b == 0 else _as_long(abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1))
+    return None if b == 0 else as_long(abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1))
 
 
 def at_place(of: Any, key: Any) -> Any:

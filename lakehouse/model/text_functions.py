@@ -16,6 +16,8 @@ from lakehouse.errors import NeedsSpark
 
 # Patterns that Java and Python read alike: no classes of Java's own, no names, nothing possessive.
 _JAVA_ONLY = re.compile(r"\\[pPQEGRXhHvVzZkK]|\(\?<[a-zA-Z]|\(\?[a-zA-Z]|[*+?}]\+|&&|\[[^\]]*\[")
+BETWEEN_CHARACTERS = "(?s)(?<=.)(?=.)"
+_END_QUOTED = "\\E\\\\E\\Q"  # an \\E between \\Q and \\E
 _CODECS = {"UTF-8": "utf-8", "ISO-8859-1": "latin-1", "UTF-16BE": "utf-16-be", "UTF-32": "utf-32-be"}
 
 
@@ -58,8 +60,10 @@ def _every(text: str, find: str, number: int = 1) -> list[str]:
 
 def split(text: str, by: str, limit: int = -1) -> list[str]:
     """Return the parts of a text between what a pattern matches; \\Q...\\E is a plain text."""
-    plain = by[2:-2] if by.startswith("\\Q") and by.endswith("\\E") else None
-    if plain is not None and "\\E" not in plain and plain:
+    if by == BETWEEN_CHARACTERS and limit < 0:
+        return list(text) or [""]
+    parts = by[2:-2].split(_END_QUOTED) if by.startswith("\\Q") and by.endswith("\\E") else []
+    if (plain := "\\E".join(parts)) and not any("\\E" in part for part in parts):
         return text.split(plain, limit - 1 if limit > 0 else -1)
     if limit > 0 or pattern(by).fullmatch(""):
         raise NeedsSpark(f"the model does not split by {by!r}; run this on Spark.")

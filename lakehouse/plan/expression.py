@@ -20,7 +20,7 @@ from lakehouse.errors import ExpressionError, PlanError
 from lakehouse.plan import typed
 from lakehouse.plan.refused.near import near
 from lakehouse.plan.refused.place import Place, here
-from lakehouse.plan.refused.spark_functions import ALLOWED, WORDS, is_refused, similar
+from lakehouse.plan.refused.spark_functions import ALLOWED, OWN, WORDS, is_refused, similar
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, base_type, check_name
 from lakehouse.plan.written.canonical import canonical
 from lakehouse.plan.written.parse import parsed, where
@@ -151,7 +151,7 @@ def _check_functions(text: str) -> None:
             raise ExpressionError(f"expression {text!r}: found {token.text}() after a dot; expected {token.text}(...).")
         if is_refused(name) or (name == "unix_timestamp" and tokens[tokens.index(after) + 1].token_type is _CLOSES):
             raise _not_kept(text, f"{token.text}()")
-        if name not in ALLOWED and name not in WORDS:
+        if name not in ALLOWED and name not in WORDS and name not in OWN:
             raise ExpressionError(f"expression {text!r}: Spark has no function {token.text!r}.{similar(name)}")
 
 

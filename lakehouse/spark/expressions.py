@@ -22,6 +22,7 @@ from lakehouse.plan.expression import Expression
 from lakehouse.plan.refused.spark_functions import names
 from lakehouse.spark import element_values
 from lakehouse.spark.guard import cast_values, json_numbers
+from lakehouse.spark.java.functions import FUNCTIONS
 from lakehouse.spark.refused_values import refused
 
 # What does not raise itself; its arguments may. These are names of Spark's classes, and of its functions.
@@ -108,6 +109,9 @@ def _guarded(tree: Any) -> Any:
         tree = _with_children(tree, made)
     if kind in HARMLESS or (kind == "UnresolvedFunction" and name in HARMLESS_FUNCTIONS):
         return tree
+    if (own := FUNCTIONS.get(name)) is not None:
+        arguments, work, result = own
+        return _filled(result, [_tried(work(*(_filled(form, made) for form in arguments)))])
     by_interval = name == "sequence" and _is_interval(made[-1])
     conditions, measured = [], []
     if name in element_values.ENTRIES:

@@ -73,8 +73,15 @@ def choices(of: Sql) -> Sql:
     )
 
 
+def _unless(condition: str | None, made: str) -> str:
+    """What is made, or null where a condition holds."""
+    return made if condition is None else f"CASE WHEN {condition} THEN NULL ELSE {made} END"
+
+
 def _transform(of: Sql, work: LambdaSql) -> str:
-    return f"transform({of.text}, {work.text(of.kind.inner[0])})"
+    failing = work.failing(of.kind.inner[0])
+    made = f"transform({of.text}, {work.text(of.kind.inner[0])})"
+    return _unless(failing and f"exists({of.text}, {failing})", made)
 
 
 def _pair(work: LambdaSql) -> str:
@@ -83,13 +90,28 @@ def _pair(work: LambdaSql) -> str:
 
 
 def _transform_map(of: Sql, key: LambdaSql, value: LambdaSql) -> str:
-    pairs = f"map_entries({of.text})"
-    parts = [work.body(of.kind.inner, (f"{_pair(key)}.key", f"{_pair(key)}.value")).text for work in (key, value)]
-    return f"map_from_entries(transform({pairs}, {_pair(key)} -> struct({parts[0]}, {parts[1]})))"
+    """The entries of a map anew; null where ksqlDB fails: at a null value, and at a key that comes twice."""
+    pairs, pair = f"map_entries({of.text})", _pair(key)
+    texts = (f"{pair}.key", f"{pair}.value")
+    name, worth = (work.body(of.kind.inner, texts).text for work in (key, value))
+    conditions = [work.fails(of.kind.inner, texts) for work in (key, value)]
+    failing = " OR ".join(condition for condition in (*conditions, f"{worth} IS NULL") if condition)
+    twice = f"size(array_distinct(transform({pairs}, {pair} -> {name}))) < size({of.text})"
+    made = f"map_from_entries(transform({pairs}, {pair} -> struct({name}, {worth})))"
+    return _unless(f"exists({pairs}, {pair} -> {failing}) OR {twice}", made)
 
 
 def _kept(of: Sql, keep: LambdaSql) -> str:
-    return f"{'map_filter' if of.kind.name == 'MAP' else 'filter'}({of.text}, {keep.text(*of.kind.inner)})"
+    """The elements for which a condition holds; null where ksqlDB fails: also at a null value of a map that is kept."""
+    failing = keep.failing(*of.kind.inner)
+    if of.kind.name != "MAP":
+        made = f"filter({of.text}, {keep.text(*of.kind.inner)})"
+        return _unless(failing and f"exists({of.text}, {failing})", made)
+    made = f"map_filter({of.text}, {keep.text(*of.kind.inner)})"
+    conditions = [f"exists(map_values({made}), _value -> _value IS NULL)"]
+    if failing:
+        conditions.append(f"size(map_filter({of.text}, {failing})) > 0")
+    return _unless(" OR ".join(conditions), made)
 
 
 def _reduce(of: Sql, start: Sql, merge: LambdaSql) -> str:
@@ -244,12 +266,19 @@ FUNCTIONS: tuple[Function, ...] = (
         (
             ("TRANSFORM(ARRAY[1, 2], x => x * 10)", [10, 20]),
             (f"TRANSFORM({_M}, (k, v) => UCASE(k), (k, v) => v + 1)", {"A": 2, "B": 3}),
+            ("TRANSFORM(ARRAY['a', NULL], x => UCASE(x))", ["A", None]),
+            ("TRANSFORM(ARRAY[1, NULL], x => x + 1)", None),
+            ("TRANSFORM(ARRAY[1, NULL], x => CASE WHEN x IS NULL THEN 0 ELSE x + 1 END)", [2, 0]),
+            (f"TRANSFORM({_M}, (k, v) => 'x', (k, v) => v)", None),
+            ("TRANSFORM(MAP('a' := 1, 'b' := NULL), (k, v) => k, (k, v) => v)", None),
             ("TRANSFORM(CAST(NULL AS ARRAY<INT>), x => x)", None),
         ),
     ),
     Function(
         "FILTER", _FAMILY, (Signature(("array", "lambda1"), _kept, 0), Signature(("map", "lambda2"), _kept, 0)),
-        (("FILTER(ARRAY[1, 5, 3], x => x > 2)", [5, 3]), (f"FILTER({_M}, (k, v) => k = 'a' OR v > 5)", {"a": 1})),
+        (("FILTER(ARRAY[1, 5, 3], x => x > 2)", [5, 3]), (f"FILTER({_M}, (k, v) => k = 'a' OR v > 5)", {"a": 1}),
+         ("FILTER(ARRAY[1, NULL, 3], x => x > 2)", [3]), ("FILTER(ARRAY[1, NULL], x => x + 1 > 0)", None),
+         ("FILTER(MAP('a' := 1, 'b' := NULL), (k, v) => k = 'b')", None)),
     ),
     Function(
         "REDUCE", _FAMILY,

@@ -137,9 +137,11 @@ def joined_bytes(by: Sql, *parts: Sql) -> str:
 
 
 def split_bytes(of: Sql, by: Sql) -> str:
-    """Return SPLIT of bytes: of a text that has a character for each byte."""
+    """Return SPLIT of bytes: of a text that has a character for each byte; by nothing, each byte."""
     texts = [f"decode({one.text}, 'ISO-8859-1')" for one in (of, by)]
-    made = f"split({texts[0]}, concat('\\\\Q', {texts[1]}, '\\\\E'), -1)"
+    parts = f"split({texts[0]}, concat('\\\\Q', {texts[1]}, '\\\\E'), -1)"
+    apart = f"split({texts[0]}, '(?s)(?<=.)(?=.)', -1)"
+    made = f"CASE WHEN length({by.text}) = 0 THEN {apart} ELSE {parts} END"
     return f"transform({made}, _part -> encode(_part, 'ISO-8859-1'))"
 
 

@@ -1,4 +1,4 @@
-"""Texts that are JSON. Spark's VARIANT tells what kind of value there is; from_json to texts keeps them as written."""
+"""Texts that are JSON. Numbers in them keep their digits."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ from lakehouse.ksql.function.sql import text as literal
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.plan.names.field import field_name
+from lakehouse.plan.names.json_path import pointer
 
 _FAMILY = "Texts and bytes"
-
-
-def _type(variant: str) -> str:
-    return f"schema_of_variant({variant})"
 
 
 def _quoted(of: str) -> str:
@@ -25,94 +22,52 @@ def _quoted(of: str) -> str:
     return let(f"to_json(array({of}))", "_shown", lambda shown: f"substring({shown}, 2, length({shown}) - 2)")
 
 
-def _raw(written: str, variant: str) -> str:
-    """A value as JSON has it, of what from_json gives for it, which has no quotes, and of its variant."""
-    return (
-        f"CASE WHEN {written} IS NULL THEN 'null' WHEN {_type(variant)} = 'STRING' THEN {_quoted(written)} "
-        f"ELSE {written} END"
-    )
-
-
-def _records(of: str) -> str:
-    """The fields of an object, each with its value as JSON has it; null for anything else."""
-
-    def fields(variant: str) -> str:
-        value = _raw("_written", f"try_element_at(cast({variant} AS map<string, variant>), _name)")
-        made = f"transform_values(from_json({of}, 'map<string, string>'), (_name, _written) -> {value})"
-        return f"CASE WHEN {_type(variant)} LIKE 'OBJECT%' THEN {made} END"
-
-    return let(f"try_parse_json({of})", "_parsed", fields)
+def _extracted(of: Sql, path: Sql) -> str:
+    if path.literal is None:
+        at = f"ksql_json_pointer({path.text})"
+    else:
+        known = pointer(path.literal)
+        at = "cast(NULL AS string)" if known is None else literal(known)
+    value = "CASE WHEN _at LIKE '\"%' THEN ksql_json_text(_at) WHEN _at NOT IN ('', 'null') THEN _at END"
+    return let(f"ksql_json_at({of.text}, {at})", "_at", lambda _: value)
 
 
 def _fields(of: str) -> str:
     """The fields of an object: texts as they are, other values as JSON has them; null for anything else."""
-    made = f"transform_values(from_json({of}, 'map<string, string>'), (_name, _written) -> coalesce(_written, 'null'))"
-    return f"CASE WHEN {_type(f'try_parse_json({of})')} LIKE 'OBJECT%' THEN {made} END"
-
-
-def _items(of: str) -> str:
-    """The values of an array, each as JSON has it; null for anything else."""
-
-    def items(variant: str) -> str:
-        parts = f"from_json({of}, 'array<string>'), cast({variant} AS array<variant>)"
-        made = f"zip_with({parts}, (_written, _one) -> {_raw('_written', '_one')})"
-        return f"CASE WHEN {_type(variant)} LIKE 'ARRAY%' THEN {made} END"
-
-    return let(f"try_parse_json({of})", "_parsed", items)
-
-
-def _objects(of: Sql) -> str:
-    return let(
-        _items(of.text),
-        "_items",
-        lambda items: f"CASE WHEN forall({items}, _item -> _item LIKE '{{%') THEN {items} END",
-    )
+    value = "CASE WHEN _written LIKE '\"%' THEN ksql_json_text(_written) ELSE _written END"
+    return f"transform_values(ksql_json_fields({of}), (_name, _written) -> {value})"
 
 
 def _contains(of: Sql, one: Sql) -> str:
-    kind, type_ = one.kind, _type("_item")
+    """An item is compared as JSON has it: a whole number is none with a point."""
+    kind, same = one.kind, f"_item = cast({one.text} AS string)"
     if kind.is_null:
-        test = f"{type_} = 'VOID'"
-    elif kind.is_whole:
-        test = f"{type_} = 'BIGINT' AND cast(_item AS bigint) = {one.text}"
+        same = "_item = 'null'"
     elif kind == k.DOUBLE:
-        # A number with a point is a DECIMAL there, or a DOUBLE.
-        test = f"({type_} = 'DOUBLE' OR {type_} LIKE 'DECIMAL%') AND cast(_item AS double) = {one.text}"
-    elif kind in (k.STRING, k.BOOLEAN):
-        test = f"{type_} = '{kind.name}' AND cast(_item AS {kind.spark}) = {one.text}"
-    else:
+        same = f"_item RLIKE '^-?[0-9].*[.E]' AND cast(_item AS double) = {one.text}"
+    elif kind == k.STRING:
+        same = f"_item LIKE '\"%' AND ksql_json_text(_item) = {one.text}"
+    elif not kind.is_whole and kind != k.BOOLEAN:
         raise SqlError(f"JSON_ARRAY_CONTAINS looks for a text, a number, true, false or NULL, not for a {kind}")
-    items = let(
-        f"try_parse_json({of.text})", "_parsed",
-        lambda variant: f"CASE WHEN {_type(variant)} LIKE 'ARRAY%' THEN cast({variant} AS array<variant>) END",
-    )  # fmt: skip
-    return f"CASE WHEN {of.text} IS NOT NULL THEN coalesce(exists({items}, _item -> {test}), false) END"
+    found = f"exists(ksql_json_items({of.text}), _item -> {same})"
+    return f"CASE WHEN {of.text} IS NOT NULL THEN coalesce({found}, false) END"
 
 
 def _concat(*parts: Sql) -> str:
-    made = parts[0].text
-    if len(parts) == 1:
-        return f"CASE WHEN try_parse_json({made}) IS NOT NULL THEN {made} END"
-    for number, part in enumerate(parts[1:]):
-        made = _joined(made, part.text, number)
-    return made
-
-
-def _joined(one: str, other: str, number: int) -> str:
-    """Two objects are one, with the values of the second; anything else is an array."""
-    a, b = f"_a{number}", f"_b{number}"
-    names = f"array_distinct(concat(map_keys({a}), map_keys({b})))"
-    value = f"coalesce(try_element_at({b}, _name), try_element_at({a}, _name))"
-    fields = f"transform({names}, _name -> concat({_quoted('_name')}, ':', {value}))"
-    both = f"concat('{{', array_join({fields}, ','), '}}')"
-    merged = let(_records(one), a, lambda _: let(_records(other), b, lambda _: both))
+    """Objects are one, with the later value of a name; if there is anything else, all are one array."""
+    wholes = [f"ksql_json_at({part.text}, '')" for part in parts]
+    fields = [f"ksql_json_fields({part.text})" for part in parts]
     # A value that is no array is the only item of one.
-    arrays = [f"coalesce({_items(of)}, {_items(_enclosed(of))})" for of in (one, other)]
-    return f"coalesce({merged}, concat('[', array_join(concat({', '.join(arrays)}), ','), ']'))"
-
-
-def _enclosed(of: str) -> str:
-    return f"concat('[', {of}, ']')"
+    items = [f"coalesce(ksql_json_items({one.text}), array({whole}))" for one, whole in zip(parts, wholes, strict=True)]
+    member = f"concat({_quoted('_entry.key')}, ':', _entry.value)"
+    both = fields[0] if len(parts) == 1 else f"map_concat({', '.join(fields)})"
+    merged = f"concat('{{', array_join(transform(map_entries({both}), _entry -> {member}), ','), '}}')"
+    listed = f"concat('[', array_join(flatten(array({', '.join(items)})), ','), ']')"
+    if len(parts) == 1:
+        listed = wholes[0]
+    missing = " OR ".join(f"coalesce({whole}, '') = ''" for whole in wholes)
+    are_objects = " AND ".join(f"{of} IS NOT NULL" for of in fields)
+    return f"CASE WHEN {missing} THEN NULL WHEN {are_objects} THEN {merged} ELSE {listed} END"
 
 
 def json_ready(text: str, kind: Kind, depth: int = 0) -> str:
@@ -148,17 +103,23 @@ def _json(of: Sql) -> str:
 
 FUNCTIONS: tuple[Function, ...] = (
     function(
-        "EXTRACTJSONFIELD", _FAMILY, "text text", "get_json_object({0}, {1})", k.STRING,
+        "EXTRACTJSONFIELD", _FAMILY, "text text", _extracted, k.STRING,
         ("EXTRACTJSONFIELD('{\"a\": {\"b\": \"x\"}}', '$.a.b')", "x"), ("EXTRACTJSONFIELD('{\"a\": 1}', '$.b')", None),
         ("EXTRACTJSONFIELD('{\"@t\": [1, 2]}', '$.@t[1]')", "2"), ("EXTRACTJSONFIELD('no json', '$.b')", None),
+        ("EXTRACTJSONFIELD('{\"user-id\": \"u7\", \"a.b\": 1}', '$[\"user-id\"]')", "u7"),
+        ("EXTRACTJSONFIELD('{\"a.b\": {\"c\\\"d\": 1}}', '$[\"a.b\"][\"c\\\"d\"]')", "1"),
+        ("EXTRACTJSONFIELD('{\"a\": 799.929496989092949698}', '$.a')", "799.929496989092949698"),
+        ("EXTRACTJSONFIELD('{\"a\": [1.50, {\"b\": \"x\"}]}', '$.a')", '[1.50,{"b":"x"}]'),
         differs="null for null, not the text null",
     ),
     function(
-        "IS_JSON_STRING", _FAMILY, "text", "coalesce(try_parse_json({0}) IS NOT NULL, false)", k.BOOLEAN,
-        ("IS_JSON_STRING('[1, 2]')", True), ("IS_JSON_STRING('abc')", False), nulls="false for null",
+        "IS_JSON_STRING", _FAMILY, "text", "coalesce(ksql_json_at({0}, '') <> '', false)", k.BOOLEAN,
+        ("IS_JSON_STRING('[1, 2]')", True), ("IS_JSON_STRING('abc')", False),
+        ("IS_JSON_STRING('')", False), nulls="false for null",
     ),
     function(
-        "JSON_ARRAY_LENGTH", _FAMILY, "text", "json_array_length({0})", k.INTEGER,
+        "JSON_ARRAY_LENGTH", _FAMILY, "text",
+        "CASE WHEN ksql_json_items({0}) IS NOT NULL THEN size(ksql_json_items({0})) END", k.INTEGER,
         ("JSON_ARRAY_LENGTH('[1, 2, 3]')", 3), ("JSON_ARRAY_LENGTH('{}')", None),
     ),
     function(
@@ -174,19 +135,24 @@ FUNCTIONS: tuple[Function, ...] = (
         ("JSON_CONCAT('[1]', '[\"x\", {\"a\": 1}]')", '[1,"x",{"a":1}]'),
         ("JSON_CONCAT('{\"a\": 1}', '2')", '[{"a":1},2]'),
         ("JSON_CONCAT('x', '[2]')", None),
+        ("JSON_CONCAT('{\"x\": 1.50}', '{\"y\": 2}', '{\"k\": true}')", '{"x":1.50,"y":2,"k":true}'),
+        ("JSON_CONCAT('[1]', '{\"a\": 1}', '2', 'null')", '[1,{"a":1},2,null]'), ("JSON_CONCAT('1')", "1"),
+        ("JSON_CONCAT('{}', CAST(NULL AS VARCHAR), '{}')", None),
     ),
     function(
-        "JSON_ITEMS", _FAMILY, "text", _objects, k.array(k.STRING),
-        ("JSON_ITEMS('[{\"b\": 1, \"a\": \"x\"}, {}]')", ['{"b":1,"a":"x"}', "{}"]), ("JSON_ITEMS('[1]')", None),
-        ("JSON_ITEMS('x')", None), nulls="null if an argument is null, or not an array of objects",
+        "JSON_ITEMS", _FAMILY, "text", "ksql_json_items({0})", k.array(k.STRING),
+        ("JSON_ITEMS('[{\"b\": 1, \"a\": \"x\"}, {}]')", ['{"b":1,"a":"x"}', "{}"]),
+        ("JSON_ITEMS('[1.50, \"a\"]')", ["1.50", '"a"']),
+        ("JSON_ITEMS('x')", None), nulls="null if an argument is null, or not an array",
     ),
     function(
-        "JSON_KEYS", _FAMILY, "text", "json_object_keys({0})", k.array(k.STRING),
+        "JSON_KEYS", _FAMILY, "text", "map_keys(ksql_json_fields({0}))", k.array(k.STRING),
         ("JSON_KEYS('{\"a\": 1, \"b\": 2}')", ["a", "b"]), ("JSON_KEYS('[1]')", None),
     ),
     function(
         "JSON_RECORDS", _FAMILY, "text", lambda of: _fields(of.text), k.map_of(k.STRING, k.STRING),
-        ("JSON_RECORDS('{\"a\": \"x\", \"b\": {\"c\": 2}, \"d\": null}')", {"a": "x", "b": '{"c":2}', "d": "null"}),
+        ("JSON_RECORDS('{\"a\": \"x\", \"b\": {\"c\": 2.50}, \"d\": null}')", {"a": "x", "b": '{"c":2.50}',
+        "d": "null"}),
         ("JSON_RECORDS('[]')", None), nulls="null if an argument is null, or not an object",
     ),
     function(

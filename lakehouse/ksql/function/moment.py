@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.record import Function, Signature, function
-from lakehouse.ksql.function.sql import Sql
+from lakehouse.ksql.function.sql import Sql, let
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 
 _FAMILY = "Dates and times"
 _DAY_MS = 86_400_000
+# The years 1 to 9999.
+_LEAST_DAY, _MOST_DAY = -719_162, 2_932_896
+_LEAST_MS, _MOST_MS = _LEAST_DAY * _DAY_MS, (_MOST_DAY + 1) * _DAY_MS - 1
+_SPAN_MS = _MOST_MS - _LEAST_MS
 UNITS_MS = {
     "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": _DAY_MS, "WEEK": 7 * _DAY_MS,
 }  # fmt: skip
@@ -25,13 +30,57 @@ def time_text(of: str) -> str:
     return f"date_format(timestamp_millis({of}), CASE WHEN {of} % 60000 < 1000 THEN 'HH:mm' ELSE 'HH:mm:ss' END)"
 
 
-def _formatted(of: str, format: Sql, zone: Sql | None) -> str:
-    return f"date_format({of if zone is None else f'from_utc_timestamp({of}, {zone.text})'}, {format.text})"
+def _formatted(of: str, format: Sql, zone: Sql | None, without: str) -> str:
+    return f"ksql_format_timestamp({of}, {format.text}, {without if zone is None else zone.text})"
 
 
 def _parsed(of: Sql, format: Sql, zone: Sql | None = None) -> str:
-    read = f"to_timestamp({of.text}, {format.text})"
-    return read if zone is None else f"to_utc_timestamp({read}, {zone.text})"
+    """A timestamp of a text; a zone that is given is for a text that names none itself."""
+    read = f"to_timestamp({_divided(of, format)})"
+    if zone is None:
+        return read
+    local = f"to_utc_timestamp({read}, {zone.text})"
+    if format.literal is not None:
+        is_named = re.search("[XxZzVOv]", re.sub("'[^']*'", "", format.literal)) is not None
+        return f"CASE WHEN {zone.text} IS NOT NULL THEN {read} END" if is_named else local
+    names_zone = f"regexp_replace({format.text}, '\\'[^\\']*\\'', '') RLIKE '[XxZzVOv]'"
+    return f"CASE WHEN {zone.text} IS NOT NULL THEN CASE WHEN {names_zone} THEN {read} ELSE {local} END END"
+
+
+def _divided(of: Sql, format: Sql) -> str:
+    """Return a text and its format with a point before a fraction that follows other numbers at once: Spark needs it.
+
+    Java knows how many digits each number has there: yyyyMMddHHmmssSSS.
+    """
+    run = re.search("([a-zA-RT-Z]*)(S+)", re.sub("'[^']*'", "", format.literal or ""))
+    if run is None or not run[1] or not re.fullmatch(r"(yyyy|yy|MM|dd|HH|hh|mm|ss|DDD)+", run[1]):
+        return f"{of.text}, {format.text}"
+    whole, fraction = map(len, run.groups())
+    text = f"regexp_replace({of.text}, '([0-9]{{{whole}}})([0-9]{{{fraction}}})', '$1.$2')"
+    return f"{text}, {format.text.replace(run[0], f'{run[1]}.{run[2]}')}"
+
+
+def _time_of(of: Sql, format: Sql) -> str:
+    """A TIME of a text; null for a format with a part of a date."""
+    read = f"ksql_parse_time({of.text}, {format.text})"
+    letters = "[GuyDMLdQqYwWEecFg]"
+    if format.literal is not None:
+        return "cast(NULL AS int)" if re.search(letters, re.sub("'[^']*'", "", format.literal)) else read
+    return f"CASE WHEN NOT regexp_replace({format.text}, '\\'[^\\']*\\'', '') RLIKE '{letters}' THEN {read} END"
+
+
+def _converted(of: Sql, one: Sql, other: Sql) -> str:
+    """The time on the clock of the second zone when it is that on the clock of the first, by the offsets at the moment.
+
+    As in ksqlDB, which takes the moment itself for both offsets.
+    """
+    local = [f"unix_millis(from_utc_timestamp({of.text}, {zone.text}))" for zone in (other, one)]
+    return f"timestamp_millis(unix_millis({of.text}) + {local[0]} - {local[1]})"
+
+
+def _day(of: str) -> str:
+    """A DATE of a timestamp; null for one with a time."""
+    return let(of, "_at", lambda at: f"CASE WHEN pmod(unix_millis({at}), {_DAY_MS}) = 0 THEN cast({at} AS date) END")
 
 
 def _unit(of: Sql) -> str:
@@ -41,26 +90,46 @@ def _unit(of: Sql) -> str:
     return word
 
 
+def _within(of: str, least: int, most: int) -> str:
+    return f"{of} BETWEEN {least} AND {most}"
+
+
 def _moved(sign: str, kind: Kind) -> Any:
+    """A moment that is moved by so many units; null where the result is beyond the years 1 to 9999."""
+
     def move(unit: Sql, many: Sql, of: Sql) -> str:
-        word = _unit(unit)
+        word, count = _unit(unit), f"cast({many.text} AS bigint)"
         if kind == k.TIME:
             if word not in UNITS_MS:
                 raise SqlError("a TIME is moved by DAYS, HOURS, MINUTES, SECONDS or MILLISECONDS")
-            return f"cast(pmod({of.text} {sign} cast({many.text} AS bigint) * {UNITS_MS[word]}, {_DAY_MS}) AS int)"
+            size = UNITS_MS[word]
+            # Around the clock: what is a whole number of days moves nothing.
+            rest = f"pmod({count}, {max(_DAY_MS // size, 1)}) * {size}"
+            return f"cast(pmod({of.text} {sign} {rest}, {_DAY_MS}) AS int)"
+        if word in MONTHS:
+            return _by_months(f"{sign}({count} * {MONTHS[word]})", count, of)
+        size = UNITS_MS[word]
+        few = _within(count, -(_SPAN_MS // size + 1), _SPAN_MS // size + 1)  # more would pass the range of a BIGINT
         if kind == k.DATE:
-            if word in MONTHS:
-                return f"add_months({of.text}, {sign}({many.text}) * {MONTHS[word]})"
-            if UNITS_MS[word] < _DAY_MS:
-                moved = f"unix_date({of.text}) * {_DAY_MS // UNITS_MS[word]}L {sign} {many.text}"
-                return f"date_from_unix_date(cast(floor(({moved}) / {_DAY_MS // UNITS_MS[word]}) AS int))"
-            return f"date_add({of.text}, {sign}({many.text}) * {UNITS_MS[word] // _DAY_MS})"
-        if word in UNITS_MS:
-            return f"timestamp_millis(unix_millis({of.text}) {sign} cast({many.text} AS bigint) * {UNITS_MS[word]})"
-        day = f"add_months(cast({of.text} AS date), {sign}({many.text}) * {MONTHS[word]})"
-        return f"timestamp_millis(unix_millis(cast({day} AS timestamp)) + pmod(unix_millis({of.text}), {_DAY_MS}))"
+            moved = f"(unix_date({of.text}) * {_DAY_MS}L {sign} {count} * {size}) div {_DAY_MS}"
+            range_, made = (_LEAST_DAY, _MOST_DAY), "date_from_unix_date(cast({0} AS int))"
+        else:
+            moved = f"unix_millis({of.text}) {sign} {count} * {size}"
+            range_, made = (_LEAST_MS, _MOST_MS), "timestamp_millis({0})"
+        inside = let(f"({moved})", "_moved", lambda at: f"CASE WHEN {_within(at, *range_)} THEN {made.format(at)} END")
+        return f"CASE WHEN {few} THEN {inside} END"
 
     return move
+
+
+def _by_months(months: str, count: str, of: Sql) -> str:
+    """By months; the last day of a month where there is no such day."""
+    day = of.text if of.kind == k.DATE else f"cast({of.text} AS date)"
+    month = f"year({day}) * 12 + month({day}) - 1 {months}"
+    moved = f"add_months({day}, cast({months} AS int))"
+    if of.kind != k.DATE:
+        moved = f"timestamp_millis(unix_millis(cast({moved} AS timestamp)) + pmod(unix_millis({of.text}), {_DAY_MS}))"
+    return f"CASE WHEN {_within(count, -120000, 120000)} AND {_within(f'({month})', 12, 119999)} THEN {moved} END"
 
 
 _T = "PARSE_TIMESTAMP('2020-02-28 10:30:00', 'yyyy-MM-dd HH:mm:ss')"
@@ -68,37 +137,45 @@ _D = "PARSE_DATE('2020-02-28', 'yyyy-MM-dd')"
 FUNCTIONS: tuple[Function, ...] = (
     function(
         "FORMAT_TIMESTAMP", _FAMILY, "timestamp text text?",
-        lambda of, format, zone=None: _formatted(of.text, format, zone), k.STRING,
+        lambda of, format, zone=None: _formatted(of.text, format, zone, "'GMT'"), k.STRING,
         (f"FORMAT_TIMESTAMP({_T}, 'yyyy/MM/dd HH')", "2020/02/28 10"),
         (f"FORMAT_TIMESTAMP({_T}, 'HH:mm', 'Europe/Rome')", "11:30"),
+        (f"FORMAT_TIMESTAMP({_T}, 'HH:mm z VV xxx O', 'America/New_York')", "05:30 EST America/New_York -05:00 GMT-5"),
+        (f"FORMAT_TIMESTAMP({_T}, 'HH:mm VV')", "10:30 GMT"), (f"FORMAT_TIMESTAMP({_T}, 'HH', 'Nowhere')", None),
     ),
     function(
         "PARSE_TIMESTAMP", _FAMILY, "text text text?", _parsed, k.TIMESTAMP,
         (f"CAST({_T} AS VARCHAR)", "2020-02-28T10:30:00.000"),
         ("CAST(PARSE_TIMESTAMP('2020-02-28 10:30', 'yyyy-MM-dd HH:mm', 'Europe/Rome') AS VARCHAR)",
         "2020-02-28T09:30:00.000"),
+        ("CAST(PARSE_TIMESTAMP('2020-02-28 10:30 -07:00', 'yyyy-MM-dd HH:mm xxx', 'Europe/Rome') AS VARCHAR)",
+        "2020-02-28T17:30:00.000"),
         ("PARSE_TIMESTAMP('x', 'yyyy-MM-dd')", None), nulls="null if an argument is null, or does not fit",
     ),
     function(
-        "FORMAT_DATE", _FAMILY, "date text", "date_format({0}, {1})", k.STRING, (f"FORMAT_DATE({_D}, 'dd.MM.yyyy')",
-        "28.02.2020"),
+        "FORMAT_DATE", _FAMILY, "date text", "ksql_format_date({0}, {1})", k.STRING,
+        (f"FORMAT_DATE({_D}, 'dd.MM.yyyy')", "28.02.2020"), (f"FORMAT_DATE({_D}, 'HH')", None),
     ),
     function(
-        "PARSE_DATE", _FAMILY, "text text", "cast(to_timestamp({0}, {1}) AS date)", k.DATE, (_D, "2020-02-28"),
+        "PARSE_DATE", _FAMILY, "text text", lambda of, format: _day(_parsed(of, format)), k.DATE, (_D, "2020-02-28"),
+        ("PARSE_DATE('2020-02-28 01', 'yyyy-MM-dd HH')", None),
         nulls="null if an argument is null, or does not fit",
     ),
     function(
-        "FORMAT_TIME", _FAMILY, "time text", "date_format(timestamp_millis({0}), {1})", k.STRING,
+        "FORMAT_TIME", _FAMILY, "time text", "ksql_format_time({0}, {1})", k.STRING,
         ("FORMAT_TIME(PARSE_TIME('10:30', 'HH:mm'), 'HH-mm')", "10-30"),
+        ("FORMAT_TIME(PARSE_TIME('10:30', 'HH:mm'), 'dd HH')", None),
     ),
     function(
         "PARSE_TIME", _FAMILY,
-        "text text", f"cast(pmod(unix_millis(to_timestamp({{0}}, {{1}})), {_DAY_MS}) AS int)", k.TIME,
-        ("PARSE_TIME('10:30', 'HH:mm')", 37_800_000), nulls="null if an argument is null, or does not fit",
+        "text text", _time_of, k.TIME,
+        ("PARSE_TIME('10:30', 'HH:mm')", 37_800_000),
+        ("PARSE_TIME('10:30 +02:00', 'HH:mm xxx')", 37_800_000), ("PARSE_TIME('01 10:30', 'dd HH:mm')", None),
+        nulls="null if an argument is null, or does not fit",
     ),
     function(
         "TIMESTAMPTOSTRING", _FAMILY, "whole text text?",
-        lambda of, format, zone=None: _formatted(f"timestamp_millis({of.text})", format, zone), k.STRING,
+        lambda of, format, zone=None: _formatted(f"timestamp_millis({of.text})", format, zone, "'UTC'"), k.STRING,
         ("TIMESTAMPTOSTRING(1582885800000, 'yyyy-MM-dd HH:mm')", "2020-02-28 10:30"),
     ),
     function(
@@ -106,12 +183,13 @@ FUNCTIONS: tuple[Function, ...] = (
         ("STRINGTOTIMESTAMP('2020-02-28 10:30', 'yyyy-MM-dd HH:mm')", 1_582_885_800_000),
     ),
     function(
-        "DATETOSTRING", _FAMILY, "whole text", "date_format(date_from_unix_date({0}), {1})", k.STRING,
+        "DATETOSTRING", _FAMILY, "whole text", "ksql_format_date(date_from_unix_date({0}), {1})", k.STRING,
         ("DATETOSTRING(18320, 'yyyy-MM-dd')", "2020-02-28"),
     ),
     function(
-        "STRINGTODATE", _FAMILY, "text text", "unix_date(to_date({0}, {1}))", k.INTEGER,
+        "STRINGTODATE", _FAMILY, "text text", "unix_date(ksql_parse_date({0}, {1}))", k.INTEGER,
         ("STRINGTODATE('2020-02-28', 'yyyy-MM-dd')", 18_320),
+        ("STRINGTODATE('2020-02-28 01:00 +02:00', 'yyyy-MM-dd HH:mm xxx')", 18_320),
     ),
     function(
         "UNIX_TIMESTAMP", _FAMILY, "timestamp", "unix_millis({0})", k.BIGINT,
@@ -128,7 +206,7 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     function("FROM_DAYS", _FAMILY, "whole", "date_from_unix_date({0})", k.DATE, ("FROM_DAYS(18320)", "2020-02-28")),
     function(
-        "CONVERT_TZ", _FAMILY, "timestamp text text", "from_utc_timestamp(to_utc_timestamp({0}, {1}), {2})",
+        "CONVERT_TZ", _FAMILY, "timestamp text text", _converted,
         k.TIMESTAMP,
         (f"CAST(CONVERT_TZ({_T}, 'UTC', 'Europe/Rome') AS VARCHAR)", "2020-02-28T11:30:00.000"),
     ),
@@ -139,17 +217,22 @@ FUNCTIONS: tuple[Function, ...] = (
                 (f"UNIX_TIMESTAMP(TIMESTAMPADD(HOURS, 2, {_T}))", 1_582_893_000_000),
                 (f"CAST(TIMESTAMPADD(MONTHS, 1, {_T}) AS VARCHAR)", "2020-03-28T10:30:00.000"),
             )),
-            ("TIMESTAMPSUB", "-", k.TIMESTAMP, ((f"UNIX_TIMESTAMP(TIMESTAMPSUB(DAYS, 1, {_T}))", 1_582_799_400_000),)),
+            ("TIMESTAMPSUB", "-", k.TIMESTAMP, (
+                (f"UNIX_TIMESTAMP(TIMESTAMPSUB(DAYS, 1, {_T}))", 1_582_799_400_000),
+                (f"TIMESTAMPSUB(DAYS, 9223372036854775807, {_T})", None), (f"TIMESTAMPSUB(YEARS, 2020, {_T})", None),
+            )),
             ("DATEADD", "+", k.DATE, ((f"DATEADD(DAYS, 2, {_D})", "2020-03-01"),
             (f"DATEADD(HOURS, 50, {_D})", "2020-03-01"),
-            (f"DATEADD(YEARS, 1, {_D})",
-            "2021-02-28"))),
+            (f"DATEADD(YEARS, 1, {_D})", "2021-02-28"), (f"DATEADD(WEEKS, 2147483647, {_D})", None),
+            (f"DATEADD(DAYS, CAST(2 AS BIGINT), {_D})", "2020-03-01"),
+            (f"DATEADD(MONTHS, 2147483647, {_D})", None), ("UNIX_DATE(DATEADD(HOURS, -1, FROM_DAYS(0)))", 0))),
             ("DATESUB", "-", k.DATE, (
                 (f"DATESUB(WEEKS, 1, {_D})", "2020-02-21"), ("DATESUB(DAYS, 1, '2020-03-01')", "2020-02-29"),
             )),
             ("TIMEADD", "+", k.TIME, (
                 ("TIMEADD(HOURS, 20, PARSE_TIME('10:30', 'HH:mm'))", 23_400_000),
                 ("TIMEADD(DAYS, 40, PARSE_TIME('10:30', 'HH:mm'))", 37_800_000),
+                ("TIMEADD(HOURS, 2147483647, PARSE_TIME('10:30', 'HH:mm'))", 63_000_000),
             )),
             ("TIMESUB", "-", k.TIME, (("TIMESUB(MINUTES, 30, PARSE_TIME('10:30', 'HH:mm'))", 36_000_000),)),
         )

@@ -10,7 +10,7 @@ from lakehouse.errors import SqlError
 from lakehouse.ksql.function.basic import of_all
 from lakehouse.ksql.function.moment_literal import moment_literal
 from lakehouse.ksql.function.record import Function, function
-from lakehouse.ksql.function.sql import Sql
+from lakehouse.ksql.function.sql import Sql, copied
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 
@@ -130,7 +130,8 @@ def _extreme(name: str) -> Any:
         kind = _of_extreme(given)
         values = [_as_moment(of, kind) for of in given]
         texts = [of.text if of.kind in (kind, k.NULL) else f"cast({of.text} AS {kind.spark})" for of in values]
-        return f"{name}({', '.join(texts)})"
+        # Spark's take two values at least.
+        return f"{name}({', '.join(texts)})" if len(texts) > 1 else copied(texts[0])
 
     return made
 
@@ -194,11 +195,13 @@ FUNCTIONS: tuple[Function, ...] = (
     function(
         "GREATEST", _FAMILY, "any any*", _extreme("greatest"), _of_extreme, ("GREATEST(3, 7, 5)", 7),
         ("GREATEST('a', 'b')", "b"),
-        ("GREATEST(1, CAST(NULL AS INT))", 1), nulls="nulls are skipped; null if all are null",
+        ("GREATEST(1, CAST(NULL AS INT))", 1), ("GREATEST(4)", 4),
+        ("GREATEST(CAST(NULL AS INT), NULL)", None), nulls="nulls are skipped; null if all are null",
     ),
     function(
         "LEAST", _FAMILY, "any any*", _extreme("least"), _of_extreme, ("LEAST(3, 7, 5)", 3), ("LEAST('a', 'b')", "a"),
-        ("LEAST(1, CAST(NULL AS INT))", 1), nulls="nulls are skipped; null if all are null",
+        ("LEAST(1, CAST(NULL AS INT))", 1), ("LEAST(4)", 4),
+        ("LEAST(CAST(NULL AS DOUBLE), NULL)", None), nulls="nulls are skipped; null if all are null",
     ),
     function(
         "GENERATE_SERIES", _FAMILY, "whole whole whole?", "sequence({all})", lambda given: k.array(given[0].kind),

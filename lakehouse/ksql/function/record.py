@@ -18,19 +18,34 @@ class Body(Protocol):
     def __call__(self, kinds: Sequence[Kind], texts: Sequence[str] | None = None) -> Sql: ...
 
 
+class Fails(Protocol):
+    """The condition under which the body of a lambda meets a null that ksqlDB fails on; None if there is none."""
+
+    def __call__(self, kinds: Sequence[Kind], texts: Sequence[str] | None = None) -> str | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class LambdaSql:
     """An argument such as (x, y) => x + y."""
 
     names: tuple[str, ...]
     body: Body
+    fails: Fails
     at: int
 
     def text(self, *kinds: Kind) -> str:
         """Return it as Spark SQL for names of these types."""
+        return self._over(self.body(kinds).text)
+
+    def failing(self, *kinds: Kind) -> str | None:
+        """Return the lambda that tells where its body fails; None if it never does."""
+        condition = self.fails(kinds)
+        return None if condition is None else self._over(condition)
+
+    def _over(self, body: str) -> str:
         names = ", ".join(f"`{name}`" for name in self.names)
         # Spark takes no parentheses around one name.
-        return f"{names if len(self.names) == 1 else f'({names})'} -> {self.body(kinds).text}"
+        return f"{names if len(self.names) == 1 else f'({names})'} -> {body}"
 
 
 Argument = Sql | LambdaSql

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lakehouse.ksql.function import basic, collection, in_bytes, json_text, moment, number, text, url
+from lakehouse.ksql.function import basic, characters, collection, in_bytes, json_text, moment, number, text, url
 from lakehouse.ksql.function.record import Function
 
 _FAMILIES = (
-    basic.FUNCTIONS, text.FUNCTIONS, in_bytes.FUNCTIONS, json_text.FUNCTIONS, url.FUNCTIONS, number.FUNCTIONS,
-    collection.FUNCTIONS, moment.FUNCTIONS,
+    basic.FUNCTIONS, text.FUNCTIONS, characters.FUNCTIONS, in_bytes.FUNCTIONS, json_text.FUNCTIONS, url.FUNCTIONS,
+    number.FUNCTIONS, collection.FUNCTIONS, moment.FUNCTIONS,
 )  # fmt: skip
 FUNCTIONS: dict[str, Function] = {record.name: record for family in _FAMILIES for record in family}
 # These give several rows of one; what they are here.

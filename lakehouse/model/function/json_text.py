@@ -158,15 +158,15 @@ def _written(value: Any) -> str:
         case Number():
             return str(value) if value.lstrip("-").isdecimal() else java_double(float(value))
         case dict():
-            return "{" + ",".join(f"{_quoted(name)}:{_written(item)}" for name, item in value.items()) + "}"
+            return "{" + ",".join(f"{quoted(name)}:{_written(item)}" for name, item in value.items()) + "}"
         case list():
             return "[" + ",".join(map(_written, value)) + "]"
         case str():
-            return _quoted(value)
+            return quoted(value)
     return json.dumps(value)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """A text as Java writes it: escapes in capitals."""
     written = json.dumps(text, ensure_ascii=False)
     return re.sub(r"\\(?:u([0-9a-f]{4})|.)", lambda part: f"\\u{part[1].upper()}" if part[1] else part[0], written)
@@ -190,7 +190,7 @@ def _json(value: Any) -> str:
         case None | bool() | int():
             return json.dumps(value)
         case str():
-            return _quoted(value)
+            return quoted(value)
         case float():
             shown = java_double(value)
             return shown if shown[-1].isdigit() else f'"{shown}"'
@@ -199,7 +199,7 @@ def _json(value: Any) -> str:
         case bytes():
             return f'"{base64.b64encode(value).decode("ascii")}"'
         case Mapping():
-            return "{" + ",".join(f"{_quoted(str(name))}:{_json(item)}" for name, item in value.items()) + "}"
+            return "{" + ",".join(f"{quoted(str(name))}:{_json(item)}" for name, item in value.items()) + "}"
         case list() | tuple():
             return "[" + ",".join(map(_json, value)) + "]"
         case date() | datetime():

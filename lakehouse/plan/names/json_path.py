@@ -1,0 +1,32 @@
+"""Paths into JSON: names behind dots, places and names in brackets; names of any signs stand in quotes.
+
+    $.user.name    $.items[0]    $["user-id"]    $['user-id']
+
+ksqlDB has the double quotes, and a backslash before a quote or a backslash in them; Spark has the single ones.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_STEP = re.compile(
+    r"""\.([^.\[\]"\s]+) | \[([^.\[\]"'\s]+)\] | \["((?:[^"\\]|\\["\\])*)"\] | \['([^']*)'\]""", re.VERBOSE
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def pointer(path: str) -> str | None:
+    """Return a path as a JSON pointer (RFC 6901), such as /items/0; None for what is no path."""
+    if not path.startswith("$"):
+        return None
+    made, place = "", 1
+    while place < len(path):
+        if (step := _STEP.match(path, place)) is None:
+            return None
+        name = next(part for part in step.groups() if part is not None)
+        if step[3] is not None:
+            name = re.sub(r"\\(.)", r"\1", name)
+        made += "/" + name.replace("~", "~0").replace("/", "~1")
+        place = step.end()
+    return made

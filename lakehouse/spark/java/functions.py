@@ -1,0 +1,148 @@
+"""The functions of `plan.refused.spark_functions.OWN` on Spark. The model has them in `model/function/`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lakehouse.spark.java.calls import (
+    NODE,
+    STRING,
+    called,
+    constant,
+    each,
+    each_entry,
+    java_text,
+    jvm,
+    mapper,
+    new,
+    reader,
+    spark_text,
+    static,
+    variable,
+)
+
+TIME = "java.time."
+FORMATTER = f"{TIME}format.DateTimeFormatter"
+BUILDER = f"{TIME}format.DateTimeFormatterBuilder"
+TEXTS = "org.apache.commons.lang3.StringUtils"
+
+
+def _us() -> Any:
+    return constant(jvm().java.util.Locale.US, "java.util.Locale")
+
+
+def _formatter(format: Any) -> Any:
+    return static(FORMATTER, "ofPattern", FORMATTER, java_text(format), _us())
+
+
+def _format_timestamp(millis: Any, format: Any, zone: Any) -> Any:
+    instant = static(f"{TIME}Instant", "ofEpochMilli", f"{TIME}Instant", millis)
+    local = called(instant, "atZone", f"{TIME}ZonedDateTime", static(
+        f"{TIME}ZoneId", "of", f"{TIME}ZoneId", java_text(zone)
+    ))  # fmt: skip
+    return spark_text(called(local, "format", STRING, _formatter(format)))
+
+
+def _format_date(days: Any, format: Any) -> Any:
+    day = static(f"{TIME}LocalDate", "ofEpochDay", f"{TIME}LocalDate", days)
+    return spark_text(called(day, "format", STRING, _formatter(format)))
+
+
+def _format_time(nanos: Any, format: Any) -> Any:
+    time = static(f"{TIME}LocalTime", "ofNanoOfDay", f"{TIME}LocalTime", nanos)
+    return spark_text(called(time, "format", STRING, _formatter(format)))
+
+
+def _reading(format: Any) -> Any:
+    """A formatter that reads texts in any case.
+
+    Spark computes once what two expressions have in common, and a builder changes: each format needs one of its own.
+    So its constructor takes arguments that come from the format: none.
+    """
+    none = static(
+        TEXTS, "split", "[Ljava.lang.String;", static(TEXTS, "left", STRING, java_text(format), constant(0, "int"))
+    )
+    builder = called(new(BUILDER, none), "parseCaseInsensitive", BUILDER)
+    return called(called(builder, "appendPattern", BUILDER, java_text(format)), "toFormatter", FORMATTER, _us())
+
+
+def _parse_date(text: Any, format: Any) -> Any:
+    day = static(f"{TIME}LocalDate", "parse", f"{TIME}LocalDate", java_text(text), _reading(format))
+    return called(day, "toEpochDay", "bigint")
+
+
+def _parse_time(text: Any, format: Any) -> Any:
+    time = static(f"{TIME}LocalTime", "parse", f"{TIME}LocalTime", java_text(text), _reading(format))
+    return called(time, "toNanoOfDay", "bigint")
+
+
+def _at_pointer(text: Any, pointer: Any) -> Any:
+    """The value at a JSON pointer as JSON; nothing at all for one that is not there."""
+    node = called(mapper(), "readTree", NODE, java_text(text))
+    return spark_text(called(called(node, "at", NODE, java_text(pointer)), "toString", STRING))
+
+
+def _text_value(text: Any) -> Any:
+    return spark_text(called(called(mapper(), "readTree", NODE, java_text(text)), "textValue", STRING))
+
+
+def _items(text: Any) -> Any:
+    item = variable("item", NODE)
+    items = called(reader("List"), "readValue", "java.util.List", java_text(text))
+    return each(items, item, spark_text(called(item, "toString", STRING)))
+
+
+def _fields(text: Any) -> Any:
+    name, value = variable("name", STRING), variable("value", NODE)
+    entries = called(reader("Map"), "readValue", "java.util.Map", java_text(text))
+    return each_entry(entries, name, spark_text(name), value, spark_text(called(value, "toString", STRING)))
+
+
+def _find(text: Any, part: Any, start: Any, number: Any) -> Any:
+    rest = static(TEXTS, "substring", STRING, java_text(text), start)
+    return static(TEXTS, "ordinalIndexOf", "int", rest, java_text(part), number)
+
+
+def _substring(text: Any, begin: Any, end: Any) -> Any:
+    return spark_text(called(java_text(text), "substring", STRING, begin, end))
+
+
+# plan/names/json_path.py in patterns of Java, as Spark SQL has them.
+_SIMPLE = r"""\\.([^.\\[\\]"\\s]+)"""
+_PLACE = r"""\\[([^.\\[\\]"\'\\s]+)\\]"""
+_DOUBLE = r"""\\["((?:[^"\\\\]|\\\\["\\\\])*)"\\]"""
+_SINGLE = r"""\\[\'([^\']*)\'\\]"""
+_STEP = f"{_SIMPLE}|{_PLACE}|{_DOUBLE}|{_SINGLE}"
+_STEPS = "replace(replace(substring(`0`, 2), '~', '~0'), '/', '~1')"
+_POINTER = (
+    rf"CASE WHEN `0` RLIKE '^\\$({_STEP})*$' THEN "
+    rf"regexp_replace(regexp_replace({_STEPS}, '{_STEP}', '/$1$2$3$4'), '\\\\(.)', '$1') END"
+)
+
+
+# By its name: the arguments of a function in Spark SQL, what Java makes of them, and what is made of that.
+FUNCTIONS: dict[str, tuple[Sequence[str], Callable[..., Any], str]] = {
+    "ksql_format_timestamp": (
+        ("unix_millis(cast(`0` AS timestamp))", "cast(`1` AS string)", "cast(`2` AS string)"), _format_timestamp, "`0`"
+    ),
+    "ksql_format_date": (("cast(unix_date(`0`) AS bigint)", "cast(`1` AS string)"), _format_date, "`0`"),
+    "ksql_format_time": (("cast(`0` AS bigint) * 1000000L", "cast(`1` AS string)"), _format_time, "`0`"),
+    "ksql_parse_date": (
+        ("cast(`0` AS string)", "cast(`1` AS string)"), _parse_date, "date_from_unix_date(cast(`0` AS int))"
+    ),
+    "ksql_parse_time": (("cast(`0` AS string)", "cast(`1` AS string)"), _parse_time, "cast(`0` div 1000000 AS int)"),
+    "ksql_json_at": (("cast(`0` AS string)", "cast(`1` AS string)"), _at_pointer, "`0`"),
+    "ksql_json_pointer": (("cast(`0` AS string)",), lambda path: path, _POINTER),
+    "ksql_json_text": (("cast(`0` AS string)",), _text_value, "`0`"),
+    "ksql_json_items": (("cast(`0` AS string)",), _items, "`0`"),
+    "ksql_json_fields": (("cast(`0` AS string)",), _fields, "`0`"),
+    "ksql_length": (("cast(`0` AS string)",), lambda text: called(java_text(text), "length", "int"), "`0`"),
+    "ksql_substring": (("cast(`0` AS string)", "cast(`1` AS int)", "cast(`2` AS int)"), _substring, "`0`"),
+    "ksql_find": (
+        ("cast(`0` AS string)", "cast(`1` AS string)", "cast(`2` AS int)", "cast(`3` AS int)"), _find, "`0`"
+    ),
+    "ksql_reverse": (
+        ("cast(`0` AS string)",), lambda text: spark_text(static(TEXTS, "reverse", STRING, java_text(text))), "`0`"
+    ),
+}  # fmt: skip
