@@ -26,6 +26,8 @@ from lakehouse.model import model
 from lakehouse.run.scenario.replay import rows_of
 from lakehouse.run.sql import records
 
+from ..seeds import draw
+
 if TYPE_CHECKING:
     from lakehouse.run.lake import Lake
 
@@ -49,7 +51,7 @@ class World:
     def __init__(self, broker: Broker, folder: Path, driver: ModuleType) -> None:
         self.servers, self.folder, self.driver = broker.bootstrap_servers, folder, driver
         self.cluster = Cluster(self.servers)
-        self._random, self._sent = random.Random(7), 0
+        self._random, self._sent = random.Random(draw()), 0
         for topic in (driver.ORDERS, driver.OWN, driver.CHANGELOG, driver.SUMS):
             if topic in self.cluster.names():
                 self.cluster.delete(topic)

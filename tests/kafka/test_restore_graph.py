@@ -17,6 +17,7 @@ from lakehouse.errors import PlanError, StorageError
 from lakehouse.run.lake import Lake
 from lakehouse.semantics.record import Record
 
+from ..seeds import draw
 from .sending import check_published, check_tables, send_records
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -61,7 +62,7 @@ class Sent:
     """The records of both topics, in all partitions: sent to Kafka, and kept for the model."""
 
     def __init__(self, cluster: Any, send: Callable[..., int]) -> None:
-        self._send, self._dice, self.records = send, Random(3), list[Record]()
+        self._send, self._dice, self.records = send, Random(draw()), list[Record]()
         for topic in cluster.names():
             if "graph-" in topic:
                 cluster.delete(topic)

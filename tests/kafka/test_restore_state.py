@@ -25,6 +25,8 @@ from lakehouse.run.scenario.replay import rows_of
 from lakehouse.semantics.record import Record
 from lakehouse.spark.open_lake import OpenLake
 
+from ..seeds import draw
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 T = 1_700_000_000_000
@@ -67,7 +69,7 @@ class Sent:
     """The records of a topic of two partitions: sent to Kafka, and kept for the model. Some come late, or too late."""
 
     def __init__(self, cluster: Any, send: Callable[..., int]) -> None:
-        self._send, self._dice, self.records = send, Random(7), list[Record]()
+        self._send, self._dice, self.records = send, Random(draw()), list[Record]()
         for topic in cluster.names():
             if topic.startswith("kept-"):
                 cluster.delete(topic)

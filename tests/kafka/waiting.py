@@ -15,6 +15,7 @@ import lakehouse as lh
 from lakehouse.run.lake import Lake
 from lakehouse.semantics.record import Record
 
+from ..seeds import draw
 from .sending import check_tables, send_records
 
 T = 1_700_000_000_000
@@ -49,7 +50,7 @@ class Sent:
     """The records of both topics, in all partitions. Each round is a tick of the lake that runs."""
 
     def __init__(self, cluster: Any, send: Callable[..., int]) -> None:
-        self._send, self._dice, self.records, self._tick = send, Random(7), list[Record](), 0
+        self._send, self._dice, self.records, self._tick = send, Random(draw()), list[Record](), 0
         self._later = 0
         for topic in cluster.names():
             if topic.startswith("wait-"):

@@ -14,6 +14,8 @@ from lakehouse.formats.decode import decode
 from lakehouse.model import model
 from lakehouse.semantics.record import Record
 
+from ..seeds import draw
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -32,7 +34,7 @@ del SUMMED["key"], KEPT["key"]  # the group has this name
 
 
 def history() -> list[Record]:
-    random, made = Random(7), []
+    random, made = Random(draw()), []
     for number in range(30):
         row = {name: random.choice([1, 2, None]) for name in NAMES}
         data = None if number % 10 == 9 else b"bad" if number % 10 == 8 else json.dumps(row).encode()
@@ -84,7 +86,7 @@ def test_what_is_made_of_rows_may_have_names_that_are_used_inside(spark: SparkSe
         one.join(other, how="outer", prefix="o_").table("joined"),
         one.group_by("`left`", "b AS half").agg(undo=lh.sum("`values`"), there=lh.collect_list("time")).table("sums"),
     )
-    random, made = Random(7), []
+    random, made = Random(draw()), []
     for number in range(30):
         topic = "one" if number % 2 else "other"
         row = {"b": random.choice("xy"), **{name: random.choice([1, 2, None]) for name in names}}
