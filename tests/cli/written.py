@@ -17,7 +17,10 @@ BRONZE = pa.schema(
     {**PLACE, "topic_id": pa.string(), "timestamp": TIME, "order_time": TIME, "key": pa.binary(), "value": pa.binary()}
 )
 LATE = pa.schema(
-    {**PLACE, "ordinals": pa.list_(pa.int64()), "key": pa.string(), "window_start": TIME, "window_end": TIME}
+    {
+        **PLACE, "ordinals": pa.list_(pa.int64()), "key": pa.string(), "window_start": TIME, "window_end": TIME,
+        "join_name": pa.string(),
+    }
 )  # fmt: skip
 ROWS = pa.schema({"user": pa.string(), "window_start": TIME, "window_end": TIME, "n": pa.int64(), "_event_time": TIME})
 

@@ -28,8 +28,11 @@ BRONZE = pa.schema(
     ]
 )  # fmt: skip
 LATE = pa.schema(
-    [*PLACE, ("ordinals", pa.list_(pa.int64())), ("key", pa.string()), ("window_start", MOMENT), ("window_end", MOMENT)]
-)
+    [
+        *PLACE, ("ordinals", pa.list_(pa.int64())), ("key", pa.string()), ("window_start", MOMENT),
+        ("window_end", MOMENT), ("join_name", pa.string()),
+    ]
+)  # fmt: skip
 
 
 def write_lake(layout: Layout, app: App, records: list[Record], result: Result, *, silver: bool = True) -> int:

@@ -6,6 +6,7 @@ import json
 import random
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 import lakehouse as lh
@@ -60,6 +61,8 @@ def records(seed: int) -> list[Record]:
     return made
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1_800)
 def test_stream_time_starts_over_in_windows_behind_tables_and_in_joins(spark: SparkSession, tmp_path: Path) -> None:
     sent = records(7)
     expected = on_model(APP, sent)
