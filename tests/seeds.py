@@ -19,9 +19,13 @@ def draw() -> int:
     return int(os.environ.setdefault(VARIABLE, str(SystemRandom().randrange(2**32))))
 
 
-def seeds(*fixed: int) -> list[object]:
-    """Return values for ``pytest.mark.parametrize("seed", ...)``: the fixed seeds, and this run's."""
-    return [*(pytest.param(seed, id=str(seed)) for seed in fixed), pytest.param(draw(), id=DRAWN)]
+def seeds(*fixed: int, on_spark: bool = False) -> list[object]:
+    """Return values for ``pytest.mark.parametrize("seed", ...)``: the fixed seeds, and this run's.
+
+    on_spark: the fixed ones are among the slow tests; each run of the core has one that nobody had before.
+    """
+    marks = [pytest.mark.slow] if on_spark else []
+    return [*(pytest.param(seed, id=str(seed), marks=marks) for seed in fixed), pytest.param(draw(), id=DRAWN)]
 
 
 def restarts(seed: int, last: int) -> list[int]:

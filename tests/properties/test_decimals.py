@@ -100,7 +100,7 @@ def test_the_model_sums_decimals_of_every_width_exactly(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", seeds(1, 2))
+@pytest.mark.parametrize("seed", seeds(1, 2, on_spark=True))
 def test_a_sum_of_wide_decimals_drops_no_value_and_stops_nothing(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:

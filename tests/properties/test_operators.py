@@ -120,14 +120,14 @@ def check(spark: SparkSession, folder: Path, app: App, records: list[Record], se
     assert result.null_keys == expected.null_keys
 
 
-@pytest.mark.parametrize("seed", seeds(1))
+@pytest.mark.parametrize("seed", seeds(1, on_spark=True))
 def test_windows_and_aggregates(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     check(spark, tmp_path, APP, history(seed, 120, 4), seed)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("seed", seeds(2, on_spark=True))
 def test_every_operator_often(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     check(spark, tmp_path / "windows", APP, history(seed, 300, 6), seed)
     check(spark, tmp_path / "stateful", STATEFUL, history(seed, 300, 3), seed)

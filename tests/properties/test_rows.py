@@ -20,6 +20,6 @@ if TYPE_CHECKING:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("app", "count"), [(APP, 200), (WINDOWED, 100)], ids=["joins", "windows"])
-@pytest.mark.parametrize("seed", seeds(1))
+@pytest.mark.parametrize("seed", seeds(1, on_spark=True))
 def test_rows(spark: SparkSession, tmp_path: Path, app: App, count: int, seed: int) -> None:
     check(spark, tmp_path, app, records(seed, count, 3), seed)

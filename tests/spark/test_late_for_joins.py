@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import lakehouse as lh
 from lakehouse.errors import PlanError
@@ -88,3 +89,10 @@ def test_late_records_of_a_join_are_kept_and_taken_in(spark: SparkSession, tmp_p
 
     with pytest.raises(PlanError, match=r"came too late for the join left \+ right.*another join"):
         correct(bench.lake.open(CHAIN), APP)
+    # Beside what can be taken in, they are counted.
+    path = bench.layout.late("chain")
+    of_the_table = spark.read.format("delta").load(path).limit(1).withColumn("join_name", F.lit(None).cast("string"))
+    of_the_table.write.format("delta").mode("append").save(path)
+    told = correct(bench.lake.open(CHAIN), APP, dry_run=True)
+    assert told.records == 1
+    assert told.out_of_reach > 0

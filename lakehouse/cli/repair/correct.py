@@ -55,11 +55,18 @@ def correct(
         reason=why, by=decided_by, dry_run=plan,
     )  # fmt: skip
     if json:
-        show.as_json({"table": table, "records": done.records, "tick": done.tick, "dry_run": plan})
-    elif plan:
+        made = {"table": table, "records": done.records, "out_of_reach": done.out_of_reach, "tick": done.tick}
+        show.as_json(made | {"dry_run": plan})
+        return
+    if plan:
         show.say(f"{done.records:,} late records of {table} would be taken in. Nothing was changed.")
     else:
         show.say(f"{done.records:,} late records of {table} were taken in, at tick {done.tick}.")
+    if done.out_of_reach:
+        show.say(
+            f"{done.out_of_reach:,} more stay out: they came too late for a join whose rows go through another join, "
+            "or a merge, before they reach the table. Declare that join with a longer grace, and backfill the table."
+        )
 
 
 def _moment(text: str | None, option: str) -> datetime | None:

@@ -19,10 +19,14 @@ from lakehouse.spark.table import late
 
 @dataclass(frozen=True, slots=True)
 class Corrected:
-    """The result of a correction: its tick, and how many late records it took in. `tick` is None after a dry run."""
+    """The result of a correction: its tick, and how many late records it took in. `tick` is None after a dry run.
+
+    out_of_reach: late records that were asked for too, and can't be taken in: too late for a join behind another one.
+    """
 
     tick: int | None
     records: int
+    out_of_reach: int = 0
 
 
 def correct(
@@ -50,10 +54,12 @@ def correct(
     if not opened.lake.exists(opened.late):
         raise NotFound(f"table {table.name!r} has no late records.")
     chosen = late.chosen(opened, key, start, end)
+    out_of_reach = 0
     if not reads_one_join(table.stream):
         joined, chosen = chosen.where("join_name IS NOT NULL"), chosen.where("join_name IS NULL")
         if (first := joined.first()) is not None and chosen.isEmpty():
             raise PlanError(_out_of_reach(table.name, first["join_name"]))
+        out_of_reach = joined.select(*late.PLACE).distinct().count()
     # A correction that was reverted can be made again.
     earlier = [at for at in in_effect(interventions.of(opened.lake, table.name), EVER) if at.kind == "late"]
     if (done := interventions.records(opened.lake, earlier)) is not None:
@@ -67,12 +73,12 @@ def correct(
             )
         refold.check_beginning(opened)  # a restored table: the rows to fold onto must exist
         if dry_run:
-            return Corrected(None, count)
+            return Corrected(None, count, out_of_reach)
         number = interventions.keep_records(opened.lake, records)
     finally:
         records.unpersist()
     wanted = why.wanted("late", [table.name], {}, number)
-    return Corrected(intervene(opened.lake, app, wanted), count)
+    return Corrected(intervene(opened.lake, app, wanted), count, out_of_reach)
 
 
 def _out_of_reach(table: str, join: str) -> str:
