@@ -34,7 +34,7 @@ def _extracted(of: Sql, path: Sql) -> str:
 
 def _fields(of: str) -> str:
     """The fields of an object: texts as they are, other values as JSON has them; null for anything else."""
-    value = "CASE WHEN _written LIKE '\"%' THEN ksql_json_text(_written) ELSE _written END"
+    value = "CASE WHEN _written LIKE '\"%' THEN get_json_object(concat('[', _written, ']'), '$[0]') ELSE _written END"
     return f"transform_values(ksql_json_fields({of}), (_name, _written) -> {value})"
 
 
@@ -46,7 +46,7 @@ def _contains(of: Sql, one: Sql) -> str:
     elif kind == k.DOUBLE:
         same = f"_item RLIKE '^-?[0-9].*[.E]' AND cast(_item AS double) = {one.text}"
     elif kind == k.STRING:
-        same = f"_item LIKE '\"%' AND ksql_json_text(_item) = {one.text}"
+        same = f"_item LIKE '\"%' AND get_json_object(concat('[', _item, ']'), '$[0]') = {one.text}"
     elif not kind.is_whole and kind != k.BOOLEAN:
         raise SqlError(f"JSON_ARRAY_CONTAINS looks for a text, a number, true, false or NULL, not for a {kind}")
     found = f"exists(ksql_json_items({of.text}), _item -> {same})"
