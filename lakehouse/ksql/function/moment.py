@@ -34,6 +34,16 @@ def _formatted(of: str, format: Sql, zone: Sql | None, without: str) -> str:
     return f"ksql_format_timestamp({of}, {format.text}, {without if zone is None else zone.text})"
 
 
+def _letters(format: Sql) -> str:
+    """A format that is written out, without what it quotes."""
+    return re.sub("'[^']*'", "", format.literal or "")
+
+
+def _letters_sql(format: Sql) -> str:
+    """The same of a format that is computed."""
+    return f"regexp_replace({format.text}, '\\'[^\\']*\\'', '')"
+
+
 def _parsed(of: Sql, format: Sql, zone: Sql | None = None) -> str:
     """A timestamp of a text; a zone that is given is for a text that names none itself."""
     read = f"to_timestamp({_divided(of, format)})"
@@ -41,9 +51,9 @@ def _parsed(of: Sql, format: Sql, zone: Sql | None = None) -> str:
         return read
     local = f"to_utc_timestamp({read}, {zone.text})"
     if format.literal is not None:
-        is_named = re.search("[XxZzVOv]", re.sub("'[^']*'", "", format.literal)) is not None
+        is_named = re.search("[XxZzVOv]", _letters(format)) is not None
         return f"CASE WHEN {zone.text} IS NOT NULL THEN {read} END" if is_named else local
-    names_zone = f"regexp_replace({format.text}, '\\'[^\\']*\\'', '') RLIKE '[XxZzVOv]'"
+    names_zone = f"{_letters_sql(format)} RLIKE '[XxZzVOv]'"
     return f"CASE WHEN {zone.text} IS NOT NULL THEN CASE WHEN {names_zone} THEN {read} ELSE {local} END END"
 
 
@@ -52,7 +62,7 @@ def _divided(of: Sql, format: Sql) -> str:
 
     Java knows how many digits each number has there: yyyyMMddHHmmssSSS.
     """
-    run = re.search("([a-zA-RT-Z]*)(S+)", re.sub("'[^']*'", "", format.literal or ""))
+    run = re.search("([a-zA-RT-Z]*)(S+)", _letters(format))
     if run is None or not run[1] or not re.fullmatch(r"(yyyy|yy|MM|dd|HH|hh|mm|ss|DDD)+", run[1]):
         return f"{of.text}, {format.text}"
     whole, fraction = map(len, run.groups())
@@ -65,8 +75,8 @@ def _time_of(of: Sql, format: Sql) -> str:
     read = f"ksql_parse_time({of.text}, {format.text})"
     letters = "[GuyDMLdQqYwWEecFg]"
     if format.literal is not None:
-        return "cast(NULL AS int)" if re.search(letters, re.sub("'[^']*'", "", format.literal)) else read
-    return f"CASE WHEN NOT regexp_replace({format.text}, '\\'[^\\']*\\'', '') RLIKE '{letters}' THEN {read} END"
+        return "cast(NULL AS int)" if re.search(letters, _letters(format)) else read
+    return f"CASE WHEN NOT {_letters_sql(format)} RLIKE '{letters}' THEN {read} END"
 
 
 def _converted(of: Sql, one: Sql, other: Sql) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NoReturn
 
-from lakehouse.model.function.json_text import quoted
+from lakehouse.model.function.json_text import written
 from lakehouse.plan.names.json_path import pointer
 
 _BLANKS = " \t\n\r"
-_DEPTH_MAX, _DIGITS_MAX = 1000, 1000  # Jackson's own limits
+_DIGITS_MAX = 1000  # Jackson's own limit
 _MISSING = object()
 
 
@@ -19,19 +19,18 @@ def _not_json(text: str) -> NoReturn:
     raise ValueError(text)
 
 
-def _exact(text: str) -> Decimal:
-    if len(text) > _DIGITS_MAX:
-        raise ValueError(text)
-    return Decimal(text)
+def _number(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A reader of numbers that have no more digits than Jackson takes."""
+
+    def run(text: str) -> Any:
+        if len(text) > _DIGITS_MAX:
+            raise ValueError(text)
+        return read(text)
+
+    return run
 
 
-def _whole(text: str) -> int:
-    if len(text) > _DIGITS_MAX:
-        raise ValueError(text)
-    return int(text)
-
-
-_DECODER = json.JSONDecoder(parse_float=_exact, parse_int=_whole, parse_constant=_not_json)
+_DECODER = json.JSONDecoder(parse_float=_number(Decimal), parse_int=_number(int), parse_constant=_not_json)
 
 
 def _read(text: str) -> Any:
@@ -61,19 +60,6 @@ def _known(work: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _written(value: Any) -> str:
-    match value:
-        case Decimal():
-            return str(value) if value else str(abs(value))
-        case dict():
-            return "{" + ",".join(f"{quoted(name)}:{_written(item)}" for name, item in value.items()) + "}"
-        case list():
-            return "[" + ",".join(map(_written, value)) + "]"
-        case str():
-            return quoted(value)
-    return json.dumps(value)
-
-
 def _at(text: str, path: str) -> str:
     value = _read(text)
     for part in path.split("/")[1:]:
@@ -84,17 +70,17 @@ def _at(text: str, path: str) -> str:
             value = value[int(name)] if int(name) < len(value) else _MISSING
         else:
             value = _MISSING
-    return "" if value is _MISSING else _written(value)
+    return "" if value is _MISSING else written(value)
 
 
 def _items(text: str) -> list[str] | None:
     value = _read(text)
-    return [_written(item) for item in value] if isinstance(value, list) else None
+    return [written(item) for item in value] if isinstance(value, list) else None
 
 
 def _fields(text: str) -> dict[str, str] | None:
     value = _read(text)
-    return {name: _written(item) for name, item in value.items()} if isinstance(value, dict) else None
+    return {name: written(item) for name, item in value.items()} if isinstance(value, dict) else None
 
 
 def _text(text: str) -> str | None:

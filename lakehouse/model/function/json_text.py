@@ -149,18 +149,20 @@ def from_json(text: str, schema: str) -> Any:
 
 def _as_text(value: Any) -> Any:
     is_text = isinstance(value, str) and not isinstance(value, Number)
-    return value if value is None or is_text else _written(value)
+    return value if value is None or is_text else written(value)
 
 
-def _written(value: Any) -> str:
-    """A value as JSON, compact, its numbers as Java writes them."""
+def written(value: Any) -> str:
+    """Return a value as JSON, compact: a Decimal with its digits, other numbers as Java writes them."""
     match value:
         case Number():
             return str(value) if value.lstrip("-").isdecimal() else java_double(float(value))
+        case Decimal():
+            return str(value) if value else str(abs(value))
         case dict():
-            return "{" + ",".join(f"{quoted(name)}:{_written(item)}" for name, item in value.items()) + "}"
+            return "{" + ",".join(f"{quoted(name)}:{written(item)}" for name, item in value.items()) + "}"
         case list():
-            return "[" + ",".join(map(_written, value)) + "]"
+            return "[" + ",".join(map(written, value)) + "]"
         case str():
             return quoted(value)
     return json.dumps(value)
