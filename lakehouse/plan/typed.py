@@ -17,6 +17,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.typing import EXPRESSION_METADATA
 
 from lakehouse.errors import ExpressionError
+from lakehouse.plan.refused.casts import check_cast
 from lakehouse.plan.refused.spark_functions import names
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column
 from lakehouse.plan.written.parse import name_of
@@ -136,7 +137,8 @@ def is_interval(tree: exp.Expression, columns: Iterable[Column]) -> bool:
 
 
 def check(tree: exp.Expression, columns: Iterable[Column], what: str, text: str) -> None:
-    """Raise ExpressionError for a comparison that is never true, and for a moment that depends on the clock."""
+    """Raise ExpressionError for a comparison that is never true, a moment that depends on the clock, and a cast that
+    may wrap around."""
     if isinstance(tree, exp.Column | exp.Identifier):
         return
     for node in annotated(tree, columns).walk():
@@ -152,6 +154,8 @@ def check(tree: exp.Expression, columns: Iterable[Column], what: str, text: str)
             _check_branches(node, what, text)
         elif isinstance(node, exp.Func) and _name(node) in PARSERS:
             _check_parser(node, what, text)
+        elif isinstance(node, exp.Cast) and node.is_type(*exp.DataType.NESTED_TYPES):
+            check_cast(node, what, text)
         elif isinstance(node, exp.Cast) and node.is_type(*_MOMENTS):
             _check_moment(node.this, what, text)
         elif isinstance(node, exp.Func) and _name(node) in TIME_FUNCTIONS:

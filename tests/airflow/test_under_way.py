@@ -53,7 +53,15 @@ def until(condition: Callable[[], Any], timeout_s: float = 120.0) -> Any:
 def jobs(project: Project) -> list[psutil.Process]:
     """The jobs that this Airflow's scheduler has started."""
     scheduler = next(one["pid"] for one in project.json("status")["processes"] if one["name"] == "scheduler")
-    return [one for one in psutil.Process(scheduler).children(recursive=True) if SLOW_APP in one.cmdline()]
+    return [one for one in psutil.Process(scheduler).children(recursive=True) if SLOW_APP in command_line(one)]
+
+
+def command_line(process: psutil.Process) -> list[str]:
+    """A process' command line; empty where it has ended since it was listed."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:  # of ZombieProcess, too
+        return []
 
 
 def test_a_running_job_ends_with_airflow_and_is_tried_again(project: Project) -> None:

@@ -59,6 +59,12 @@ COMPARISONS = [
     ("from_csv(status, 'n int, a array<timestamp>').n = 1", r"timestamps with from_csv\(\)"),
     ("from_xml(status, 'a timestamp_ltz').a > at", r"give a timestampFormat"),
 ]
+STRUCTS = [
+    "cast(who AS struct<name string, age smallint>)", "who::struct<name string, age smallint>",
+    "cast(named_struct('a', array(big)) AS struct<a: array<int>>)", "try_cast(struct(status) AS struct<a timestamp>)",
+    "cast(array(struct(n)) AS array<struct<a tinyint>>)", "cast(map('a', struct(n)) AS map<string, struct<a tinyint>>)",
+    "transform(array(struct(big)), x -> cast(x AS struct<a: decimal(4, 2)>))",
+]  # fmt: skip
 CONDITIONS = ["amount", "status", "n + 1", "day", "upper(status)", "tags", "count", "-n", "coalesce(n, 0)"]
 # What Spark accepts, with a meaning of its own, keeps working.
 TAKEN = [
@@ -79,7 +85,8 @@ TAKEN = [
     "day = status", "coalesce(at, '2020-01-01 12:30') IS NULL", "coalesce(status, '12:30') = '12:30'",
     "from_json(status, 'a timestamp', map('timestampFormat', 'yyyy-MM-dd HH:mm')).a > at",
     "from_json(status, 'a timestamp_ntz').a IS NULL", "hex(raw) = 'ff'", "raw = X'00'",
-    "sha2(status, 256) = 'x'", "transform(tags, t -> upper(t)) = tags", "isnotnull(n)",
+    "cast(null AS struct<a int>).a = 1", "cast(struct(n) AS struct<a string>).a = '1'",
+    "cast(who AS struct<name string, age int>).age > 5", "sha2(status, 256) = 'x'", "transform(tags, t -> upper(t)) = tags", "isnotnull(n)",
 ]  # fmt: skip
 
 
@@ -105,6 +112,12 @@ def test_a_moment_that_the_clock_decides_is_refused(text: str) -> None:
 def test_a_comparison_that_is_never_true_is_refused(text: str, message: str) -> None:
     with pytest.raises(ExpressionError, match=message):
         things.filter(text)
+
+
+@pytest.mark.parametrize("text", STRUCTS)
+def test_a_cast_to_a_struct_that_may_wrap_around_is_refused(text: str) -> None:
+    with pytest.raises(ExpressionError, match=r"would wrap around .* named_struct\('.*', cast\("):
+        things.select(f"{text} AS made")
 
 
 @pytest.mark.parametrize("text", CONDITIONS)

@@ -61,16 +61,34 @@ def shorter(kind: str) -> str | None:
 
 
 def of_elements(kind: str) -> str | None:
-    """Return the cast of an array or a map `0`, element by element; None where all elements fit."""
+    """Return the cast of an array or a map `0`, element by element; None where all elements fit.
+
+    A map of which a key does not fit, or two keys become one, is null: map_from_entries raises.
+    """
     base, _, inner = kind.removesuffix(">").partition("<")
     item = f"_lakehouse_cast_{len(kind)}"  # a type inside of another one is shorter: the names differ
     if base == "array" and _may_fail(inner):
         return f"transform(`0`, {item} -> cast({item} AS {inner}))"
-    key, _, value = inner.partition(", ")
-    if base == "map" and "<" not in key and _may_fail(value):
+    if base != "map":
+        return None
+    key, value = _split(inner)
+    if _may_fail(key):
+        pair = f"named_struct('key', cast({item}.key AS {key}), 'value', cast({item}.value AS {value}))"
+        return f"map_from_entries(transform(map_entries(`0`), {item} -> {pair}))"
+    if _may_fail(value):
         return f"transform_values(`0`, ({item}_key, {item}) -> cast({item} AS {value}))"
     return None
 
 
+def _split(inner: str) -> tuple[str, str]:
+    """The types of a map's keys and values, of what stands between its brackets."""
+    depth = 0
+    for place, letter in enumerate(inner):
+        depth += (letter in "<(") - (letter in ">)")
+        if letter == "," and depth == 0:
+            return inner[:place], inner[place + 1 :].lstrip()
+    raise ValueError(f"found {inner!r}, expected the types of a map's keys and values")
+
+
 def _may_fail(kind: str) -> bool:
-    return does_not_fit(kind) is not None or of_elements(kind) is not None
+    return kind == "string" or does_not_fit(kind) is not None or of_elements(kind) is not None

@@ -1,0 +1,38 @@
+"""Casts to a struct whose fields may not hold what they get: Spark wraps them around, and nothing can stand before it.
+
+A cast of a number, an array or a map is null for what its type can't hold (`lakehouse.spark.guard.cast_values`). The
+fields of a struct are cast by their places, not by their names, and can't be read by their places in SQL.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from lakehouse.errors import ExpressionError
+
+_TYPE = exp.DataType.Type
+# Types that can't hold every value that Spark casts to them without an error.
+_NARROW = (
+    _TYPE.TINYINT, _TYPE.SMALLINT, _TYPE.INT, _TYPE.BIGINT, _TYPE.DECIMAL, _TYPE.TIMESTAMP, _TYPE.TIMESTAMPTZ,
+    _TYPE.TIMESTAMPLTZ, _TYPE.TIMESTAMPNTZ,
+)  # fmt: skip
+
+
+def check_cast(node: exp.Expr, what: str, text: str) -> None:
+    """Raise ExpressionError for a cast, with types, to a struct of which a field may not hold its value."""
+    to, value = node.args["to"], node.this
+    if isinstance(value, exp.Null) or value.type == to:
+        return
+    struct = next((kind for kind in to.find_all(exp.DataType) if kind.this == _TYPE.STRUCT), None)
+    field = struct and next((part for part in struct.expressions if _is_narrow(part)), None)
+    if field is not None:
+        name, kind = field.name, field.kind.sql("spark").lower()
+        raise ExpressionError(
+            f"{what}: {text!r} casts to a struct, whose field {name!r} as {kind} would wrap around where a value does "
+            f"not fit. Make the struct of casts, which are null there: named_struct('{name}', cast({value.sql('spark')}"
+            f".{name} AS {kind})); inside of an array, by transform."
+        )
+
+
+def _is_narrow(field: exp.Expr) -> bool:
+    return any(kind.this in _NARROW for kind in field.find_all(exp.DataType))
