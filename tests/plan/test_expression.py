@@ -86,7 +86,8 @@ TAKEN = [
     "from_json(status, 'a timestamp', map('timestampFormat', 'yyyy-MM-dd HH:mm')).a > at",
     "from_json(status, 'a timestamp_ntz').a IS NULL", "hex(raw) = 'ff'", "raw = X'00'",
     "cast(null AS struct<a int>).a = 1", "cast(struct(n) AS struct<a string>).a = '1'",
-    "cast(who AS struct<name string, age int>).age > 5", "sha2(status, 256) = 'x'", "transform(tags, t -> upper(t)) = tags", "isnotnull(n)",
+    "cast(who AS struct<name string, age int>).age > 5",
+    "sha2(status, 256) = 'x'", "transform(tags, t -> upper(t)) = tags", "isnotnull(n)",
 ]  # fmt: skip
 
 
