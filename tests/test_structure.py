@@ -52,7 +52,7 @@ UNKNOWN = {
 # A stream begins with tables, and a table is made of a stream: these name each other's types, in hints alone.
 RECURSIVE = tuple(ROOT / f"plan/{name}.py" for name in ("origin", "stream_join", "rows", "alert", "table"))
 FILES_MAX = 18
-LINES_MAX = 300
+LINES_MAX = 500  # a file has one subject, however long: here somebody looks whether it has two
 
 
 def modules() -> list[Path]:
@@ -173,7 +173,7 @@ def test_exports() -> None:
 @pytest.mark.parametrize("folder", ["lakehouse", "dags", "spark_jobs", "tests", "benchmarks", "infra"])
 def test_files_stay_small(folder: str) -> None:
     long = [path for path in sorted((PROJECT / folder).rglob("*.py")) if len(path.read_text().splitlines()) > LINES_MAX]
-    assert not long, f"past {LINES_MAX} lines a file has two subjects"
+    assert not long, f"past {LINES_MAX} lines: does the file have one subject?"
 
 
 def test_every_module_says_what_it_is() -> None:

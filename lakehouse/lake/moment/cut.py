@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from lakehouse.semantics.moment import Offsets
@@ -30,12 +32,21 @@ class Cut:
         """Whether all records of the cut's ticks count."""
         return self.event_ms is None and self.offsets is None
 
-    def counts(self, topic: str, topic_id: str, partition: int, offset: int) -> bool:
-        """Say whether a record counts by the offsets, from its place."""
-        of = (self.offsets or {}).get(topic)
-        if of is None or (self.ids or {}).get(topic, topic_id) != topic_id:
-            return True
-        return offset < of.get(partition, 0)
+    def lies_before(self, topic: Any, topic_id: Any, partition: Any, offset: Any) -> Any:
+        """Return whether a record lies before the offsets, by its place; True if there are no offsets.
+
+        All records of a topic that has no offsets do, and all of an earlier topic of the same name. The place is of
+        values, of Spark's columns or of Arrow's expressions, and so is what is returned.
+        """
+        conditions = []
+        for name, ends in (self.offsets or {}).items():
+            before = topic != name
+            if self.ids is not None and name in self.ids:
+                before = before | (topic_id != self.ids[name])
+            for number, end in ends.items():
+                before = before | ((partition == number) & (offset < end))
+            conditions.append(before)
+        return reduce(and_, conditions) if conditions else True
 
     def within(self, other: Cut) -> Cut:
         """Return the cut of the records that count by both cuts: up to this one's tick, which is the earlier one."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.moment.files import Files
 from lakehouse.lake.place import INGEST
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, moment, written
@@ -39,10 +40,8 @@ class Chosen:
         if isinstance(self.at, AtEvent):
             chosen &= field("timestamp") <= pa.scalar(moment(self.at.ms), pa.timestamp("us", "UTC"))
         elif isinstance(self.at, AtOffsets):
-            before = field("topic_id") != self.topic_id
-            for partition, end in self.at.offsets[self.topic].items():
-                before |= (field("partition") == partition) & (field("offset") < end)
-            chosen &= before
+            cut = Cut(self.last, offsets=self.at.offsets, ids={self.topic: self.topic_id} if self.topic_id else None)
+            chosen &= cut.lies_before(*map(field, ("topic", "topic_id", "partition", "offset")))
         return chosen
 
 

@@ -133,7 +133,7 @@ def _reaching(
 
 
 def _counts(cut: Cut, record: Record) -> bool:
-    return cut.counts(record.topic, record.topic_id, record.partition, record.offset)
+    return bool(cut.lies_before(record.topic, record.topic_id, record.partition, record.offset))
 
 
 def _light(event: Event) -> Event:

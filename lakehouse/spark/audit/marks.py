@@ -128,7 +128,7 @@ class _Marks:
         self._own = self._input.rows(NO_TICK, scope.tick)
         self._stream = self._input.frame(NO_TICK, scope.tick)
         self._decided = self._places("late", scope.in_effect)
-        self._held = held(scope.decisions, scope.tick)
+        self._held = held(scope.decisions, scope.tick, scope.known)
 
     def rows(self) -> Iterator[DataFrame]:
         yield self._of_rows(self._all, "row")
@@ -278,8 +278,10 @@ def _with_position(rows: DataFrame) -> DataFrame:
     return rows.withColumn("_position", F.struct(*late.PLACE))
 
 
-def held(decisions: Sequence[Decision], tick: int) -> Column | None:
+def held(decisions: Sequence[Decision], tick: int, known: list[Extent]) -> Column | None:
     """Return which of the records that a table had taken in it still has at a tick, by their positions; None for all.
+
+    known: the partitions of the table's stream, which tell the id of a position's topic.
 
     A record that a revert took back, and that a refold of single keys brought back, is not recognized.
     """
@@ -288,13 +290,12 @@ def held(decisions: Sequence[Decision], tick: int) -> Column | None:
         return None
     back, cut = whole[-1], cut_of(whole[-1].details)
     then = F.col("_position.tick") <= cut.tick
-    if (before := held(decisions, cut.tick)) is not None:
+    if (before := held(decisions, cut.tick, known)) is not None:
         then &= before
     if (keep := in_time(cut)) is not None:
         then &= keep
-    for topic, of in (cut.offsets or {}).items():
-        inside = F.col("_position.topic") != topic
-        for partition, offset in of.items():
-            inside |= (F.col("_position.partition") == partition) & (F.col("_position.offset") < offset)
-        then &= inside
+    if cut.offsets is not None:
+        place = F.col("_position")
+        topic_id = topic_id_at(known, place["topic"], place["tick"])
+        then &= cut.lies_before(place["topic"], topic_id, place["partition"], place["offset"])
     return then | (F.col("_position.tick") > back.at)

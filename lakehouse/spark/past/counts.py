@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -16,19 +18,9 @@ def in_time(cut: Cut) -> Column | None:
 
 
 def by_offsets(cut: Cut) -> Column:
-    """Return the condition that rows of bronze, or places of records, lie before the offsets.
-
-    All rows of an earlier topic of the same name do.
-    """
-    found = F.lit(True)
-    for topic, of in (cut.offsets or {}).items():
-        inside = F.col("topic") != topic
-        if cut.ids is not None and topic in cut.ids:
-            inside |= F.col("topic_id") != cut.ids[topic]
-        for partition, offset in of.items():
-            inside |= (F.col("partition") == partition) & (F.col("offset") < offset)
-        found &= inside
-    return found
+    """Return the condition that rows of bronze, or places of records, lie before the offsets."""
+    place = [F.col(name) for name in ("topic", "topic_id", "partition", "offset")]
+    return F.lit(True) if cut.offsets is None else cast(Column, cut.lies_before(*place))
 
 
 def before(cut: Cut, rows: DataFrame) -> DataFrame:
