@@ -169,6 +169,20 @@ def test_tables_over_tables_read_what_is_shared(bench: Bench) -> None:
 
 
 @pytest.mark.slow
+def test_final_results_are_made_of_records_that_are_decoded_once(bench: Bench) -> None:
+    """The table keeps what may still change, and shows what is out: both are folded from the same records."""
+    by_id = EVENTS.group_by("id").window(lh.tumbling("1 hour", grace="0 seconds"))
+    app = lh.app(by_id.agg(n=lh.max("n")).table("finals", emit="final"))
+    records = history(ticks=3)
+    bench.write(app, records)
+    for tick in (1, 2, 3):
+        bench.catch_up(app, tick)
+    assert bench.decoded() == values(records)
+    bench.check_nothing_held()
+    bench.check(app, records)
+
+
+@pytest.mark.slow
 def test_the_changes_of_a_table_are_derived_once_along_a_chain(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each table below needs them: to take them in, or to derive the changes of the table that it reads."""
     large = LATEST.filter("n > 2").table("large")

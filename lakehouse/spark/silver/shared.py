@@ -3,7 +3,8 @@
     records   of a source, decoded: decoding takes most of a table's time
     changes   of a table that others read: else each table of a chain derives those of all tables above it again
 
-A table that is alone with its source, or with its range of ticks (it lags behind, or an intervention divides its
+A table with final results reads its source twice: for what it keeps, and for the results that are out. Else a table
+that is alone with its source, or with its range of ticks (it lags behind, or an intervention divides its
 batch), makes them for itself: nothing is held for one reader.
 """
 
@@ -23,6 +24,7 @@ from lakehouse.plan.table import Table
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.in_memory import InMemory, hold
 from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.operators.shown import is_final
 from lakehouse.spark.stream.decoded import decoded
 
 
@@ -48,9 +50,10 @@ class Sharing:
 
     def __init__(self, lake: OpenLake, readers: Sequence[BatchReader], to: int) -> None:
         self._lake, self._to = lake, to
-        wanted = Counter(
-            _part(of, reader.applied) for reader in readers if reader.in_one_go(to) for of in _needed(reader.table)
-        )
+        reading = [reader for reader in readers if reader.in_one_go(to)]
+        wanted = Counter(_part(of, reader.applied) for reader in reading for of in _needed(reader.table))
+        final = [reader for reader in reading if is_final(reader.table)]
+        wanted.update(_part(source, reader.applied) for reader in final for source in reader.table.stream.decodes)
         self._locks = {part: Lock() for part, number in wanted.items() if number > 1}
         self._held: dict[tuple[Part, bool], InMemory] = {}
         self.holding: list[InMemory] = []

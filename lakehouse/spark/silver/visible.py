@@ -16,6 +16,7 @@ from lakehouse.spark.operators.clock import ClockState
 from lakehouse.spark.operators.shown import expired, is_final, is_visible
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.table import tables
+from lakehouse.spark.table.input import Shared
 
 
 def changed(
@@ -23,16 +24,18 @@ def changed(
     after: int,
     to: int,
     clock: ClockState | None,
+    shared: Shared | None = None,
     *,
     decided: bool = False,
 ) -> DataFrame:
     """Return the visible rows that changed in the ticks (after, to]: the new row, or `_tombstone`.
 
-    clock: the table's clock at `to`. decided: whether there is an intervention in these ticks.
+    clock: the table's clock at `to`. shared: what the batch holds, see `Shared`. decided: whether there is an
+    intervention in these ticks.
     """
     table = opened.table
     if is_final(table):
-        return _final(opened, after, to, clock)
+        return _final(opened, after, to, clock, shared)
     if decided:
         # What others wrote into the visible table is corrected as well; the state does not know of it.
         past = Past(opened)
@@ -49,9 +52,9 @@ def changed(
     return last.select(*table.key, "_last.*")
 
 
-def _final(opened: OpenTable, after: int, to: int, clock: ClockState | None) -> DataFrame:
+def _final(opened: OpenTable, after: int, to: int, clock: ClockState | None, shared: Shared | None) -> DataFrame:
     table = opened.table
-    changes = changefeed.per_event(opened, after, to)
+    changes = changefeed.per_event(opened, after, to, shared=shared)
     rows = changes.withColumn("_event_time", F.timestamp_millis("_event_time_ms")).drop("_event_time_ms")
     left = expired(table, clock.watermark if clock is not None else None)
     if left is None:

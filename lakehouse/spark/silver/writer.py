@@ -33,7 +33,7 @@ from lakehouse.spark.silver import visible
 from lakehouse.spark.silver.quarantining import Quarantine
 from lakehouse.spark.silver.shared import Sharing
 from lakehouse.spark.table import counted, late, tables, travel
-from lakehouse.spark.table.input import input_of, waits
+from lakehouse.spark.table.input import Shared, input_of, waits
 from lakehouse.spark.transaction import append_nothing, check_epoch, log_of, numbered, open_epoch
 
 
@@ -143,7 +143,7 @@ class SilverWriter:
         finally:
             folded.release()
         if taken:
-            self._show(to)
+            self._show(to, among)
         self.applied = to
         return folded.records
 
@@ -269,15 +269,15 @@ class SilverWriter:
         mine = declared(self.table)[DECLARATION]
         return any(at.kind == "swap" and at.at > done and at.details["declaration"] == mine for at in self._decisions)
 
-    def _show(self, to: int) -> None:
-        """Bring the visible table to a tick that the state has, if these are two tables."""
+    def _show(self, to: int, shared: Shared | None = None) -> None:
+        """Bring the visible table to a tick that the state has, if these are two tables. shared: see `Shared`."""
         if self._state == self._visible:
             return
         if to > self._visible_tick:
             decided = any(self._visible_tick < at.at <= to for at in self._decisions)
             # Final results appear once: their keys are new, unless somebody corrected them.
             fresh = is_final(self.table) and not expires(self.table) and not decided
-            made = visible.changed(self._opened, self._visible_tick, to, self._clock, decided=decided)
+            made = visible.changed(self._opened, self._visible_tick, to, self._clock, shared, decided=decided)
             batch = held(made, self.table.key)
             try:
                 target, said = Progress(self._visible_epoch, to), {"keys": batch.count}
