@@ -63,7 +63,8 @@ format: setup ## let ruff rewrite the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Two processes, each with a Spark session and a broker of its own: one alone keeps one core busy (ARCHITECTURE.md, 48).
+# Two processes, each with a Spark session and a broker of its own: one alone keeps one core busy
+# (docs/decisions/tests-run-each-rule-once-on-spark.md).
 # A file's tests stay together and in order. A single file is run without: .venv/bin/python -m pytest tests/...
 IN_TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 

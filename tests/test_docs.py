@@ -14,7 +14,7 @@ import pytest
 from lakehouse.settings.checks import CHECKS
 
 PROJECT = Path(__file__).parent.parent
-PAGES = [PROJECT / "ARCHITECTURE.md", PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
+PAGES = [PROJECT / "ARCHITECTURE.md", PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
 # What a path in the text may be relative to: `spark/session.py` is lakehouse/spark/session.py.
 BASES = ("", "lakehouse/", "lakehouse/semantics/aggregate/")
 # A folder below one of these belongs to this project; others belong to a lake or to a reader.
@@ -68,7 +68,7 @@ def words(page: Path) -> list[str]:
     return quoted + [word.rstrip(".,:;)") for word in SPAN.sub(" ", text).split() if "/" in word]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
 def test_paths_exist(page: Path) -> None:
     missing = []
     for word in words(page):
@@ -79,14 +79,14 @@ def test_paths_exist(page: Path) -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
 def test_tests_exist(page: Path) -> None:
     named = set(TEST.findall(prose(page))) - {PurePosixPath(name).stem for name in READERS}
     missing = [name for name in named if not fnmatch.filter(names_of_tests(), name.replace("...", "*"))]
     assert not missing
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
 def test_names_are_in_the_file_that_the_text_says(page: Path) -> None:
     missing = []
     for before, file, file_first, after in NAME_IN_FILE.findall(prose(page)):
@@ -97,7 +97,7 @@ def test_names_are_in_the_file_that_the_text_says(page: Path) -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
 def test_links_lead_somewhere(page: Path) -> None:
     broken = []
     for target, anchor in LINK.findall(prose(page)):
@@ -109,7 +109,7 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not broken
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
 def test_imports_in_examples_work(page: Path) -> None:
     for module, names in re.findall(r"^ *from (lakehouse[\w.]*) import ([\w, ]+)$", page.read_text(), re.MULTILINE):
         package = importlib.import_module(module)

@@ -35,8 +35,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_page_is_there(site: Path) -> None:
     assert (site / "index.html").is_file()
-    for page in (PROJECT / "docs").glob("*.md"):
-        assert (site / "docs" / f"{page.stem}.html").is_file()
+    for page in (PROJECT / "docs").rglob("*.md"):
+        assert (site / page.relative_to(PROJECT).with_suffix(".html")).is_file()
 
 
 def test_every_public_name_is_in_the_reference(site: Path) -> None:

@@ -33,6 +33,14 @@ TREE = """
 {}
 ```
 """
+DECISIONS = "docs/decisions"
+HIDDEN_TREE = """
+```{{toctree}}
+:hidden:
+
+{}
+```
+"""
 
 
 def pages() -> list[str]:
@@ -72,12 +80,21 @@ def index() -> str:
     return INDEX + "".join(TREE.format(group, "\n".join(tree)) for group, tree in trees.items())
 
 
+def list_decisions(source: Path) -> None:
+    """Put the pages of the decisions below their index: it lists them in a table, in which Sphinx sees no tree."""
+    index_page = source / DECISIONS / "README.md"
+    names = [name for name in LINK.findall(index_page.read_text()) if re.fullmatch(r"[\w-]+\.md", name)]
+    tree = "\n".join(dict.fromkeys(name.removesuffix(".md") for name in names))
+    index_page.write_text(index_page.read_text() + HIDDEN_TREE.format(tree))
+
+
 def main(arguments: list[str]) -> int:
     """The command line; returns Sphinx's exit code."""
     folder = Path(arguments[0]).resolve() if arguments else ROOT / "build" / "docs"
     source, site = folder / "source", folder / "html"
     shutil.rmtree(source, ignore_errors=True)
     copied(source)
+    list_decisions(source)
     (source / "reference").mkdir(parents=True)
     (source / "reference" / "commands.md").write_text(reference.commands())
     (source / "reference" / "python.md").write_text(reference.python())

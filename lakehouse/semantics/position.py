@@ -1,6 +1,6 @@
 """The place of a record in the lake's one order, and its identity.
 
-All meaning that depends on order uses `Position` and nothing else (ARCHITECTURE.md, 2):
+All meaning that depends on order uses `Position` and nothing else (docs/decisions/order-is-the-position.md):
 
     (tick, order_time, topic, partition, offset, ordinals)
 

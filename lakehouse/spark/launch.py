@@ -1,7 +1,8 @@
 """Starts Spark's JVM with its settings in a private file: every account of a machine can read command lines.
 
 Py4J asks the JVM for each part of a dotted name, each time that it is written. A part that is no class costs the most,
-as Java looks for it in every jar: of `jvm.org.apache.spark.sql.functions` these are four (ARCHITECTURE.md, 108).
+as Java looks for it in every jar: of `jvm.org.apache.spark.sql.functions` these are four
+(docs/decisions/spark-is-asked-once.md).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from lakehouse.setup.places import jars_folder
 from lakehouse.spark.launch import remember_names, start_jvm
 from lakehouse.spark.refused_values import STACK_MEGABYTES
 
-# The reason for each setting was measured on 2 cores, see benchmarks/ and ARCHITECTURE.md.
+# The reason for each setting was measured on 2 cores: benchmarks/, docs/decisions/spark-is-set-for-small-batches.md.
 DEFAULTS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",

@@ -1,4 +1,6 @@
-"""Interventions: what was decided by hand, appended with the tick at which it takes effect (ARCHITECTURE.md, 36).
+"""Interventions: what was decided by hand, appended with the tick at which it takes effect.
+
+Why repairs are a log: docs/decisions/repairs-are-interventions.md.
 
 A rebuild folds bronze plus interventions, and nothing else. An intervention has a tick of its own, which holds no
 records, so a table at the tick before it is the table without it. Kinds:
