@@ -22,8 +22,9 @@ from tests.cli.test_docs_lines import CODE, PROJECT, lines
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 PAGES = (
-    "time-travel", "audit", "explain", "changelog", "partitions", "testing", "backfill", "rebuild", "bad-records",
-    "rehydrate", "upkeep", "operations",
+    # operations.md runs the application, so it comes before changelog.md, where another lake takes its topic over.
+    "time-travel", "operations", "audit", "explain", "changelog", "partitions", "testing", "backfill", "rebuild",
+    "bad-records", "rehydrate", "upkeep",
 )  # fmt: skip
 TICKS = (
     '7\t{"customer": "cem", "item": "tea", "amount": 21.00}\t2026-02-01T12:10:00Z\n'
@@ -63,6 +64,9 @@ ELSEWHERE = {
     "lakehouse past changes totals --follow": "tests/cli/test_follow.py",
     "lakehouse test backtest hourly --app app.py --with longer_grace.py --to 41": "tests/cli/test_past_on_spark.py",
     "lakehouse test run scenario.json": "your-own-topic.md has it",
+    'lakehouse look quarantine orders --app app.py --reason "ahead of the record" --plan': "tests/spark/test_replay.py",
+    'lakehouse look quarantine orders --app app.py --position orders/0/12 --replay --why "a booking for next year"':
+        "tests/spark/test_replay.py",
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.kafka.options import for_java
+from lakehouse.run.scenario import suite
 from lakehouse.spark import session
 from tests.conftest import SECRETS
 
@@ -110,3 +111,9 @@ def test_a_name_of_java_is_asked_for_once(spark: SparkSession, monkeypatch: pyte
     sent.clear()
     F.col("b")
     assert len(sent) == 1
+
+
+def test_a_suite_of_scenarios_leaves_the_session_that_was_there(spark: SparkSession) -> None:
+    with suite.spark_engine():
+        pass
+    assert spark.range(3).count() == 3

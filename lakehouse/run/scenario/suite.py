@@ -243,15 +243,22 @@ def session_for_tests(settings: Settings | None = None) -> SparkSession:
 
 @contextmanager
 def spark_engine() -> Iterator[Engine]:
-    """The Spark engine: a session and a temporary folder; both are removed at the end."""
+    """The Spark engine: a session and a temporary folder; both are removed at the end.
+
+    A session that was there before stays: a notebook's, or that of the tests around.
+    """
+    from pyspark import SparkContext
+
     from lakehouse.run.scenario.replay import SparkReplay
 
+    is_own = SparkContext._active_spark_context is None
     session = session_for_tests()
     try:
         with tempfile.TemporaryDirectory(prefix="lakehouse-test-", ignore_cleanup_errors=True) as folder:
             yield SparkReplay(session, Path(folder))
     finally:
-        session.stop()
+        if is_own:
+            session.stop()
 
 
 def write_report(file: Path, outcomes: Iterable[CaseResult]) -> None:
